@@ -1,0 +1,48 @@
+"""Shows what tasks write while they run, each line with its task in front."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+__all__ = ["LogStream"]
+
+_POLL_SECONDS = 0.1
+
+
+class LogStream:
+    """Follows log files and copies complete lines to `out` as `[worker-1] line`."""
+
+    def __init__(self, logs: Iterable[tuple[str, Path]], out: TextIO) -> None:
+        self._logs = [(f"[{task.replace(':', '-')}] ", path) for task, path in logs]
+        self._position = {path: 0 for _, path in self._logs}
+        self._out = out
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="lockstep-log-stream", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Copy what is left and stop."""
+        self._stop.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._stop.wait(_POLL_SECONDS):
+            self._copy(last=False)
+        self._copy(last=True)
+
+    def _copy(self, *, last: bool) -> None:
+        for prefix, path in self._logs:
+            try:
+                with path.open("rb") as file:
+                    file.seek(self._position[path])
+                    data = file.read()
+            except FileNotFoundError:
+                continue
+            end = len(data) if last else data.rfind(b"\n") + 1
+            self._position[path] += end
+            for line in data[:end].decode(errors="replace").splitlines():
+                self._out.write(f"{prefix}{line}\n")
+        self._out.flush()

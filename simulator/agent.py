@@ -1,0 +1,226 @@
+"""What runs inside a task: sets the process up, calls the user's function, and tells the parent."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from types import TracebackType
+from typing import Any, NoReturn
+
+import dill
+import msgspec
+
+from simulator import control
+from simulator.launch import payload
+from simulator.topology import Devices
+
+__all__ = ["Agent", "TaskSpec", "current", "main"]
+
+HEARTBEAT_SECONDS = 1.0
+_PR_SET_PDEATHSIG = 1
+
+
+class TaskSpec(msgspec.Struct, frozen=True):
+    """Everything a task's process needs to know before it is told what to call."""
+
+    task: str
+    incarnation: int
+    control: str
+    log: str
+    stacks: str
+    environ: dict[str, str]
+    devices: str
+    rank: int
+    threads: int
+    tensorflow: bool
+    server: bool
+
+
+class Agent:
+    """The task's side of the control connection. One per process; see `current`."""
+
+    def __init__(self, spec: TaskSpec) -> None:
+        self.spec = spec
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connection.connect(spec.control)
+        self._lock = threading.Lock()
+        self.send(control.Hello(task=spec.task, incarnation=spec.incarnation, pid=os.getpid()))
+
+    def send(self, message: control.FromTask) -> None:
+        """Send one message to the parent; safe from any thread."""
+        with self._lock:
+            self._connection.sendall(control.encode(message))
+
+    def receive(self) -> control.ToTask | None:
+        """Wait for the parent's next message; `None` when the parent has gone."""
+        return control.receive(self._connection)
+
+    def step(self, number: int) -> None:
+        """Tell the parent that training step `number` is done."""
+        self.send(control.Step(number=number, at=time.monotonic()))
+
+    def start_heartbeat(self) -> None:
+        """Send a heartbeat every second from a helper thread, for as long as the process lives."""
+
+        def beat() -> None:
+            pause = threading.Event()
+            while not pause.wait(HEARTBEAT_SECONDS):
+                try:
+                    self.send(control.Heartbeat(at=time.monotonic()))
+                except OSError:
+                    return
+
+        threading.Thread(target=beat, name="lockstep-heartbeat", daemon=True).start()
+
+    def report_thread_failures(self) -> None:
+        """An exception that ends a helper thread fails the run instead of a line in the log."""
+
+        def report(args: threading.ExceptHookArgs) -> None:
+            threading.__excepthook__(args)
+            if args.exc_type is SystemExit:
+                return
+            text = "".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
+            self.send(
+                control.ThreadFailed(
+                    thread=args.thread.name if args.thread else "?",
+                    kind=args.exc_type.__name__,
+                    message=str(args.exc_value),
+                    traceback=text,
+                    at=time.monotonic(),
+                )
+            )
+
+        threading.excepthook = report
+
+
+_current: Agent | None = None
+
+
+def current() -> Agent | None:
+    """The agent of this process, or `None` outside a Lockstep task."""
+    return _current
+
+
+def main(spec: TaskSpec) -> NoReturn:
+    """Entry point of a task's process. Never returns: the process ends here, with exit code 0 or 1."""
+    _join_no_one()
+    _redirect(spec)
+    os.environ.clear()
+    os.environ.update(spec.environ)
+    global _current
+    _current = agent = Agent(spec)
+    agent.report_thread_failures()
+    agent.start_heartbeat()
+    try:
+        _serve(agent) if spec.server else _call(agent)
+    except BaseException as error:  # SystemExit and KeyboardInterrupt too: the function did not return
+        _report(agent, error)
+        _leave(1)
+    _leave(0)
+
+
+def _serve(agent: Agent) -> None:
+    from simulator import _tensorflow
+
+    _configure(agent.spec)
+    # Held in a variable: the server stops when it is collected.
+    server = _tensorflow.start_server()
+    agent.send(control.Ready(at=time.monotonic()))
+    agent.receive()
+    del server
+
+
+def _call(agent: Agent) -> None:
+    message = agent.receive()
+    if not isinstance(message, control.Proceed):
+        return  # the parent has gone, or gave up before it began
+    _configure(agent.spec)
+    function, args, kwargs = payload.unpack(message.call)
+    agent.send(control.Ready(at=time.monotonic()))
+    value = function(*args, **kwargs)
+    try:
+        pickled = dill.dumps(_portable(value), recurse=True)
+    except Exception as error:
+        raise TypeError(
+            f"the value that the function returned in {agent.spec.task} cannot be sent to the parent "
+            f"({type(value).__name__}: {error}); return plain Python or NumPy data"
+        ) from error
+    agent.send(control.Result(value=pickled, at=time.monotonic()))
+    # Leaving now would break collectives, and the coordination service, of peers that are still at work.
+    agent.receive()
+
+
+def _configure(spec: TaskSpec) -> None:
+    if spec.tensorflow:
+        from simulator import _tensorflow
+
+        _tensorflow.configure(Devices.parse(spec.devices), spec.rank, spec.threads)
+
+
+def _join_no_one() -> None:
+    """Own session and process group, and death with the forkserver (which dies with the parent)."""
+    os.setsid()
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the request took hold
+            os._exit(1)
+
+
+def _redirect(spec: TaskSpec) -> None:
+    log = os.open(spec.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, write_through=True)  # type: ignore[union-attr]
+    faulthandler.enable(file=2)  # type: ignore[arg-type]  # a file descriptor is accepted
+    # A C-level handler: it prints all stacks even while another thread holds the GIL in native code. The file stays open for
+    # as long as the process lives.
+    stacks = os.open(spec.stacks, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    faulthandler.register(signal.SIGUSR2, file=stacks, all_threads=True, chain=False)
+
+
+def _portable(value: Any) -> Any:
+    """Replace TensorFlow tensors and variables with NumPy arrays, so that the parent can read them without TensorFlow."""
+    if isinstance(value, dict):
+        return {key: _portable(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_portable(item) for item in value)
+    if type(value).__module__.startswith(("tensorflow", "keras", "tf_keras")) and hasattr(value, "numpy"):
+        return value.numpy()
+    return value
+
+
+def _report(agent: Agent, error: BaseException) -> None:
+    text = "".join(traceback.format_exception(type(error), error, _without_agent(error.__traceback__)))
+    sys.stderr.write(text)
+    bases = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
+    agent.send(
+        control.Error(
+            kind=type(error).__name__, bases=bases, message=str(error), traceback=text, at=time.monotonic()
+        )
+    )
+
+
+def _without_agent(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
+
+
+def _leave(code: int) -> NoReturn:
+    # Not sys.exit: a forgotten non-daemon thread must not keep the task alive, and TensorFlow's own shutdown would wait
+    # for peers that may be gone.
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)

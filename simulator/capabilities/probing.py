@@ -1,0 +1,111 @@
+"""Run every probe once and say, for whatever is missing, what that costs and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+
+from simulator.capabilities import accelerators, host, namespaces, processes
+from simulator.capabilities.report import Capabilities, Capability
+
+__all__ = ["probe"]
+
+_CORES_MIN = 2.0
+
+# name -> (what is lost without it, what to do about it)
+_CONSEQUENCES: dict[str, tuple[str, str]] = {
+    "tensorflow": ("nothing can be run", "pip install tensorflow"),
+    "keras": ("programs that use Keras 3 cannot be run", "pip install keras"),
+    "tf_keras": (
+        "Keras 2 programs cannot be run, nor Model.fit with parameter servers or several workers",
+        "pip install tf_keras, in the version of TensorFlow",
+    ),
+    "cores": (
+        "tasks take turns on one core: runs are slow, and pauses may look like failures to TensorFlow's heartbeats",
+        "give the container or machine at least 2 cores",
+    ),
+    "gpu": (
+        "strategies run on CPU devices only; scenarios that require GPUs are skipped",
+        "use a machine with an NVIDIA GPU, its driver, and tensorflow[and-cuda]",
+    ),
+    "tpu": ("strategy `tpu` is skipped", "use a Cloud TPU machine with libtpu and a TensorFlow build for TPUs"),
+    "forkserver": (
+        "functions cannot be run as tasks; programs on the command line still can",
+        "use Linux, and pip install multiprocess",
+    ),
+    "pdeathsig": (
+        "if the parent is killed outright, its tasks are found and ended only by the next clean-up",
+        "use Linux outside a sandbox that forbids prctl",
+    ),
+    "pidfd": ("a signal could reach another process that was given the same id", "use Linux 5.3 or newer"),
+    "dev_shm": ("traces and buffers go through the disk, more slowly", "mount a tmpfs; with docker: --shm-size=1g"),
+    "user_namespaces": (
+        "links are shaped by the relay only, tasks share one address, and a full disk is simulated by file size limits",
+        "set sysctl user.max_user_namespaces; in a container, use a seccomp profile that permits unshare",
+    ),
+    "network_namespaces": (
+        "tasks cannot have addresses of their own, and TensorFlow's ports are open to the machine's network",
+        "set sysctl user.max_net_namespaces; in a container, use a seccomp profile that permits unshare",
+    ),
+    "pid_namespaces": (
+        "a program under test that detaches its own children can leave them behind",
+        "set sysctl user.max_pid_namespaces",
+    ),
+    "tun": ("no packet-level links through a tun device", "create /dev/net/tun; with docker: --device=/dev/net/tun"),
+    "tbf": ("the kernel does not shape rates; the relay does", "install iproute2, and load the kernel module sch_tbf"),
+    "netem": (
+        "no real packet loss, and delays come from the relay (within 0.3 ms)",
+        "install iproute2, and load the kernel module sch_netem",
+    ),
+}
+
+
+def probe() -> Capabilities:
+    """Examine this machine, without importing TensorFlow.
+
+    Whatever runs another program has a deadline; a probe that overruns counts as missing, with that as its reason.
+    """
+    versions = {name: _version(name) for name in ("tensorflow", "keras", "tf_keras")}
+    affinity, quota = host.cores_affinity(), host.cores_quota()
+    cores = min(float(affinity), quota) if quota is not None else float(affinity)
+    gpus, tpus = accelerators.gpus(), accelerators.tpus(os.environ)
+
+    items = [_item(name, "" if version else "not installed", version or "") for name, version in versions.items()]
+    items.append(_item("cores", "" if cores >= _CORES_MIN else f"{cores:g} usable", f"{cores:g} usable"))
+    items.append(_item("gpu", "" if gpus else "no NVIDIA GPU found", "; ".join(gpus)))
+    items.append(_item("tpu", "" if tpus else "no TPU found", "; ".join(tpus)))
+    items.append(_item("forkserver", processes.forkserver()))
+    items.append(_item("pdeathsig", processes.pdeathsig()))
+    items.append(_item("pidfd", processes.pidfd()))
+    items.append(_item("dev_shm", processes.dev_shm()))
+    items += [_item(name, problem) for name, problem in namespaces.try_namespaces().items()]
+    return Capabilities(
+        platform=platform.platform(),
+        python=platform.python_version(),
+        tensorflow=versions["tensorflow"],
+        keras=versions["keras"],
+        tf_keras=versions["tf_keras"],
+        cores=cores,
+        cores_affinity=affinity,
+        cores_quota=quota,
+        memory_bytes=host.memory_bytes(),
+        gpus=gpus,
+        tpus=tpus,
+        items=tuple(items),
+    )
+
+
+def _item(name: str, problem: str, found: str = "works") -> Capability:
+    """Describe the capability `name`, which is available if `problem` is empty."""
+    cost, remedy = _CONSEQUENCES[name]
+    if problem:
+        return Capability(name=name, available=False, detail=problem, cost=cost, remedy=remedy)
+    return Capability(name=name, available=True, detail=found, cost="", remedy="")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,46 @@
+"""The append-only record of a run: JSON Lines, stamped with the monotonic clock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+__all__ = ["Journal", "read_journal"]
+
+
+class Journal:
+    """Writes one JSON object a line: `t` (seconds, CLOCK_MONOTONIC), `event`, and what the event carries."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("ab", buffering=0)
+        self._lock = threading.Lock()
+        self._encoder = msgspec.json.Encoder()
+        # The wall clock stands once, so that a reader can place the run in time.
+        self.write("journal", wall=time.time())
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event; safe from any thread, ignored after `close`."""
+        line = self._encoder.encode({"t": time.monotonic(), "event": event, **fields}) + b"\n"
+        with self._lock:
+            if not self._file.closed:
+                self._file.write(line)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+
+def read_journal(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the events of a saved journal; a last line cut short by a kill is left out."""
+    for line in path.read_bytes().split(b"\n"):
+        try:
+            yield msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            continue

@@ -1,0 +1,35 @@
+"""Imported first in a forkserver: sends its noise to a file, then imports what tasks will need.
+
+Only imports happen here. A TensorFlow op, or even listing devices, would start threads, and a process with threads must not be forked.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import traceback
+
+__all__: list[str] = []
+
+
+def _preload() -> None:
+    log = os.environ.pop("LOCKSTEP_FORKSERVER_LOG")
+    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    for name in os.environ.pop("LOCKSTEP_PRELOAD").split():
+        try:
+            importlib.import_module(name)
+        except Exception:
+            # A module that cannot be imported here fails again, with its traceback, in the task that needs it.
+            traceback.print_exc()
+    sys.stderr.flush()
+    # Keeps the collector from touching, and so copying, the pages that all tasks share.
+    gc.collect()
+    gc.freeze()
+
+
+_preload()

@@ -1,0 +1,64 @@
+"""What a run leaves behind: one outcome for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import TaskError
+
+__all__ = ["RunResult", "TaskResult"]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """How one task ended.
+
+    Attributes:
+        task: `job:index`.
+        value: what the function returned; tensors arrive as NumPy arrays. `None` for a server task or after a failure.
+        error: what went wrong in this task, or `None`.
+        exit: exit code of the process; minus the signal number when a signal ended it; `None` if it never started.
+        signal: name of that signal, or `None`.
+        log: what the task wrote to stdout and stderr, together and in order.
+        incarnation: 0 for the first process of this task, one more after each restart.
+        steps: number of the last training step that the task announced; 0 when it announced none.
+        stopped: whether Lockstep itself ended the process (a server no longer needed, or a peer of a failed task).
+    """
+
+    task: str
+    value: Any
+    error: TaskError | None
+    exit: int | None
+    signal: str | None
+    log: str
+    incarnation: int
+    steps: int
+    stopped: bool
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the log."""
+        return "\n".join(self.log.rstrip().splitlines()[-lines:])
+
+
+@dataclass(frozen=True)
+class RunResult(Mapping[str, TaskResult]):
+    """Outcome of every task of a run, by name: `result["worker:1"].value`."""
+
+    tasks: Mapping[str, TaskResult]
+    seconds: float
+    directory: Path
+
+    def __getitem__(self, task: str) -> TaskResult:
+        try:
+            return self.tasks[task]
+        except KeyError:
+            raise KeyError(f"no task {task!r}; tasks are {', '.join(self.tasks)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)

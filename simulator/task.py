@@ -1,0 +1,124 @@
+"""The parent's handle on one task: who it is, what it has said, how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simulator.control import Inbox
+from simulator.errors import TaskError
+from simulator.launch import Launched
+from simulator.results import TaskResult
+
+__all__ = ["Task", "signal_name"]
+
+
+def signal_name(exit_code: int | None) -> str | None:
+    """`SIGKILL` for -9; `None` for an exit that no signal caused."""
+    if exit_code is None or exit_code >= 0:
+        return None
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:
+        return f"signal {-exit_code}"
+
+
+@dataclass
+class Task:
+    """One task of a running cluster. Its fields are written by the run's own thread and read by anyone."""
+
+    name: str
+    is_client: bool
+    log_path: Path
+    stacks_path: Path
+    incarnation: int = 0
+    launched: Launched | None = None
+    connection: socket.socket | None = None
+    inbox: Inbox = field(default_factory=Inbox)
+    ready: bool = False
+    steps: int = 0
+    heartbeat_at: float | None = None
+    result: bytes | None = None
+    error: TaskError | None = None
+    exit: int | None = None
+    ended: bool = False
+    # Reads what is left on the control connection; set by the event loop.
+    drain: Callable[[], bool] | None = None
+    # Set before Lockstep itself ends the process, so that the exit is not taken for a failure.
+    stopped: bool = False
+
+    @property
+    def job(self) -> str:
+        """`worker` of `worker:1`."""
+        return self.name.partition(":")[0]
+
+    @property
+    def index(self) -> int:
+        """1 of `worker:1`."""
+        return int(self.name.partition(":")[2])
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, `None` before the start. The task leads a process group of the same number."""
+        return None if self.launched is None else self.launched.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self.launched is not None and not self.ended
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to be expected: it returned, failed or ended."""
+        return self.result is not None or self.error is not None or self.ended
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the task's process, if it is still alive."""
+        if self.alive and self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL the task's process, as a crash of its machine would; the run will report it."""
+        self.send_signal(signal.SIGKILL)
+
+    def signal_group(self, number: int) -> bool:
+        """Send a signal to the task's whole process group; `False` when nobody is left in it."""
+        if self.pid is None:
+            return False
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    @property
+    def log(self) -> str:
+        """What the task has written so far."""
+        try:
+            return self.log_path.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def outcome(self) -> TaskResult:
+        """The task's result as users see it."""
+        import dill
+
+        value: Any = None if self.result is None else dill.loads(self.result)
+        return TaskResult(
+            task=self.name,
+            value=value,
+            error=self.error,
+            exit=self.exit,
+            signal=signal_name(self.exit),
+            log=self.log,
+            incarnation=self.incarnation,
+            steps=self.steps,
+            stopped=self.stopped,
+        )

@@ -1,0 +1,150 @@
+"""The shape of a cluster: how many tasks each job has, their devices, and the `TF_CONFIG` each task sees."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from simulator.errors import UsageError
+
+__all__ = ["JOBS", "Devices", "Topology"]
+
+# In the order in which tasks are listed and started.
+JOBS = ("chief", "worker", "ps", "evaluator")
+_MOST_TASKS = 128
+_DEVICES = re.compile(r"(cpu|gpu):([1-9][0-9]?)")
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Logical devices of one task: `cpu:2` is one process with two logical CPU devices."""
+
+    kind: str
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Devices:
+        """Parse `cpu:N` or `gpu:N`, N from 1 to 99.
+
+        Raises:
+            UsageError: anything else.
+        """
+        match = _DEVICES.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise UsageError(f"devices {text!r} is not understood; write cpu:N or gpu:N with N from 1 to 99, for example cpu:2")
+        return cls(kind=match[1], count=int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.count}"
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Task counts per job, and the devices of each task.
+
+    `Topology()` without any task is one local process that sees no `TF_CONFIG`; its task is called `local:0`.
+
+    Args:
+        worker: number of worker tasks, 0 or more.
+        ps: number of parameter-server tasks, 0 or more. With `ps`, workers and ps run `tf.distribute.Server` and the chief is
+            the only client; this is how `tf.distribute.ParameterServerStrategy` is deployed.
+        chief: 0 or 1.
+        evaluator: 0 or 1. As TensorFlow prescribes, the evaluator is not part of the cluster specification.
+        devices: `cpu:N` or `gpu:N` for every task, or a mapping from job to that; a job left out has `cpu:1`.
+
+    Raises:
+        UsageError: a count or a device that makes no sense; the message names the accepted form.
+    """
+
+    worker: int = 0
+    ps: int = 0
+    chief: int = 0
+    evaluator: int = 0
+    devices: str | Mapping[str, str] = "cpu:1"
+
+    def __post_init__(self) -> None:
+        for job in JOBS:
+            count = getattr(self, job)
+            most = 1 if job in ("chief", "evaluator") else _MOST_TASKS
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
+                raise UsageError(f"{job}={count!r} is not a task count; give a whole number from 0 to {most}")
+        if self.ps and not self.worker:
+            raise UsageError("ps tasks need at least one worker; for example Topology(chief=1, worker=2, ps=1)")
+        if self.evaluator and not (self.worker or self.chief):
+            raise UsageError("an evaluator runs beside training; add worker=N or chief=1")
+        if isinstance(self.devices, Mapping):
+            for job in self.devices:
+                if job not in JOBS:
+                    raise UsageError(f"devices for {job!r}: there is no such job; jobs are {', '.join(JOBS)}")
+        for job in JOBS:
+            self.devices_of(job)
+
+    def devices_of(self, job: str) -> Devices:
+        """Devices of each task of `job`. A ps task computes nothing, so a single string does not apply to it."""
+        if isinstance(self.devices, Mapping):
+            return Devices.parse(self.devices.get(job, "cpu:1"))
+        devices = Devices.parse(self.devices)
+        return Devices("cpu", 1) if job == "ps" else devices
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this is one process without `TF_CONFIG`."""
+        return not any(getattr(self, job) for job in JOBS)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All tasks as `job:index`, in starting order: the leader (chief, or worker 0) first."""
+        if self.is_local:
+            return ("local:0",)
+        return tuple(f"{job}:{index}" for job in JOBS for index in range(getattr(self, job)))
+
+    @property
+    def server_jobs(self) -> tuple[str, ...]:
+        """Jobs whose tasks run a `tf.distribute.Server` and never the user's function."""
+        return ("worker", "ps") if self.ps else ()
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Tasks that run the user's function."""
+        return tuple(task for task in self.tasks if task.partition(":")[0] not in self.server_jobs)
+
+    @property
+    def networked(self) -> tuple[str, ...]:
+        """Tasks that have an address in the cluster specification."""
+        return tuple(task for task in self.tasks if task.partition(":")[0] not in ("evaluator", "local"))
+
+    def cluster_spec(self, ports: Mapping[str, int], host: str = "127.0.0.1") -> dict[str, list[str]]:
+        """The cluster specification: job to a list of `host:port`."""
+        spec: dict[str, list[str]] = {}
+        for task in self.networked:
+            spec.setdefault(task.partition(":")[0], []).append(f"{host}:{ports[task]}")
+        return spec
+
+    def tf_config(self, task: str, ports: Mapping[str, int]) -> str | None:
+        """The `TF_CONFIG` value of one task, or `None` for a local topology."""
+        if self.is_local:
+            return None
+        job, _, index = task.partition(":")
+        return json.dumps({"cluster": self.cluster_spec(ports), "task": {"type": job, "index": int(index)}})
+
+    def check_task(self, task: str) -> str:
+        """Return `task` if it exists.
+
+        Raises:
+            UsageError: no such task; the message lists those there are.
+        """
+        if task not in self.tasks:
+            raise UsageError(f"there is no task {task!r}; tasks are {_listing(self.tasks)}")
+        return task
+
+    def __str__(self) -> str:
+        if self.is_local:
+            return "one local process"
+        return ", ".join(f"{getattr(self, job)} {job}" for job in JOBS if getattr(self, job))
+
+
+def _listing(names: Sequence[str], most: int = 12) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
