@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from simulator._warden import warden
 from simulator.errors import RunFailed, UsageError
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
 from simulator.results import RunResult
 from simulator.run import Expectation, Options, Run, check_timeout
+from simulator.scratch import make_scratch, remove_scratch
 from simulator.task import Task
 from simulator.topology import Topology
 
@@ -66,15 +65,13 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         # A short path of its own: the name of a Unix socket has at most 107 bytes.
-        self._directory = Path(tempfile.mkdtemp(prefix="lockstep-"))
-        warden.watch_directory(self._directory)
+        self._directory = make_scratch("cluster")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         directory, self._directory = self._directory, None
         if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
-            warden.forget_directory(directory)
+            remove_scratch(directory)
 
     def expect(self, task: str, *, error: str | None = None, match: str | None = None, exit: int | None = None) -> None:
         """Demand that the next run fails in this way; it is an error if it does not.

@@ -11,7 +11,6 @@ import contextlib
 import importlib.util
 import io
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ import multiprocess
 from multiprocess import context, popen_forkserver, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
-from simulator._warden import warden
+from simulator.scratch import make_scratch
 
 __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "forkserver"]
 
@@ -99,9 +98,7 @@ class Forkserver:
 
     def _ensure_running(self) -> None:
         if self._log is None:
-            directory = Path(tempfile.mkdtemp(prefix="lockstep-forkserver-"))
-            warden.watch_directory(directory)
-            self._log = directory / "log"
+            self._log = make_scratch("forkserver") / "log"
         with _environment(LOCKSTEP_PRELOAD=" ".join(self.preload), LOCKSTEP_FORKSERVER_LOG=str(self._log)):
             self._server.ensure_running()
 

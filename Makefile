@@ -1,0 +1,59 @@
+# Every target works alone on a fresh clone: those that need the environment build .venv from requirements.lock first.
+
+# The first Python from 3.10 to 3.13 that really starts and can make an environment (a pyenv shim may exist and do neither).
+ifndef PYTHON
+PYTHON := $(shell for candidate in python3.12 python3.13 python3.11 python3.10 python3; do \
+	"$$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
+	&& { echo "$$candidate"; break; }; done)
+endif
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+# More arguments for pytest, for example: make test PYTEST_ARGS="-k ports -x"
+PYTEST_ARGS ?=
+# More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json
+BENCH_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv scenarios test bench check docs lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+venv: $(STAMP) ## build .venv from requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python from 3.10 to 3.13 with venv found; name one: make venv PYTHON=/path/to/python" >&2; exit 2; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+scenarios: $(STAMP) ## what must hold under every strategy and fault (the main job)
+	$(BIN)/python -m pytest scenarios/ -n auto $(PYTEST_ARGS)
+
+test: $(STAMP) ## the tests of simulator/ and harness/ themselves
+	$(BIN)/python -m pytest tests/ -n auto $(PYTEST_ARGS)
+
+bench: $(STAMP) ## speed and cost, next to a peer
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+check: $(STAMP) ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(STAMP) ## run every example in README and docs/
+	$(BIN)/python -m pytest tests/test_docs.py $(PYTEST_ARGS)
+
+lock: ## resolve requirements.lock again, for Python 3.10 to 3.13
+	$(PYTHON) -m venv --clear .lock-venv
+	.lock-venv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.lock-venv/bin/uv pip compile pyproject.toml --universal --python-version 3.10 --all-extras --generate-hashes \
+		--no-header --no-emit-index-url --quiet --output-file requirements.lock $(LOCK_ARGS)
+	rm -rf .lock-venv
+
+clean: ## remove everything built here
+	rm -rf $(VENV) .lock-venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

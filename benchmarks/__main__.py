@@ -1,0 +1,9 @@
+"""Run every benchmark: `python -m benchmarks [--json]`; one file alone: `python -m benchmarks.bench_cluster`."""
+
+from __future__ import annotations
+
+from benchmarks import bench_cli, bench_cluster, bench_verify
+from benchmarks.measure import main
+
+if __name__ == "__main__":
+    main((*bench_cli.MEASUREMENTS, *bench_cluster.MEASUREMENTS, *bench_verify.MEASUREMENTS), __doc__ or "")

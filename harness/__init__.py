@@ -1,0 +1,18 @@
+"""Judges whether a training gives the same numbers distributed as on one device."""
+
+from harness.errors import MissingHardware, NothingObserved
+from harness.program import Program
+from harness.strategies import StrategyCase, catalogue, strategy_case
+from harness.verdict import Verdict
+from harness.verify import verify
+
+__all__ = [
+    "MissingHardware",
+    "NothingObserved",
+    "Program",
+    "StrategyCase",
+    "Verdict",
+    "catalogue",
+    "strategy_case",
+    "verify",
+]

@@ -1,0 +1,131 @@
+"""What a client task of a verified run executes: seeds, strategy, recorder, program."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.program import Program
+from harness.strategies import StrategyCase
+from harness.trace import Header
+from simulator import agent
+
+__all__ = ["Assignment", "run_client"]
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What one client has to run, and where its trace goes. `noise` is the seed of a perturbed reference, else `None`."""
+
+    traces: str
+    directory: str
+    seed: int
+    noise: int | None = None
+
+
+def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
+    """Run the program under the strategy and leave a trace file.
+
+    Returns:
+        `observed`, the number of values that the program reported, and `replicas`, as TensorFlow counts them.
+
+    Raises:
+        RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
+    """
+    from harness._noise import Noise
+    from harness.recorder import Recorder
+
+    _seed_everything(assignment.seed)
+    strategy = case.build()
+    _check_shape(strategy, case)
+    noise = None if assignment.noise is None else Noise(assignment.noise)
+    recorder = Recorder(
+        strategy,
+        _header(strategy, case, assignment.seed),
+        trace=Path(assignment.traces) / f"{_task().replace(':', '-')}.trace",
+        directory=Path(assignment.directory),
+        noise=noise,
+    )
+    train = program.load()
+    with _counting_schedules() as scheduled, contextlib.nullcontext() if noise is None else noise.at_creation():
+        train(strategy, recorder)
+    recorder.close(scheduled=scheduled[0])
+    return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def _task() -> str:
+    task = agent.current()
+    return "local:0" if task is None else task.spec.task
+
+
+def _header(strategy: Any, case: StrategyCase, seed: int) -> Header:
+    local = len(strategy.experimental_local_results(0)) if case.kind == "parameter_server" else case.devices
+    return Header(
+        task=_task(),
+        incarnation=0,
+        strategy=case.name,
+        replicas=strategy.num_replicas_in_sync,
+        local_replicas=local,
+        clients=len(case.clients),
+        seed=seed,
+        versions=_versions(),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("tensorflow", "keras", "tf_keras", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _seed_everything(seed: int) -> None:
+    """Give Python, NumPy, TensorFlow and both Kerases the same seeds in every process."""
+    import sys
+
+    import numpy as np
+    import tensorflow as tf
+
+    random.seed(seed)
+    np.random.seed(seed)
+    tf.random.set_seed(seed)
+    for name in ("keras", "tf_keras"):
+        if name in sys.modules:
+            sys.modules[name].utils.set_random_seed(seed)
+
+
+def _check_shape(strategy: Any, case: StrategyCase) -> None:
+    """A multi-worker run must run as one: TensorFlow itself is asked how many replicas and workers it sees."""
+    seen = strategy.num_replicas_in_sync
+    if case.kind not in ("parameter_server", "tpu") and seen != case.replicas:
+        raise RuntimeError(f"{case.name} should have {case.replicas} replicas in sync, TensorFlow sees {seen}")
+    if case.kind in ("multi_worker", "parameter_server"):
+        workers = len(strategy.cluster_resolver.cluster_spec().as_dict().get("worker", []))
+        if workers != case.workers:
+            raise RuntimeError(f"{case.name} should have {case.workers} workers, TensorFlow sees {workers}")
+
+
+@contextlib.contextmanager
+def _counting_schedules() -> Iterator[list[int | None]]:
+    """Count the closures handed to every `ClusterCoordinator`; the count stays `None` where no coordinator is used."""
+    import tensorflow as tf
+
+    coordinator = tf.distribute.coordinator.ClusterCoordinator
+    original = coordinator.schedule
+    count: list[int | None] = [None]
+
+    def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
+        count[0] = (count[0] or 0) + 1
+        return original(self, *args, **kwargs)
+
+    coordinator.schedule = schedule
+    try:
+        yield count
+    finally:
+        coordinator.schedule = original

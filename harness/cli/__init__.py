@@ -1,0 +1,77 @@
+"""The command `lockstep`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+__all__ = ["main"]
+
+_EXIT_CODES = """\b
+Exit codes:
+  0  consistent, or finished
+  1  inconsistent
+  2  usage error
+  3  the run failed: a task crashed or hung unasked
+  4  this machine lacks what was required
+"""
+
+
+class _Commands(click.Group):
+    """Loads a command's module only when it is used, so that `lockstep --help` is instant."""
+
+    _HELP = {
+        "doctor": "What this machine can do, and what each missing piece costs.",
+        "strategies": "List the strategies by name.",
+        "verify": "Check that a training gives the same numbers distributed as on one device.",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._HELP)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._HELP:
+            return None
+        import importlib
+
+        module = importlib.import_module(f"harness.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(self._HELP.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        import difflib
+
+        if args and self.get_command(ctx, args[0]) is None:
+            near = difflib.get_close_matches(args[0], self._HELP, n=1)
+            hint = f" Did you mean {near[0]}?" if near else f" Commands are {', '.join(sorted(self._HELP))}."
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tf-lockstep", prog_name="lockstep")
+def _lockstep() -> None:
+    """Does this training give the same numbers distributed as on one device?
+
+    \b
+    Example:
+      lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2
+    """
+
+
+def main() -> None:
+    """Entry point of the command `lockstep`."""
+    try:
+        code = _lockstep.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,113 @@
+"""`lockstep verify`: one program under one or more strategies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from harness.program import Program
+    from harness.strategies import StrategyCase
+    from simulator import RunFailed
+
+__all__ = ["verify"]
+
+_CONSISTENT, _INCONSISTENT, _USAGE, _FAILED, _LACKING = range(5)
+
+
+@click.command(
+    epilog="\b\nExample:\n  lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json"
+)
+@click.argument("program", metavar="FILE.py:FUNCTION")
+@click.option(
+    "--strategy", "names", multiple=True, default=("mirrored-2",), show_default=True, metavar="NAME",
+    help="Strategy to verify under; may be given several times. See `lockstep strategies`.",
+)
+@click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
+@click.option("--hardware", type=click.Choice(["cpu", "gpu", "tpu"]), default="cpu", show_default=True, help="What the strategy runs on.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True, metavar="S", help="Seconds for each run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep traces, logs and verdicts in DIR.")
+@click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
+def verify(
+    program: str,
+    names: tuple[str, ...],
+    exact: bool,
+    hardware: str,
+    timeout: float,
+    as_json: bool,
+    out: Path | None,
+    stream: bool,
+) -> int:
+    """Check that FUNCTION(strategy, record) gives the same numbers under a strategy as on one device.
+
+    The function keeps the global batch the same under every strategy and reports through `record`: record.step(loss=,
+    gradients=, variables=, examples=, metrics=) after each step, record.final(variables=, predictions=, metrics=) at the end,
+    or record.keras_callback(model) in fit.
+    """
+    from harness.program import Program
+    from harness.strategies import strategy_case
+    from simulator import UsageError
+
+    try:
+        cases = [strategy_case(name, hardware) for name in dict.fromkeys(names)]
+        under_test = Program.of(program)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
+    options = {"tier": "exact" if exact else "derived", "timeout": timeout, "stream": stream}
+    outcomes = []
+    for case in cases:
+        folder = None if out is None else out / re.sub(r"[^\w.-]", "_", case.name)
+        if not as_json:
+            click.echo(f"{case.name}: running ...", err=True)
+        outcomes.append(_one(under_test, case, {**options, "out": folder}, as_json))
+    if as_json:
+        objects = [found for _, found in outcomes]
+        click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
+    return max(code for code, _ in outcomes)
+
+
+def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[int, dict[str, Any]]:
+    from harness.errors import MissingHardware
+    from harness.verify import verify as run_and_judge
+    from simulator import RunFailed, UsageError
+
+    try:
+        verdict = run_and_judge(program, case, **options)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
+    except MissingHardware as error:
+        click.echo(str(error), err=True)
+        return _LACKING, _not_judged(program, case, str(error), {})
+    except RunFailed as error:
+        click.echo(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
+        return _FAILED, _not_judged(program, case, str(error), _tasks(error))
+    if not as_json:
+        click.echo(str(verdict))
+    return (_CONSISTENT if verdict else _INCONSISTENT), verdict.to_json()
+
+
+def _tasks(error: RunFailed) -> dict[str, Any]:
+    return {
+        name: {"exit": task.exit, "signal": task.signal, "steps": task.steps, "error": None if task.error is None else str(task.error)}
+        for name, task in error.result.items()
+    }
+
+
+def _not_judged(program: Program, case: StrategyCase, error: str, tasks: dict[str, Any]) -> dict[str, Any]:
+    """The object of a run that ended before it could be judged, with the same keys as a verdict and `error`."""
+    return {
+        "program": program.name,
+        "strategy": case.name,
+        "consistent": False,
+        "first_divergence": None,
+        "findings": [],
+        "explanation": None,
+        "tasks": tasks,
+        "seconds": None,
+        "error": error,
+    }

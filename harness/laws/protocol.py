@@ -1,0 +1,96 @@
+"""What a law is: it reads a run and its reference and returns a judgement, never an exception."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from harness.tolerance import Tolerance
+from harness.trace import RunTrace
+
+__all__ = ["Case", "Finding", "Judgement", "Law", "Status", "judged", "not_judged"]
+
+Status = Literal["held", "broken", "not_judged"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One way in which a law is broken.
+
+    `step` is the reference's step (from 1), None at the end of the run. `observable` is one of
+    `harness.observed.OBSERVABLES`, or `examples`, `steps`, `updates`. `observed`, `expected` and `bound` are the
+    numbers of the worst element, at `index` of `variable`; for `examples` they count how often the example with the id
+    `index` was seen.
+    """
+
+    law: str
+    text: str
+    task: str | None = None
+    step: int | None = None
+    observable: str | None = None
+    variable: str | None = None
+    index: tuple[int, ...] | None = None
+    observed: float | None = None
+    expected: float | None = None
+    bound: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Observed error over bound, infinite for any error where the bound is 0; None without numbers."""
+        if self.observed is None or self.expected is None or self.bound is None:
+            return None
+        error = abs(self.observed - self.expected)
+        return error / self.bound if self.bound > 0 and not math.isnan(error) else float("inf")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one law says of one run.
+
+    `compared` counts the comparisons made; `worst_ratio` is the largest error / bound among them, None for a law that
+    knows no bound.
+    """
+
+    law: str
+    status: Status
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    worst_ratio: float | None = None
+    compared: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run to be judged, the reference it should equal, and how far it may be from it."""
+
+    run: RunTrace
+    reference: RunTrace
+    tolerance: Tolerance
+
+
+class Law(Protocol):
+    """One statement that must hold of every run; each lives in its own file, as `LAW`."""
+
+    @property
+    def id(self) -> str:
+        """The name in reports; also the name of the file."""
+
+    @property
+    def order(self) -> int:
+        """The place in reports, lowest first."""
+
+    def judge(self, case: Case) -> Judgement:
+        """Compare whatever was recorded; say `not_judged` when that is nothing."""
+
+
+def not_judged(law: str, reason: str) -> Judgement:
+    """A law that had nothing to compare, and why."""
+    return Judgement(law, "not_judged", reason)
+
+
+def judged(law: str, compared: int, findings: tuple[Finding, ...], worst_ratio: float | None = None) -> Judgement:
+    """A law that compared something: held when it found nothing."""
+    return Judgement(
+        law, "broken" if findings else "held", findings=findings, worst_ratio=worst_ratio, compared=compared
+    )

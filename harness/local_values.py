@@ -1,0 +1,76 @@
+"""Recognises per-replica values that look like reduced ones, in multi-worker runs with one device per worker.
+
+`strategy.run` returns a PerReplica where a process has several replicas, and a plain tensor where it has one. A program that reports
+what `strategy.run` gave it therefore reports a part of the global value under `multi_worker-2`, in the very place where it
+reports a PerReplica under `mirrored-2`. Both must be judged alike.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.laws import Case
+from harness.laws._compare import compare
+from harness.observed import history, items, moments, summed
+from harness.trace import ClientTrace, RunTrace, Step, Value
+
+__all__ = ["with_local_values_marked"]
+
+_OBSERVABLES = ("loss", "gradients")
+_Place = tuple[int, str, str]
+
+
+def with_local_values_marked(case: Case) -> Case:
+    """Mark as per-replica each value on which clients differ and whose sum over clients is the reference's value.
+
+    Only that sum is taken as proof: clients that disagree in any other way stay in disagreement, for `clients_agree` to report.
+    """
+    clients = case.run.clients
+    if len(clients) < 2 or any(client.header.local_replicas != 1 for client in clients):
+        return case
+    places = _parts_of_a_sum(case)
+    if not places:
+        return case
+    run = RunTrace(clients=tuple(_mark(client, places) for client in clients))
+    return Case(run=run, reference=case.reference, tolerance=case.tolerance)
+
+
+def _parts_of_a_sum(case: Case) -> set[_Place]:
+    places: set[_Place] = set()
+    for observable in _OBSERVABLES:
+        reference = history(case.reference, observable)
+        for moment in moments(case.run):
+            expected = reference.get(moment.step)
+            recorded = [items(record, observable) or {} for record in moment.records]
+            if moment.step is None or expected is None:
+                continue
+            for name in recorded[0]:
+                values = [found.get(name) for found in recorded]
+                parts = [value.parts[0] for value in values if isinstance(value, Value) and _plain(value)]
+                if name not in expected or len(parts) < len(values) or all(part == parts[0] for part in parts):
+                    continue
+                bound = case.tolerance.bound(observable, name, moment.step)
+                if compare(summed(parts), expected[name], bound).ratio <= 1:
+                    places.add((moment.step, observable, name))
+    return places
+
+
+def _plain(value: Value) -> bool:
+    return not value.per_replica and len(value.parts) == 1
+
+
+def _mark(client: ClientTrace, places: set[_Place]) -> ClientTrace:
+    return msgspec.structs.replace(client, steps=tuple(_mark_step(step, places) for step in client.steps))
+
+
+def _mark_step(step: Step, places: set[_Place]) -> Step:
+    def marked(observable: str, value: Value) -> Value:
+        if (step.index, observable, value.name) not in places:
+            return value
+        return msgspec.structs.replace(value, per_replica=True)
+
+    return msgspec.structs.replace(
+        step,
+        loss=None if step.loss is None else marked("loss", step.loss),
+        gradients=None if step.gradients is None else tuple(marked("gradients", value) for value in step.gradients),
+    )

@@ -1,0 +1,27 @@
+"""The pytest plugin: strategies as a fixture, verdicts as a matrix, known upstream defects checked strictly."""
+
+from harness.plugin.fixtures import cluster, pytest_generate_tests, strategy
+from harness.plugin.hooks import (
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_call,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_terminal_summary,
+    pytest_unconfigure,
+)
+
+__all__ = [
+    "cluster",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_generate_tests",
+    "pytest_runtest_call",
+    "pytest_runtest_makereport",
+    "pytest_runtest_setup",
+    "pytest_terminal_summary",
+    "pytest_unconfigure",
+    "strategy",
+]

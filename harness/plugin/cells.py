@@ -1,0 +1,132 @@
+"""From one test's outcome to one cell of the matrix, known issues taken into account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.known_issues import KnownIssue
+    from harness.verdict import Verdict
+
+__all__ = ["CELL_PROPERTY", "cell_of", "find_known_issues", "judge_known"]
+
+CELL_PROPERTY = "lockstep"
+_ISSUES = pytest.StashKey["tuple[KnownIssue, ...]"]()
+
+
+def judge_known(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, verdicts: Sequence[Verdict]
+) -> None:
+    """Hold a test to the known issues of its cell, in both directions.
+
+    The exact symptom must appear, which makes the test `xfailed`. If another failure comes instead, or none, the test fails.
+    """
+    issues = item.stash.get(_ISSUES, ())
+    if not issues or report.skipped:
+        return
+    error = call.excinfo.value if call.excinfo is not None else None
+    seen = [issue for issue in issues if _shows(issue, error, verdicts)]
+    if seen:
+        report.outcome = "skipped"
+        report.wasxfail = f"{seen[0].id}: {seen[0].summary} ({seen[0].reference})"
+        return
+    wanted = "; ".join(f"{issue.id}: {issue.symptom}" for issue in issues)
+    if error is None:
+        report.outcome = "failed"
+        report.longrepr = f"fixed upstream? This cell is a known issue ({wanted}), but it is consistent now: remove the entry."
+    else:
+        report.longrepr = f"This cell is a known issue ({wanted}), but failed in another way:\n{report.longreprtext}"
+
+
+def _shows(issue: KnownIssue, error: BaseException | None, verdicts: Sequence[Verdict]) -> bool:
+    if error is not None and issue.symptom.fits_failure(error):
+        return True
+    return any(issue.symptom.fits_verdict(verdict) for verdict in verdicts)
+
+
+def find_known_issues(item: pytest.Item) -> None:
+    """Look up a test's known issues while tests are collected, so that a wrong id stops the session before anything runs.
+
+    Raises:
+        pytest.UsageError: the test names an issue that is not in the registry, or the registry is malformed.
+    """
+    from simulator import UsageError
+
+    marked = [marker.args[0] for marker in item.iter_markers("known_issue")]
+    strategy, loop = _strategy_of(item), _loop_of(item)
+    if not marked and loop is None:
+        return
+    from harness.known_issues import issues_for
+
+    try:
+        item.stash[_ISSUES] = issues_for(strategy, loop, marked)
+    except UsageError as error:
+        raise pytest.UsageError(f"{item.nodeid}: {error}") from error
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    callspec = getattr(item, "callspec", None)
+    return {} if callspec is None else dict(callspec.params)
+
+
+def _strategy_of(item: pytest.Item) -> str:
+    return str(_params(item).get("strategy", ""))
+
+
+def _loop_of(item: pytest.Item) -> str | None:
+    if marker := item.get_closest_marker("loop"):
+        return str(marker.args[0])
+    loop = _params(item).get("loop")
+    return None if loop is None else str(loop)
+
+
+def cell_of(item: pytest.Item, report: pytest.TestReport, verdicts: Sequence[Verdict]) -> str:
+    """The cell as JSON, which travels in the report's properties through xdist and into JUnit files."""
+    import msgspec
+
+    from harness.report import Cell
+
+    ratios = [verdict.worst_ratio for verdict in verdicts if verdict.worst_ratio is not None]
+    worst = max(ratios, default=None)
+    cell = Cell(
+        row=_row(item),
+        strategy=_strategy_of(item),
+        outcome=_outcome(report),
+        ratio="inf" if worst == float("inf") else worst,
+        seconds=round(report.duration, 3),
+        reason=_reason(report),
+        verdicts=tuple(verdict.to_json() for verdict in verdicts),
+    )
+    return msgspec.json.encode(cell).decode()
+
+
+def _row(item: pytest.Item) -> str:
+    """`test_training: test_digits[cnn-adam]`: file and test, with every parameter but the strategy."""
+    name = item.name
+    if strategy := _strategy_of(item):
+        base, bracket, ids = name.partition("[")
+        parts = ids.rstrip("]").split(strategy)
+        rest = "-".join(part.strip("-") for part in parts if part.strip("-"))
+        name = f"{base}[{rest}]" if bracket and rest else base
+    return f"{item.path.stem.removeprefix('test_')}: {name.removeprefix('test_')}"
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if hasattr(report, "wasxfail"):
+        return "known" if report.skipped else "FAIL"
+    return {"passed": "ok", "failed": "FAIL", "skipped": "skipped"}[report.outcome]
+
+
+def _reason(report: pytest.TestReport) -> str:
+    if report.passed:
+        return ""
+    if hasattr(report, "wasxfail"):
+        return str(report.wasxfail)
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    return text.strip().partition("\n")[0][:200]

@@ -1,0 +1,66 @@
+"""The fixtures `cluster` and `strategy`, and how markers feed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.strategies import StrategyCase
+    from simulator import Cluster
+
+__all__ = ["cluster", "hardware_of", "pytest_generate_tests", "strategy"]
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A started `simulator.Cluster` of the shape given with `@pytest.mark.cluster(worker=2, ps=1, ...)`."""
+    from simulator import Cluster, Topology
+
+    marker = request.node.get_closest_marker("cluster")
+    if marker is None:
+        raise pytest.UsageError("the fixture `cluster` needs its shape; write @pytest.mark.cluster(worker=2)")
+    shape = dict(marker.kwargs)
+    options = {name: shape.pop(name) for name in ("timeout", "preload", "env", "stream") if name in shape}
+    with Cluster(Topology(**shape), **options) as running:
+        yield running
+
+
+@pytest.fixture
+def strategy(request: pytest.FixtureRequest) -> StrategyCase:
+    """One `StrategyCase` after the other of those named with `@pytest.mark.strategies("mirrored-2", ...)`."""
+    case: StrategyCase = request.param
+    return case
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize `strategy`. Names under the marker's `full=` are left to `--profile=full`."""
+    if "strategy" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("strategies")
+    if marker is None:
+        return  # the test or its module parametrizes `strategy` itself
+    from harness.strategies import strategy_case
+
+    names: list[str] = list(marker.args)
+    if metafunc.config.getoption("--profile") == "full":
+        names += [name for name in marker.kwargs.get("full", ()) if name not in names]
+    hardware = hardware_of(metafunc.config)
+    cases: list[Any] = [strategy_case(name, hardware) for name in names]
+    metafunc.parametrize("strategy", cases, ids=[case.name for case in cases], indirect=True)
+
+
+def hardware_of(config: pytest.Config) -> str:
+    """The hardware asked for; `auto` is a GPU or TPU if there is one, else the CPU."""
+    chosen: str = config.getoption("--hardware")
+    if chosen != "auto":
+        return chosen
+    import os
+
+    from simulator.capabilities import accelerators
+
+    if accelerators.tpus(os.environ):
+        return "tpu"
+    return "gpu" if accelerators.gpus() else "cpu"

@@ -1,0 +1,183 @@
+"""pytest's hooks: options, hardware requirements, known issues, and the matrix at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, judge_known
+from harness.plugin.fixtures import hardware_of
+
+if TYPE_CHECKING:
+    from harness.report import Cell
+    from harness.verdict import Verdict
+
+__all__: list[str] = []
+
+_VERDICTS = pytest.StashKey["list[Verdict]"]()
+_CELLS = pytest.StashKey["list[Cell]"]()
+_CACHE = pytest.StashKey[Path]()
+_CACHE_VARIABLE = "LOCKSTEP_CACHE"
+_MARKERS = (
+    "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
+    "strategies(*names, full=()): strategies that the fixture `strategy` goes through; `full` only with --profile=full",
+    "requires(gpus=0, tpu=False): skip, with the reason, on a machine without this hardware",
+    "known_issue(id): an upstream defect of the registry; its exact symptom must appear",
+    "full: run only with --profile=full",
+    "loop(kind): kind of training loop, to look up known issues; a parameter called `loop` does the same",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the contract."""
+    group = parser.getgroup("lockstep", "Lockstep: distributed training, verified")
+    group.addoption("--profile", choices=("quick", "full"), default="quick", help="how much to run (default: quick)")
+    group.addoption(
+        "--hardware",
+        choices=("cpu", "gpu", "tpu", "auto"),
+        default="cpu",
+        help="what strategies run on; the reference always runs on the CPU (default: cpu)",
+    )
+    group.addoption("--require-hardware", action="store_true", help="missing hardware is a failure, not a skip")
+    group.addoption("--lockstep-out", metavar="DIR", help="write matrix.json with every verdict into DIR")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers; give all processes of the session one cache of reference runs."""
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    config.stash[_CELLS] = []
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Collector(config.stash[_CELLS]), "lockstep-collector")
+    if not hasattr(config, "workerinput") and _CACHE_VARIABLE not in os.environ:
+        # xdist's workers inherit the variable, so that a reference runs once a session and not once a worker.
+        from simulator.scratch import make_scratch
+
+        config.stash[_CACHE] = make_scratch("references")
+        os.environ[_CACHE_VARIABLE] = str(config.stash[_CACHE])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the cache."""
+    if directory := config.stash.get(_CACHE, None):
+        from simulator.scratch import remove_scratch
+
+        os.environ.pop(_CACHE_VARIABLE, None)
+        remove_scratch(directory)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Look up known issues; leave tests marked `full` to --profile=full."""
+    for item in items:
+        find_known_issues(item)
+    if config.getoption("--profile") == "full":
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, or fail under --require-hardware, what this machine cannot run."""
+    if reason := _missing_hardware(item):
+        if item.config.getoption("--require-hardware"):
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+def _missing_hardware(item: pytest.Item) -> str | None:
+    from simulator.capabilities import accelerators
+
+    needed_gpus, needs_tpu = 0, False
+    if marker := item.get_closest_marker("requires"):
+        needed_gpus, needs_tpu = marker.kwargs.get("gpus", 0), marker.kwargs.get("tpu", False)
+    case = getattr(item, "callspec", None) and item.callspec.params.get("strategy")  # type: ignore[attr-defined]
+    if case is not None and getattr(case, "needs", None):
+        needs_tpu = needs_tpu or "TPU" in case.needs
+        if "TPU" not in case.needs:
+            # One GPU can be split into logical ones, except for NCCL, which wants a device for each replica.
+            needed_gpus = max(needed_gpus, case.replicas if case.option == "nccl" else 1)
+    if needed_gpus and (found := len(accelerators.gpus())) < needed_gpus:
+        return f"needs {needed_gpus} GPU{'s' * (needed_gpus > 1)}, this machine has {found or 'none'}"
+    if needs_tpu and not accelerators.tpus(os.environ):
+        return "needs a TPU, this machine has none"
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Collect the verdicts that a test reaches."""
+    from harness.verify import on_verdict
+
+    item.stash[_VERDICTS] = []
+    with on_verdict(item.stash[_VERDICTS].append):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn an outcome into known / fixed upstream / newly broken, and attach the cell to the report."""
+    report = yield
+    verdicts = item.stash.get(_VERDICTS, [])
+    if report.when == "call":
+        report.sections += [
+            ("lockstep verdict", str(verdict)) for verdict in verdicts if report.failed and not verdict.consistent
+        ]
+        judge_known(item, call, report, verdicts)
+    if report.when == "call" or (report.when == "setup" and not report.passed):
+        report.user_properties.append((CELL_PROPERTY, cell_of(item, report, verdicts)))
+    return report
+
+
+class Collector:
+    """Gathers the cells of all reports; registered in the process that prints the summary."""
+
+    def __init__(self, cells: list[Cell]) -> None:
+        self._cells = cells
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Decode the cell of each report, wherever the test ran."""
+        import msgspec
+
+        from harness.report import Cell
+
+        for name, value in report.user_properties:
+            if name == CELL_PROPERTY:
+                self._cells.append(msgspec.json.decode(str(value), type=Cell))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the matrix and write it to --lockstep-out."""
+    cells = config.stash[_CELLS]
+    if not cells:
+        return
+    from harness.report import Matrix
+
+    matrix = Matrix(cells=cells, versions=_versions(), hardware=hardware_of(config))
+    terminalreporter.section(f"lockstep matrix ({', '.join(f'{name} {text}' for name, text in matrix.versions.items())})")
+    for line in matrix.lines(terminalreporter._tw.fullwidth):
+        terminalreporter.write_line(line)
+    if out := config.getoption("--lockstep-out"):
+        path = Path(out) / "matrix.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(matrix.to_json())
+        terminalreporter.write_line(f"written: {path}")
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in ("tensorflow", "keras", "tf_keras"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

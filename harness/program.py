@@ -1,0 +1,145 @@
+"""What is under test: one function `train(strategy, record)`, given as a callable or as `FILE.py:FUNCTION`."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulator import UsageError
+from simulator.launch import pack, unpack
+
+__all__ = ["Program"]
+
+_FORM = "a program is given as FILE.py:FUNCTION, for example train.py:train"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program under test, ready to be sent to a task.
+
+    Attributes:
+        name: what reports call it.
+        payload: how a task gets the function.
+        digest: changes whenever the program does; the reference run is cached under it.
+    """
+
+    name: str
+    payload: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, program: Callable[..., Any] | str | Program) -> Program:
+        """Accept a function, a `FILE.py:FUNCTION`, or a Program.
+
+        Raises:
+            UsageError: not such a thing; the message says what is missing.
+        """
+        if isinstance(program, Program):
+            return program
+        return cls._from_text(program) if isinstance(program, str) else cls._from_callable(program)
+
+    @classmethod
+    def _from_callable(cls, function: Callable[..., Any]) -> Program:
+        if not callable(function):
+            raise UsageError(f"{function!r} is not a program; give a function train(strategy, record), or FILE.py:FUNCTION")
+        _check_signature(function)
+        payload = pack(function, (), {})
+        return cls(name=_name_of(function), payload=payload, digest=_digest(payload, _source_of(function)))
+
+    @classmethod
+    def _from_text(cls, text: str) -> Program:
+        file, colon, function = text.rpartition(":")
+        if not colon or not file or not function:
+            raise UsageError(f"{text!r} names no function; {_FORM}")
+        path = Path(file)
+        if not path.is_file():
+            raise UsageError(f"there is no file {file!r}; {_FORM}")
+        source = path.read_bytes()
+        # Parsed, not imported: the file imports TensorFlow, which the parent never does.
+        functions = _functions(source, file)
+        if function not in functions:
+            defined = ", ".join(functions) or "none at all"
+            raise UsageError(f"{file} defines no function {function!r}; it defines {defined}")
+        payload = pack(_from_file, (str(path.resolve()), function), {})
+        return cls(name=f"{path.name}:{function}", payload=payload, digest=_digest(payload, source))
+
+    def load(self) -> Callable[..., Any]:
+        """The function itself; called in a task, where it may import TensorFlow."""
+        function, args, _ = unpack(self.payload)
+        return function(*args) if function is _from_file else function
+
+
+def _from_file(path: str, function: str) -> Callable[..., Any]:
+    """Import the file under its own name, with its directory on `sys.path` as `python FILE.py` would have it."""
+    import importlib.util
+    import sys
+
+    file = Path(path)
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    loaded: Callable[..., Any] = getattr(module, function)
+    return loaded
+
+
+def _functions(source: bytes, file: str) -> list[str]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        raise UsageError(f"{file} is not Python: {error.msg} (line {error.lineno})") from error
+    names = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):  # train = make(...)
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return names
+
+
+def _check_signature(function: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(function).bind(None, None)
+    except ValueError:
+        return  # a builtin without a signature; calling it will tell
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise UsageError(f"{name} cannot be called as train(strategy, record): {error}") from error
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    inner = _innermost(function)
+    name = getattr(inner, "__qualname__", type(inner).__name__).replace("<locals>.", "")
+    module = str(getattr(inner, "__module__", "") or "").rpartition(".")[2]
+    if module not in ("", "__main__"):
+        name = f"{module}.{name}"
+    if isinstance(function, functools.partial):
+        name += f"({', '.join(f'{key}={value!r}' for key, value in function.keywords.items())})"
+    return name
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _source_of(function: Callable[..., Any]) -> bytes:
+    # A function that travels by reference has no content in its pickle: its module's file is the content.
+    try:
+        file = inspect.getsourcefile(_innermost(function))
+    except TypeError:
+        return b""
+    return Path(file).read_bytes() if file and Path(file).is_file() else b""
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

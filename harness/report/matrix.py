@@ -1,0 +1,112 @@
+"""The matrix of a session: strategies across, scenarios down, one outcome in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+__all__ = ["Cell", "Matrix", "OUTCOMES"]
+
+# Worst last: the order in which a row's or a session's worst outcome is chosen.
+OUTCOMES = ("ok", "skipped", "known", "FAIL")
+_COLUMN = 11
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One scenario under one strategy.
+
+    Attributes:
+        row: the scenario, without the strategy.
+        strategy: name of the strategy; empty for a scenario that has none.
+        outcome: one of `OUTCOMES`.
+        ratio: the worst observed error divided by its bound, over all laws; `None` when nothing was compared with a bound.
+        seconds: how long the test took.
+        reason: why it was skipped, what is known, or the first line of what failed.
+        verdicts: the verdicts reached, in their JSON form.
+    """
+
+    row: str
+    strategy: str
+    outcome: str
+    ratio: float | str | None = None
+    seconds: float = 0.0
+    reason: str = ""
+    verdicts: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What stands in the matrix: the outcome, and for `ok` how much of the bound was used."""
+        if self.outcome == "ok" and isinstance(self.ratio, (int, float)):
+            return f"ok {self.ratio:.2g}" if self.ratio else "ok exact"
+        return self.outcome
+
+
+class Matrix(msgspec.Struct):
+    """All cells of a session, with what they were run on."""
+
+    cells: list[Cell] = []
+    versions: dict[str, str] = {}
+    hardware: str = "cpu"
+
+    def counts(self) -> dict[str, int]:
+        """How many cells have each outcome."""
+        return {outcome: sum(cell.outcome == outcome for cell in self.cells) for outcome in OUTCOMES}
+
+    def lines(self, width: int) -> Iterator[str]:
+        """The matrix as text, in blocks of as many strategies as fit into `width` characters, then the notes."""
+        table = [cell for cell in self.cells if cell.strategy]
+        rows = _unique(cell.row for cell in table)
+        columns = _unique(cell.strategy for cell in table)
+        by_place = {(cell.row, cell.strategy): cell for cell in table}
+        label = max((len(row) for row in rows), default=0) + 1
+        per_block = max(1, (width - label) // _COLUMN)
+        for start in range(0, len(columns), per_block):
+            block = columns[start : start + per_block]
+            used = [row for row in rows if any((row, column) in by_place for column in block)]
+            yield from _header(block, label)
+            for row in used:
+                cells = (by_place.get((row, column)) for column in block)
+                yield row.ljust(label) + "".join((cell.text if cell else "").ljust(_COLUMN) for cell in cells).rstrip()
+            yield ""
+        yield from self._notes()
+
+    def _notes(self) -> Iterator[str]:
+        counts = self.counts()
+        yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        yield "ok R: consistent, R = worst observed error / its bound"
+        for outcome, title in (("FAIL", "FAIL"), ("known", "known upstream"), ("skipped", "skipped")):
+            reasons: dict[str, list[Cell]] = {}
+            for cell in self.cells:
+                if cell.outcome == outcome:
+                    reasons.setdefault(cell.reason, []).append(cell)
+            for reason, cells in reasons.items():
+                where = _unique(cell.strategy or cell.row for cell in cells)
+                yield f"{title}: {reason}  [{', '.join(where)}]"
+
+    def to_json(self) -> bytes:
+        """The matrix as JSON, for tools."""
+        return msgspec.json.format(msgspec.json.encode({"counts": self.counts(), **msgspec.to_builtins(self)}))
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _header(names: Sequence[str], label: int) -> Iterator[str]:
+    """Names broken at their joints into lines of at most the column's width, aligned at the bottom."""
+    broken = [_break(name) for name in names]
+    height = max(len(lines) for lines in broken)
+    for level in range(height):
+        parts = (([""] * (height - len(lines)) + lines)[level] for lines in broken)
+        yield (" " * label + "".join(part.ljust(_COLUMN) for part in parts)).rstrip()
+
+
+def _break(name: str) -> list[str]:
+    lines = [""]
+    for piece in name.replace("_", "_\0").replace("-", "\0-").replace(":", "\0:").split("\0"):
+        if len(lines[-1]) + len(piece) >= _COLUMN:
+            lines.append("")
+        lines[-1] += piece
+    return lines

@@ -1,0 +1,179 @@
+"""How far a run may be from its reference: not at all, or by a bound computed from reruns of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.observed import OBSERVABLES, Observed, history, is_integer
+from harness.trace import RunTrace
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["FLOOR", "Derived", "Exact", "K", "Tolerance", "eps"]
+
+K = 32.0
+"""Factor on the observed spread, from a small-sample argument.
+
+Model one element's rounding error as normal with standard deviation s. The unit is the largest of three draws of |N(0,
+s)|, which exceeds 0.27 s with probability 0.99 (0.2154 ** 3 = 0.01 and P(|N| < 0.27) = 0.2154). A correct run stays
+within 4 s with probability 0.99994, so it stays within 4 / 0.27 = 14.7 units. A distributed run also rounds the
+partial sums of its replicas and their reduction, so its own s is up to twice the injected one: 29.3, rounded up to a
+power of two.
+"""
+
+FLOOR = 8.0
+"""Roundings granted to a value when the reruns happen not to move it at all.
+
+Reporting a value takes a handful of final operations (divide by the batch, reduce over replicas, reduce over workers,
+cast), each of which rounds by at most half an eps; 8 eps covers sixteen of them.
+"""
+
+_EPS = {
+    "float8_e5m2": 2.0**-2,
+    "float8_e4m3fn": 2.0**-3,
+    "bfloat16": 2.0**-7,
+    "float16": 2.0**-10,
+    "float32": 2.0**-23,
+    "complex64": 2.0**-23,
+    "float64": 2.0**-52,
+    "complex128": 2.0**-52,
+}
+
+
+def eps(dtype: str) -> float:
+    """The distance from 1 to the next larger number of a floating TensorFlow dtype; 0 for integers and bool."""
+    return 0.0 if is_integer(dtype) else _EPS[dtype]
+
+
+class Tolerance(Protocol):
+    """The largest permitted difference, in max-norm, of one observable's value from the reference's."""
+
+    @property
+    def name(self) -> str:
+        """The tier: `exact` or `derived`."""
+
+    def bound(self, observable: str, name: str, step: int | None) -> float:
+        """The bound for a value at a step of the reference (from 1), or at the end when `step` is None."""
+
+    def describe(self) -> str:
+        """One sentence for a report."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Bit for bit up to the sign of zero, for programs whose intermediate values are all exactly representable."""
+
+    @property
+    def name(self) -> str:
+        """The tier."""
+        return "exact"
+
+    def bound(self, observable: str, name: str, step: int | None) -> float:
+        """Zero."""
+        return 0.0
+
+    def describe(self) -> str:
+        """One sentence for a report."""
+        return "exact tier: every value must equal the reference's (bound 0)"
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Bounds from `perturbed`, reruns of the reference with rounding-sized noise in every floating variable.
+
+    For each observable and name, with the max-norm over elements, finite ones only::
+
+        spread_t = max over reruns p of |x_p,t - x_ref,t|
+        unit_t   = max of spread_1 .. spread_t          (at the end: of all steps and the end)
+        bound_t  = K * unit_t + FLOOR * eps(dtype) * |x_ref,t|
+
+    Nothing here depends on the number of elements. Integers keep bound 0.
+
+    Raises:
+        ValueError: no rerun was given.
+    """
+
+    reference: RunTrace
+    perturbed: Sequence[RunTrace]
+
+    def __post_init__(self) -> None:
+        """Refuse to derive a bound from nothing."""
+        if not self.perturbed:
+            raise ValueError("a derived bound needs at least one perturbed rerun of the reference; three are usual")
+
+    @property
+    def name(self) -> str:
+        """The tier."""
+        return "derived"
+
+    def bound(self, observable: str, name: str, step: int | None) -> float:
+        """The bound at a step of the reference; 0 for a value that the reference never recorded there."""
+        return self._bounds.get((observable, name, step), 0.0)
+
+    def describe(self) -> str:
+        """One sentence for a report."""
+        runs = f"{len(self.perturbed)} perturbed rerun{'s' if len(self.perturbed) > 1 else ''} of the reference"
+        return f"derived tier: bound = {K:g} x the spread of {runs} + {FLOOR:g} eps of the value"
+
+    @cached_property
+    def _bounds(self) -> dict[tuple[str, str, int | None], float]:
+        bounds: dict[tuple[str, str, int | None], float] = {}
+        for observable in OBSERVABLES:
+            reruns = [history(run, observable) for run in self.perturbed]
+            reference = history(self.reference, observable)
+            resolution = _resolutions(reference)
+            units: dict[str, float] = {}
+            for step, values in reference.items():
+                for name, value in values.items():
+                    others = [rerun[step][name] for rerun in reruns if name in rerun.get(step, {})]
+                    units[name] = max([units.get(name, 0.0), *(_spread(value, other) for other in others)])
+                    bounds[observable, name, step] = K * units[name] + FLOOR * resolution[name] * _norm(value.array)
+        return bounds
+
+
+def _resolutions(reference: Mapping[int | None, Mapping[str, Observed]]) -> dict[str, float]:
+    """The eps in which each value was computed.
+
+    Programs often report `float(loss)`: a float32 result that arrives as float64. A float64 value that is a float32
+    number at every step is taken for one; a value computed in float64 has bits below that and is not affected.
+    """
+    import numpy as np
+
+    resolution: dict[str, float] = {}
+    for values in reference.values():
+        for name, value in values.items():
+            unit = eps(value.dtype)
+            if value.dtype == "float64":
+                with np.errstate(over="ignore"):
+                    narrow = value.array.astype(np.float32).astype(np.float64)
+                if np.array_equal(narrow, value.array, equal_nan=True):
+                    unit = eps("float32")
+            resolution[name] = min(unit, resolution.get(name, unit))
+    return resolution
+
+
+def _spread(value: Observed, other: Observed) -> float:
+    """Max-norm of the difference where both are finite; a rerun that overflows must not make the bound infinite."""
+    if is_integer(value.dtype) or value.array.shape != other.array.shape:
+        return 0.0
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _norm(_wide(other.array) - _wide(value.array))
+
+
+def _norm(array: np.ndarray[Any, Any]) -> float:
+    import numpy as np
+
+    size = np.abs(_wide(array))
+    return float(np.max(size, initial=0.0, where=np.isfinite(size)))
+
+
+def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

@@ -1,0 +1,242 @@
+"""What a run observed, as one append-only file per client process.
+
+A trace file is a sequence of frames: a four-byte little-endian length, then that many bytes of MessagePack. The first frame is a
+`Header`; a process that is killed while writing leaves at most one incomplete frame, which `read_client` ignores. Nothing here imports
+TensorFlow, and NumPy only when an array is decoded, so that a saved run can be listed anywhere.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "Array",
+    "ClientTrace",
+    "Counters",
+    "Final",
+    "Header",
+    "RunTrace",
+    "Step",
+    "TraceWriter",
+    "Value",
+    "Variable",
+    "merge",
+    "read_client",
+]
+
+_LENGTH = struct.Struct("<I")
+# These have no native NumPy type; they are stored widened to float32, which is lossless.
+_STORED_AS = {"bfloat16": "float32"}
+
+
+class Array(msgspec.Struct, frozen=True, array_like=True):
+    """One dense tensor: its TensorFlow dtype name, shape, and C-ordered bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the values; bfloat16 comes back widened to float32."""
+        import numpy as np
+
+        return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
+
+    @classmethod
+    def of(cls, value: Any) -> Array:
+        """Encode anything `numpy.asarray` accepts."""
+        import numpy as np
+
+        array = np.asarray(value)
+        name = array.dtype.name
+        if name in _STORED_AS:
+            array = array.astype(_STORED_AS[name])
+        return cls(dtype=name, shape=tuple(array.shape), data=np.ascontiguousarray(array).tobytes())
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A loss, gradient or metric as one client reported it.
+
+    `per_replica` is true when the program handed over a PerReplica value: then `parts` holds one array per local replica and the
+    global value is the sum over all replicas of all clients, which is the convention of `tf.nn.compute_average_loss` followed by
+    `strategy.reduce(SUM)`. Otherwise `parts` holds one array, already reduced.
+    """
+
+    name: str
+    parts: tuple[Array, ...]
+    per_replica: bool = False
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """One variable: every local replica's copy, or the aggregate of an on-read variable."""
+
+    name: str
+    copies: tuple[Array, ...]
+    # "plain" has one copy, "mirrored" must have identical copies, "on_read" copies may differ and `aggregated` is the value.
+    kind: str = "plain"
+    aggregated: Array | None = None
+
+    @property
+    def value(self) -> Array:
+        """The value to compare with the reference."""
+        return self.copies[0] if self.aggregated is None else self.aggregated
+
+
+class Header(msgspec.Struct, frozen=True, tag=True):
+    """Who wrote this trace and under what strategy."""
+
+    task: str
+    incarnation: int
+    strategy: str
+    replicas: int
+    local_replicas: int
+    clients: int
+    seed: int
+    versions: dict[str, str] = {}
+
+
+class Step(msgspec.Struct, frozen=True, tag=True):
+    """One call of `record.step`: `index` counts from 1 within the program, `at` is CLOCK_MONOTONIC in seconds."""
+
+    index: int
+    at: float
+    loss: Value | None = None
+    gradients: tuple[Value, ...] | None = None
+    variables: tuple[Variable, ...] | None = None
+    examples: tuple[tuple[int, ...], ...] | None = None  # example ids, one tuple per local replica
+    metrics: tuple[Value, ...] | None = None
+    # Keras under ParameterServerStrategy can only be observed at the end of an epoch; such a step matches the reference's
+    # step with the same epoch number and epoch_end set.
+    epoch: int | None = None
+    epoch_end: bool = False
+
+
+class Final(msgspec.Struct, frozen=True, tag=True):
+    """The one call of `record.final`."""
+
+    at: float
+    variables: tuple[Variable, ...] | None = None
+    predictions: tuple[Value, ...] | None = None
+    metrics: tuple[Value, ...] | None = None
+
+
+class Counters(msgspec.Struct, frozen=True, tag=True):
+    """What the harness counted by itself in this process.
+
+    `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
+    `per_epoch` is true when a Keras callback could record only at the end of epochs.
+    """
+
+    scheduled: int | None = None
+    per_epoch: bool = False
+
+
+Frame = Header | Step | Final | Counters
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Frame)
+
+
+class TraceWriter:
+    """Appends frames to a trace file, each flushed to the operating system before `write` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("ab", buffering=0)
+
+    def write(self, frame: Frame) -> None:
+        """Append one frame; a kill of this process afterwards cannot lose it."""
+        payload = _ENCODER.encode(frame)
+        self._file.write(_LENGTH.pack(len(payload)) + payload)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class ClientTrace(msgspec.Struct, frozen=True):
+    """Everything one client process recorded, in the order it happened."""
+
+    header: Header
+    steps: tuple[Step, ...] = ()
+    final: Final | None = None
+    counters: Counters = Counters()
+
+
+class RunTrace(msgspec.Struct, frozen=True):
+    """All clients of one run; `clients[0]` is the chief (or worker 0)."""
+
+    clients: tuple[ClientTrace, ...]
+
+    @property
+    def header(self) -> Header:
+        """The chief's header."""
+        return self.clients[0].header
+
+    @property
+    def observed_anything(self) -> bool:
+        """Whether any client recorded a value (an empty call of `step` observes nothing but the step itself)."""
+        fields = ("loss", "gradients", "variables", "examples", "metrics", "predictions")
+        records = (record for client in self.clients for record in (*client.steps, client.final))
+        return any(getattr(record, field, None) is not None for record in records for field in fields)
+
+
+def _frames(path: Path) -> Iterator[Frame]:
+    data = memoryview(path.read_bytes())
+    position = 0
+    while position + _LENGTH.size <= len(data):
+        (length,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size
+        if position + length > len(data):
+            return  # the writer was killed inside this frame
+        yield _DECODER.decode(data[position : position + length])
+        position += length
+
+
+def read_client(path: Path) -> ClientTrace:
+    """Read one trace file.
+
+    Raises:
+        ValueError: the file does not begin with a `Header`.
+    """
+    header: Header | None = None
+    steps: list[Step] = []
+    final: Final | None = None
+    counters = Counters()
+    for frame in _frames(path):
+        if isinstance(frame, Header):
+            header = frame
+        elif isinstance(frame, Step):
+            steps.append(frame)
+        elif isinstance(frame, Final):
+            final = frame
+        else:
+            counters = frame
+    if header is None:
+        raise ValueError(f"{path} is not a trace: it holds no header")
+    return ClientTrace(header=header, steps=_with_epoch_ends(steps), final=final, counters=counters)
+
+
+def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Mark the last step of each epoch: a callback learns that an epoch has ended only after its last step was written."""
+    following = [step.epoch for step in steps[1:]] + [None]
+    return tuple(
+        msgspec.structs.replace(step, epoch_end=True) if step.epoch is not None and step.epoch != then else step
+        for step, then in zip(steps, following, strict=True)
+    )
+
+
+def merge(clients: Sequence[ClientTrace]) -> RunTrace:
+    """Put the clients of one run together, chief or worker 0 first, the others by task name."""
+
+    def order(client: ClientTrace) -> tuple[bool, str, int]:
+        job, _, index = client.header.task.partition(":")
+        return (job != "chief", job, int(index))
+
+    return RunTrace(clients=tuple(sorted(clients, key=order)))

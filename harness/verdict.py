@@ -1,0 +1,136 @@
+"""The outcome of one verified run: truthy when consistent, readable as an assertion message, and exact as JSON."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.explain.protocol import Explanation
+from harness.laws.protocol import Finding, Judgement
+from harness.observed import OBSERVABLES
+
+__all__ = ["Verdict"]
+
+_OBSERVABLE_ORDER = (*OBSERVABLES, "examples", "updates", "steps")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What all laws say of one program under one strategy.
+
+    `tasks` is what is known of each task (exit code, incarnation, ...), in JSON types; `seconds` is the wall time of
+    the run; `tolerance` is the tier, `exact` or `derived`.
+    """
+
+    program: str
+    strategy: str
+    judgements: tuple[Judgement, ...]
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: float = 0.0
+    tolerance: str = "exact"
+    explanation: Explanation | None = None
+
+    @property
+    def consistent(self) -> bool:
+        """Whether at least one law held and none is broken: a run of which nothing could be judged does not pass."""
+        return bool(self._with("held")) and not self._with("broken")
+
+    def __bool__(self) -> bool:
+        return self.consistent
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding of every law, in the order of the laws."""
+        return tuple(finding for judgement in self.judgements for finding in judgement.findings)
+
+    @property
+    def first_divergence(self) -> Finding | None:
+        """The earliest finding, by step and then by observable.
+
+        The end of the run comes last; at one step loss, gradients, variables, metrics, predictions, and then the rest.
+        Among findings of the same step and observable a comparison with the reference comes before one among replicas.
+        """
+        return min((finding for finding in self.findings if finding.observable is not None), key=_when, default=None)
+
+    @property
+    def worst_ratio(self) -> float | None:
+        """The largest error / bound over all laws; None when no law compared with a bound."""
+        return max(
+            (judgement.worst_ratio for judgement in self.judgements if judgement.worst_ratio is not None), default=None
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan"."""
+        first = self.first_divergence
+        keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
+        found = ("law", "text", "task", "step", "observable", "variable")
+        plain = {
+            "program": self.program,
+            "strategy": self.strategy,
+            "consistent": self.consistent,
+            "first_divergence": None if first is None else {key: getattr(first, key) for key in keys},
+            "findings": [{key: getattr(finding, key) for key in found} for finding in self.findings],
+            "explanation": None if (why := self.explanation) is None else {"rule": why.rule, "text": why.text},
+            "tasks": self.tasks,
+            "seconds": self.seconds,
+            "laws": [
+                {"law": law.law, "status": law.status, "reason": law.reason, "worst_ratio": law.worst_ratio}
+                for law in self.judgements
+            ],
+            "tier": self.tolerance,
+        }
+        return {key: _strict(value) for key, value in plain.items()}
+
+    def _with(self, status: str) -> list[Judgement]:
+        return [judgement for judgement in self.judgements if judgement.status == status]
+
+    def _lines(self) -> Iterator[str]:
+        broken, held, unjudged = self._with("broken"), self._with("held"), self._with("not_judged")
+        outcome = "consistent" if self.consistent else "INCONSISTENT" if broken else "NOT JUDGED, nothing was compared"
+        yield f"{self.program} under {self.strategy}: {outcome} ({self.tolerance} tier, {self.seconds:.1f} s)"
+        if (first := self.first_divergence) is not None:
+            yield f"  first divergence: {first.text}"
+        if broken:
+            yield "  broken:"
+            for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
+                yield from (f"    {judgement.law}: {finding.text}" for finding in judgement.findings)
+            why = self.explanation
+            cause = "no rule reproduces these numbers" if why is None else f"{why.rule}: {why.text}"
+            yield from _wrapped("  explanation: ", cause)
+        if held:
+            yield from _wrapped("  held: ", ", ".join(map(_held, held)))
+        if unjudged:
+            yield "  not judged:"
+            yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(label + text, 110, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _when(finding: Finding) -> tuple[bool, int, int, bool]:
+    order = _OBSERVABLE_ORDER
+    rank = order.index(finding.observable) if finding.observable in order else len(order)
+    return finding.step is None, finding.step or 0, rank, not finding.law.endswith("_reference")
+
+
+def _held(judgement: Judgement) -> str:
+    ratio = f", worst ratio {judgement.worst_ratio:.2g}" if judgement.worst_ratio else ""
+    return f"{judgement.law} ({judgement.compared} compared{ratio})"
+
+
+def _strict(value: Any) -> Any:
+    """The value in strict JSON: no NaN, no infinities, no tuples."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value

@@ -1,0 +1,3 @@
+"""Training programs that the scenarios verify, each written the way TensorFlow's own tutorials write them."""
+
+__all__: list[str] = []

@@ -1,0 +1,213 @@
+"""The usual tutorial programs as people write them, each beside the mistake that is usually made in it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+from scenarios.programs import coordinator, corpus, digits, keras_fit, keras_loop, models
+
+__all__ = [
+    "batch_normalization_local",
+    "batch_normalization_synchronized",
+    "custom_training",
+    "dataset_function",
+    "dataset_function_global_batch",
+    "make_classifier",
+    "make_text",
+    "mean_then_sum",
+    "multi_worker_with_keras",
+    "parameter_server_training",
+    "parameter_server_without_chief",
+    "text_classification",
+]
+
+Reduction = Literal["global_batch", "replica_mean"]
+Pipeline = Literal["dataset", "function", "function_global_batch"]
+Normalization = Literal["none", "local", "synchronized"]
+EXAMPLES = 192
+
+
+def make_classifier(
+    flavour: models.Flavour = "keras",
+    *,
+    reduction: Reduction = "global_batch",
+    pipeline: Pipeline = "dataset",
+    normalization: Normalization = "none",
+    epochs: int = 2,
+) -> Callable[[Any, Any], None]:
+    """The tutorial "Custom training with tf.distribute.Strategy" on the digits.
+
+    `reduction="replica_mean"` averages over the replica's own examples and then sums over replicas.
+    `pipeline="function"` divides the global batch in a dataset function, `"function_global_batch"` forgets to.
+    `normalization="local"` uses BatchNormalization as it comes, `"synchronized"` asks it to synchronize.
+    """
+    return functools.partial(
+        _classify,
+        flavour=flavour,
+        reduction=reduction,
+        pipeline=pipeline,
+        normalization=normalization,
+        epochs=epochs,
+    )
+
+
+def _classify(
+    strategy: Any,
+    record: Any,
+    *,
+    flavour: models.Flavour,
+    reduction: Reduction,
+    pipeline: Pipeline,
+    normalization: Normalization,
+    epochs: int,
+) -> None:
+    keras = models.keras_module(flavour)
+    with strategy.scope():
+        model = _digits_model(keras, normalization)
+        optimizer = keras.optimizers.SGD(0.125)
+        per_example = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=models.no_reduction(keras))
+    _custom_loop(
+        strategy,
+        record,
+        model=model,
+        optimizer=optimizer,
+        per_example=per_example,
+        distributed=_distribute(strategy, pipeline),
+        reduction=reduction,
+        global_batch=digits.GLOBAL_BATCH,
+        epochs=epochs,
+    )
+
+
+def _digits_model(keras: Any, normalization: Normalization) -> Any:
+    layers = keras.layers
+    stack = [layers.Flatten(), layers.Dense(16, kernel_initializer=models.initializer(1))]
+    if normalization != "none":
+        stack.append(layers.BatchNormalization(synchronized=normalization == "synchronized"))
+    stack += [layers.Activation("relu"), layers.Dense(digits.CLASSES, kernel_initializer=models.initializer(2))]
+    return keras.Sequential([keras.Input((8, 8, 1)), *stack])
+
+
+def _distribute(strategy: Any, pipeline: Pipeline) -> Any:
+    import tensorflow as tf
+
+    data = digits.load(EXAMPLES)
+    if pipeline == "dataset":
+        return strategy.experimental_distribute_dataset(digits.batches(data))
+
+    def dataset_fn(context: Any) -> Any:
+        if pipeline == "function":
+            batch = context.get_per_replica_batch_size(digits.GLOBAL_BATCH)
+        else:
+            batch = digits.GLOBAL_BATCH  # the mistake: every replica now gets a whole global batch
+        dataset = tf.data.Dataset.from_tensor_slices((data.ids, data.images, data.labels))
+        return dataset.shard(context.num_input_pipelines, context.input_pipeline_id).batch(batch)
+
+    return strategy.distribute_datasets_from_function(dataset_fn)
+
+
+def _custom_loop(
+    strategy: Any,
+    record: Any,
+    *,
+    model: Any,
+    optimizer: Any,
+    per_example: Any,
+    distributed: Any,
+    reduction: Reduction,
+    global_batch: int,
+    epochs: int,
+) -> None:
+    import tensorflow as tf
+
+    with strategy.scope():
+        optimizer.build(model.trainable_variables)
+
+    def replica_step(ids: Any, features: Any, labels: Any) -> tuple[Any, Any, Any]:
+        with tf.GradientTape() as tape:
+            losses = per_example(labels, model(features, training=True))
+            if reduction == "global_batch":
+                loss = tf.nn.compute_average_loss(losses, global_batch_size=global_batch)
+            else:
+                loss = tf.reduce_mean(losses)  # the mistake: right on one replica, R times too much on R
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients], ids
+
+    @tf.function
+    def train_step(batch: Any) -> tuple[Any, Any, Any]:
+        losses, gradients, ids = strategy.run(replica_step, args=batch)
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), gradients, ids
+
+    names = [getattr(variable, "path", variable.name) for variable in model.trainable_variables]
+    for _ in range(epochs):
+        for batch in distributed:
+            loss, gradients, ids = train_step(batch)
+            variables = models.variables_of(model, optimizer)
+            record.step(
+                loss=loss, gradients=dict(zip(names, gradients, strict=True)), variables=variables, examples=ids
+            )
+    record.final(variables=models.variables_of(model, optimizer))
+
+
+def make_text(flavour: models.Flavour = "keras", epochs: int = 4) -> Callable[[Any, Any], None]:
+    """Text classification with an embedding, whose gradients are `tf.IndexedSlices` and are reduced sparsely."""
+    return functools.partial(_classify_text, flavour=flavour, epochs=epochs)
+
+
+def _classify_text(strategy: Any, record: Any, *, flavour: models.Flavour, epochs: int) -> None:
+    import tensorflow as tf
+
+    keras = models.keras_module(flavour)
+    text = corpus.load()
+    global_batch = len(text.ids) // 2
+    dataset = tf.data.Dataset.from_tensor_slices((text.ids, text.tokens, text.topics)).batch(global_batch)
+    with strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.Input((corpus.LENGTH,), dtype="int32"),
+                keras.layers.Embedding(text.vocabulary, 8, embeddings_initializer=models.initializer(3)),
+                keras.layers.GlobalAveragePooling1D(),
+                keras.layers.Dense(1, kernel_initializer=models.initializer(4)),
+            ]
+        )
+        optimizer = keras.optimizers.Adam(0.05)
+        per_example = keras.losses.BinaryCrossentropy(from_logits=True, reduction=models.no_reduction(keras))
+    _custom_loop(
+        strategy,
+        record,
+        model=model,
+        optimizer=optimizer,
+        per_example=per_example,
+        distributed=strategy.experimental_distribute_dataset(dataset),
+        reduction="global_batch",
+        global_batch=global_batch,
+        epochs=epochs,
+    )
+
+
+def parameter_server_without_chief(strategy: Any, record: Any) -> None:
+    """The mistake: the training script of "Parameter server training", started in a cluster without a chief task.
+
+    `strategy` is ignored, as such a script builds its own. A worker that runs it waits without end in the constructor:
+    it takes itself for the coordinator and connects to every worker, and nobody serves as the worker that it is.
+    """
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    own = tf.distribute.ParameterServerStrategy(resolver)
+    coordinator.make_commuting()(own, record)
+
+
+custom_training = keras_loop.make("keras", "cnn", "adam")
+multi_worker_with_keras = keras_fit.make("tf_keras", "cnn", "sgd")
+parameter_server_training = coordinator.make_model("tf_keras", "cnn", "adam")
+text_classification = make_text()
+dataset_function = make_classifier(pipeline="function")
+batch_normalization_synchronized = make_classifier(normalization="synchronized")
+
+mean_then_sum = make_classifier(reduction="replica_mean")
+dataset_function_global_batch = make_classifier(pipeline="function_global_batch")
+batch_normalization_local = make_classifier(normalization="local")

@@ -1,0 +1,94 @@
+"""Training on the handwritten digits gives the same numbers under every strategy as on one device."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.programs import coordinator, keras_fit, keras_loop, models, plain_loop
+
+from harness import StrategyCase, verify
+
+SYNCHRONOUS = pytest.mark.strategies(
+    "default",
+    "one_device",
+    "mirrored-1",
+    "mirrored-2",
+    "mirrored-3",
+    "mirrored-4",
+    "mirrored-2:hierarchical_copy",
+    "mirrored-2:reduction_to_one_device",
+    "central_storage-2",
+    "multi_worker-2",
+    "multi_worker-3",
+    "multi_worker-2x2",
+    full=("multi_worker-4", "multi_worker-2:ring", "central_storage-3", "mirrored-2:nccl", "multi_worker-2:nccl", "tpu"),
+)
+PARAMETER_SERVERS = pytest.mark.strategies(
+    "parameter_server-1w1p",
+    "parameter_server-2w1p",
+    "parameter_server-2w2p",
+    "parameter_server-2w2p:min_size",
+    "parameter_server-2w2p:max_size",
+    "parameter_server-2w2p:fixed_shards",
+)
+# Every model meets every optimizer in the full profile; the quick one has each model and each optimizer once.
+MODELS = pytest.mark.parametrize(
+    ("model", "optimizer"),
+    [
+        ("cnn", "momentum"),
+        ("mlp", "adam"),
+        pytest.param("cnn", "adam", marks=pytest.mark.full),
+        pytest.param("mlp", "momentum", marks=pytest.mark.full),
+    ],
+)
+
+
+def _flavour(loop: str) -> models.Flavour:
+    return "tf_keras" if loop.startswith("tf_keras") else "keras"
+
+
+@SYNCHRONOUS
+@pytest.mark.loop("plain")
+def test_custom_loop_on_plain_variables_is_exact(strategy: StrategyCase) -> None:
+    """A hinge-loss classifier whose every number is exactly representable is bit for bit the same."""
+    assert verify(plain_loop.make(), strategy, tier="exact")
+
+
+@SYNCHRONOUS
+@MODELS
+@pytest.mark.parametrize("loop", ["keras3_loop", "tf_keras_loop"])
+def test_custom_loop(strategy: StrategyCase, loop: str, model: models.ModelName, optimizer: models.OptimizerName) -> None:
+    """A custom loop around a Keras model, as the "Custom training" tutorial writes it."""
+    assert verify(keras_loop.make(_flavour(loop), model, optimizer), strategy)
+
+
+@SYNCHRONOUS
+@MODELS
+@pytest.mark.parametrize("loop", ["keras3_fit", "tf_keras_fit"])
+def test_fit(strategy: StrategyCase, loop: str, model: models.ModelName, optimizer: models.OptimizerName) -> None:
+    """`Model.fit`, then `evaluate` and `predict`."""
+    assert verify(keras_fit.make(_flavour(loop), model, optimizer), strategy)
+
+
+@PARAMETER_SERVERS
+@pytest.mark.loop("coordinator")
+@pytest.mark.parametrize("data", ["arguments", "per_worker_dataset"])
+def test_coordinator_applies_each_update_once(strategy: StrategyCase, data: str) -> None:
+    """Updates that commute are exact for every interleaving of asynchronous workers, so a lost or repeated one shows."""
+    assert verify(coordinator.make_commuting(data=data), strategy, tier="exact")  # type: ignore[arg-type]
+
+
+@PARAMETER_SERVERS
+@MODELS
+@pytest.mark.parametrize("loop", ["keras3_coordinator", "tf_keras_coordinator"])
+def test_coordinator_that_joins_each_step(
+    strategy: StrategyCase, loop: str, model: models.ModelName, optimizer: models.OptimizerName
+) -> None:
+    """With a join after every schedule, parameter servers train as one device does."""
+    assert verify(coordinator.make_model(_flavour(loop), model, optimizer), strategy)
+
+
+@PARAMETER_SERVERS
+@pytest.mark.loop("tf_keras_fit_commuting")
+def test_asynchronous_fit_applies_each_update_once(strategy: StrategyCase) -> None:
+    """`Model.fit` under parameter servers, asynchronous, with updates that commute."""
+    assert verify(keras_fit.make_commuting(), strategy, tier="exact")

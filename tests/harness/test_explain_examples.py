@@ -1,0 +1,81 @@
+"""The rules about examples consumed too often or not at all."""
+
+from __future__ import annotations
+
+from _traces import client, derived_case, edit, exact_case, step
+
+from harness.explain import Explanation, explain
+from harness.laws import Case
+from harness.tolerance import Exact
+from harness.trace import RunTrace
+
+
+def _explained(case: Case) -> Explanation:
+    found = explain(case)
+    assert found is not None
+    return found
+
+
+def _case(run: list[tuple[tuple[int, ...], ...]], reference: list[tuple[int, ...]]) -> Case:
+    """One step; `run` has the examples of each client, one tuple per replica."""
+    replicas = sum(len(shards) for shards in run)
+    clients = [
+        client(step(1, examples=shards), task=f"worker:{k}", clients=len(run), replicas=replicas)
+        for k, shards in enumerate(run)
+    ]
+    return Case(RunTrace(tuple(clients)), RunTrace((client(step(1, examples=tuple(reference))),)), Exact())
+
+
+def test_a_dropped_example_is_missing() -> None:
+    """One example of 256 that nobody consumed is named, in both tiers."""
+    for make in (exact_case, derived_case):
+        found = _explained(make(dropped=(100,)))
+        assert found.rule == "examples_missing"
+        assert "From step 2 on" in found.text
+        assert "1 example (id 100)" in found.text
+        assert "drop_remainder" in found.text
+
+
+def test_everything_read_by_every_replica_is_a_duplicate() -> None:
+    """Reading the whole data set everywhere outranks the loss factor that it causes."""
+    found = _explained(exact_case(read_everything=True))
+    assert found.rule == "examples_duplicated"
+    assert "every example was consumed 4 times" in found.text
+    assert "Every replica read the whole data set" in found.text
+
+
+def test_everything_read_by_every_worker_says_worker() -> None:
+    """With two workers of two replicas a factor of two is the workers'."""
+    found = _explained(_case([((0, 1), (2, 3)), ((0, 1), (2, 3))], [(0, 1, 2, 3)]))
+    assert "Every worker read the whole data set" in found.text
+    assert "num_input_pipelines" in found.text
+
+
+def test_overlapping_shards_are_named() -> None:
+    """Some ids twice and others never: the shards overlap."""
+    found = _explained(_case([((0, 1),), ((1, 2),)], [(0, 1, 2, 3)]))
+    assert found.rule == "examples_duplicated"
+    assert "1 example (id 1) more often" in found.text
+    assert "1 example (id 3) less often: the shards overlap" in found.text
+
+
+def test_one_duplicate_is_no_common_factor() -> None:
+    """A single repeated example is listed by id."""
+    found = _explained(_case([((0, 1),), ((1, 2, 3),)], [(0, 1, 2, 3)]))
+    assert "1 example (id 1) more often than the reference. Give each" in found.text
+
+
+def test_what_the_ids_do_not_show_is_not_claimed() -> None:
+    """Right ids, a mere change of order, foreign ids, and a silent client leave both rules without a claim."""
+    assert explain(_case([((0, 1),), ((2, 3),)], [(0, 1, 2, 3)])) is None
+    assert explain(_case([((0, 1),), ((2, 9),)], [(0, 1, 2, 3)])) is None
+    case = exact_case()
+    swapped = case.run
+    for number in (0, 1):
+        one, two = (case.run.clients[number].steps[k].examples for k in (0, 1))
+        swapped = edit(edit(swapped, number, 1, examples=two), number, 2, examples=one)
+    assert explain(Case(swapped, case.reference, case.tolerance)) is None
+    silent = case.run
+    for index in range(1, 5):
+        silent = edit(silent, 1, index, examples=None)
+    assert explain(Case(silent, case.reference, case.tolerance)) is None

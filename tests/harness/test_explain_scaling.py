@@ -1,0 +1,132 @@
+"""The rules about a loss scaled by the number of replicas or workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from _traces import Training, client, derived_case, exact_case, step
+
+from harness.explain import Explanation, all_rules, explain
+from harness.laws import Case
+from harness.tolerance import Exact
+from harness.trace import RunTrace
+
+MAKERS = [exact_case, derived_case]
+
+
+def _rule(case: Case) -> str | None:
+    found = explain(case)
+    return None if found is None else found.rule
+
+
+def _text(case: Case) -> str:
+    found = explain(case)
+    assert isinstance(found, Explanation)
+    return found.text
+
+
+def test_rules_are_found_and_ordered() -> None:
+    """Causes in the data come before factors in the loss, replicas before workers."""
+    assert [rule.id for rule in all_rules()] == [
+        "examples_duplicated",
+        "examples_missing",
+        "loss_times_replicas",
+        "loss_divided_by_replicas",
+        "loss_times_workers",
+        "loss_divided_by_workers",
+    ]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_good_run_needs_no_explanation(make: Any) -> None:
+    """No rule claims a run that is right."""
+    assert explain(make()) is None
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("shape", [(1, 2), (1, 3), (2, 2), (3, 1)], ids=str)
+def test_a_loss_off_by_the_number_of_replicas_is_named(make: Any, shape: tuple[int, int]) -> None:
+    """Times R and divided by R are told apart, for R that are powers of two and that are not."""
+    shape_of = {"clients": shape[0], "local_replicas": shape[1]}
+    count = shape[0] * shape[1]
+    assert _rule(make(**shape_of, loss_factor=float(count))) == "loss_times_replicas"
+    assert _rule(make(**shape_of, loss_factor=1 / count)) == "loss_divided_by_replicas"
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_loss_off_by_the_number_of_workers_is_named(make: Any) -> None:
+    """With two workers of two devices a factor of two is the workers'."""
+    assert _rule(make(loss_factor=2.0)) == "loss_times_workers"
+    assert _rule(make(loss_factor=0.5)) == "loss_divided_by_workers"
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_scaled_gradients_are_followed_up_to_the_first_divergence(make: Any) -> None:
+    """When training itself is scaled only the first loss is predictable, and the text says what is affected."""
+    text = _text(make(loss_factor=4.0, gradient_factor=4.0))
+    assert "training itself is wrong" in text
+    assert "only the report is wrong" in _text(make(loss_factor=4.0))
+    assert "wrong too, but not by this factor" in _text(make(loss_factor=4.0, gradient_factor=3.0))
+
+
+def test_the_text_has_evidence_and_cure() -> None:
+    """An explanation quotes numbers and names the API to use."""
+    text = _text(exact_case(loss_factor=4.0))
+    assert "times 4, the number of replicas: at step 1 it is 2.375 where 0.59375 is right" in text
+    assert "4 of 4 steps" in text
+    assert "tf.nn.compute_average_loss(per_example_loss, global_batch_size=...)" in text
+    assert "ReduceOp.SUM" in _text(exact_case(loss_factor=0.25))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("factor", [3.0, 4 * (1 + 1 / 64), 1 + 1 / 64, 8.0])
+def test_another_factor_is_not_claimed(make: Any, factor: float) -> None:
+    """A factor near R, or of another number, stays unexplained."""
+    assert explain(make(loss_factor=factor)) is None
+
+
+def test_one_replica_cannot_explain_a_factor() -> None:
+    """With one replica there is no number of replicas to be off by."""
+    assert explain(exact_case(clients=1, local_replicas=1, loss_factor=2.0)) is None
+
+
+@pytest.mark.parametrize(("tail", "rule"), [((4.0, 4.0), "loss_times_replicas"), ((4.0, 3.0), "loss_times_replicas")])
+def test_without_variables_only_the_first_step_is_sure(tail: tuple[float, ...], rule: str) -> None:
+    """When nothing tells how long the variables agree, later steps are evidence but no condition."""
+    run = RunTrace((client(*(step(k, loss=np.float32(x)) for k, x in enumerate(tail, 1)), replicas=2),))
+    reference = RunTrace((client(*(step(k, loss=np.float32(2)) for k in (1, 2))),))
+    assert _rule(Case(run, reference, Exact())) == rule
+    assert "No gradients were recorded" in _text(Case(run, reference, Exact()))
+
+
+def test_a_factor_that_fails_before_the_variables_diverge_is_not_claimed() -> None:
+    """With variables that agree throughout, every step has to fit."""
+    losses = (4.0, 5.0)
+    run = [step(k, loss=np.float32(x), variables={"w": 1.0}) for k, x in enumerate(losses, 1)]
+    reference = [step(k, loss=np.float32(2), variables={"w": 1.0}) for k in (1, 2)]
+    case = Case(RunTrace((client(*run, replicas=2),)), RunTrace((client(*reference),)), Exact())
+    assert explain(case) is None
+
+
+@pytest.mark.parametrize("losses", [(0.0, 0.0), ()])
+def test_a_loss_of_zero_or_none_proves_nothing(losses: tuple[float, ...]) -> None:
+    """Zero times R is zero, and no loss is no evidence."""
+    steps = [step(k, loss=np.float32(x)) for k, x in enumerate(losses, 1)]
+    run, reference = (RunTrace((client(*steps, replicas=count),)) for count in (2, 1))
+    assert explain(Case(run, reference, Exact())) is None
+
+
+def test_a_wrong_shape_is_no_factor() -> None:
+    """A loss that cannot be compared is not explained by a factor."""
+    run = RunTrace((client(step(1, loss=np.ones(2)), replicas=2),))
+    reference = RunTrace((client(step(1, loss=np.float64(1))),))
+    assert explain(Case(run, reference, Exact())) is None
+
+
+def test_per_replica_losses_are_explained_too() -> None:
+    """The rule sees the sum over replicas that the law compares."""
+    truth = Training().run()
+    run = Training(clients=2, local_replicas=2, per_replica_loss=True, loss_factor=4.0).run()
+    assert _rule(Case(run, truth, Exact())) == "loss_times_replicas"

@@ -1,0 +1,98 @@
+"""The tolerance: exact is zero; derived follows the spread of the reruns and never the number of elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from _traces import client, derived_case, step
+
+from harness.tolerance import FLOOR, Derived, Exact, K, eps
+from harness.trace import Final, RunTrace
+
+
+def _run(*losses: Any, dtype: str = "float32", final: Final | None = None) -> RunTrace:
+    steps = [step(index, loss=np.asarray(loss, dtype)) for index, loss in enumerate(losses, start=1)]
+    return RunTrace((client(*steps, final=final),))
+
+
+def test_exact_tier_allows_nothing() -> None:
+    """The exact tier has bound zero everywhere."""
+    assert Exact().name == "exact"
+    assert Exact().bound("variables", "w", None) == 0
+    assert "0" in Exact().describe()
+
+
+def test_bound_is_the_documented_formula() -> None:
+    """A bound is K times the running spread plus FLOOR roundings of the value."""
+    reference = _run(1.0, 2.0, 4.0)
+    reruns = [_run(1.0, 2.25, 4.0), _run(1.0, 1.5, 4.125)]
+    tolerance = Derived(reference, reruns)
+    unit = 2.0**-23
+    assert tolerance.bound("loss", "loss", 1) == FLOOR * unit * 1
+    assert tolerance.bound("loss", "loss", 2) == K * 0.5 + FLOOR * unit * 2
+    assert tolerance.bound("loss", "loss", 3) == K * 0.5 + FLOOR * unit * 4  # the spread of step 2 is not forgotten
+    assert tolerance.name == "derived"
+    assert "2 perturbed reruns" in tolerance.describe()
+
+
+def test_bound_does_not_grow_with_the_number_of_elements() -> None:
+    """A thousand copies of an element have the bound of one."""
+    small = Derived(_run([1.0, 2.0]), [_run([1.0, 2.5])])
+    large = Derived(_run([1.0, 2.0] * 1000), [_run([1.0, 2.5] * 1000)])
+    assert small.bound("loss", "loss", 1) == large.bound("loss", "loss", 1)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])
+def test_integers_stay_exact(dtype: str) -> None:
+    """Integers have bound zero even when a rerun moved them."""
+    assert Derived(_run(1, dtype=dtype), [_run(0, dtype=dtype)]).bound("loss", "loss", 1) == 0
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_a_rerun_that_overflows_does_not_excuse_anything(bad: float) -> None:
+    """Non-finite elements of reruns or reference are left out, so a bound is always finite."""
+    assert Derived(_run(1.0), [_run(bad)]).bound("loss", "loss", 1) == FLOOR * 2.0**-23
+    assert Derived(_run(bad), [_run(1.0)]).bound("loss", "loss", 1) == 0
+
+
+def test_a_float32_loss_reported_as_python_float_keeps_its_rounding() -> None:
+    """A float64 that is a float32 number at every step is allowed float32 roundings, any other is not."""
+    rounded = float(np.float32(0.1))
+    assert Derived(_run(rounded, dtype="float64"), [_run(rounded, dtype="float64")]).bound("loss", "loss", 1) == (
+        FLOOR * 2.0**-23 * rounded
+    )
+    for losses in ([0.1], [1.0, 0.1]):
+        reference = _run(*losses, dtype="float64")
+        assert Derived(reference, [reference]).bound("loss", "loss", 1) == FLOOR * 2.0**-52 * losses[0]
+
+
+def test_the_end_inherits_the_spread_of_all_steps() -> None:
+    """A value recorded at the end is bounded with the largest spread seen on the way."""
+    case = derived_case()
+    variables = [case.tolerance.bound("variables", "w", step) for step in range(1, 7)]
+    assert case.tolerance.bound("variables", "w", None) >= 0.99 * max(variables) > 0
+
+
+def test_what_the_reference_never_recorded_has_no_room() -> None:
+    """Unknown names, observables and steps have bound zero; reruns of another shape or length add nothing."""
+    tolerance = Derived(_run([1.0, 1.0], 1.0), [_run([1.0, 1.0, 9.0])])
+    assert tolerance.bound("loss", "other", 1) == 0
+    assert tolerance.bound("loss", "loss", 7) == 0
+    assert tolerance.bound("loss", "loss", 1) == FLOOR * 2.0**-23
+    assert tolerance.bound("loss", "loss", 2) == FLOOR * 2.0**-23
+
+
+def test_no_reruns_no_bound() -> None:
+    """Deriving a bound from nothing is refused."""
+    with pytest.raises(ValueError, match="at least one"):
+        Derived(_run(1.0), [])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_eps_is_numpys(dtype: str) -> None:
+    """The table of eps agrees with NumPy; integers have none."""
+    assert eps(dtype) == np.finfo(dtype).eps
+    assert eps("int64") == eps("bool") == 0
+    assert eps("bfloat16") == 2.0**-7

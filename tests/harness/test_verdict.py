@@ -1,0 +1,180 @@
+"""The verdict: truth value, first divergence, text and JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from _traces import client, derived_case, exact_case, step
+
+from harness.explain import explain
+from harness.laws import Case, judge_all
+from harness.laws.protocol import Finding, Judgement
+from harness.tolerance import Exact
+from harness.trace import RunTrace
+from harness.verdict import Verdict
+
+
+def _verdict(case: Case, **changes: Any) -> Verdict:
+    return Verdict(
+        **{
+            "program": "train.py:train",
+            "strategy": "multi_worker-2x2",
+            "judgements": judge_all(case),
+            "tasks": {"worker:0": {"exit": 0}},
+            "seconds": 1.25,
+            "tolerance": case.tolerance.name,
+            "explanation": explain(case),
+            **changes,
+        }
+    )
+
+
+def _one(loss: Any, reference: Any) -> Case:
+    run, truth = (RunTrace((client(step(1, loss=np.float32(x))),)) for x in (loss, reference))
+    return Case(run, truth, Exact())
+
+
+def _broken(*findings: Finding) -> Verdict:
+    return Verdict("p", "s", tuple(Judgement(f.law, "broken", findings=(f,)) for f in findings))
+
+
+@pytest.mark.parametrize("make", [exact_case, derived_case])
+def test_an_honest_run_is_consistent(make: Any) -> None:
+    """A correct run is truthy, says so in its first line, and has no divergence."""
+    verdict = _verdict(make())
+    assert verdict
+    assert verdict.consistent
+    assert verdict.first_divergence is None
+    assert verdict.worst_ratio is not None
+    assert verdict.worst_ratio < 1
+    assert str(verdict).startswith("train.py:train under multi_worker-2x2: consistent (")
+    assert "broken" not in str(verdict)
+
+
+def test_nothing_judged_is_not_consistent() -> None:
+    """A verdict of which no law could be judged does not pass."""
+    run = RunTrace((client(),))
+    verdict = _verdict(Case(run, run, Exact()))
+    assert {judgement.status for judgement in verdict.judgements} == {"not_judged"}
+    assert not verdict
+    assert "NOT JUDGED" in str(verdict)
+    assert verdict.worst_ratio is None
+    assert not Verdict("p", "s", ())
+
+
+def test_one_broken_law_makes_it_inconsistent() -> None:
+    """However many laws hold, one broken law decides."""
+    assert not _verdict(exact_case(skipped_update=(2, 3)))
+
+
+def test_the_text_tells_the_whole_story() -> None:
+    """The message names program, strategy, place, numbers, laws, explanation, and what held or was not judged."""
+    lines = str(_verdict(exact_case(loss_factor=4.0))).splitlines()
+    assert lines[0] == "train.py:train under multi_worker-2x2: INCONSISTENT (exact tier, 1.2 s)"
+    assert lines[1].startswith(
+        "  first divergence: step 1, loss: observed 2.375, expected 0.59375, error 1.78, bound 0, ratio inf"
+    )
+    assert lines[2] == "  broken:"
+    assert lines[3].startswith("    loss_matches_reference: step 1, loss: observed 2.375")
+    assert lines[4].startswith("  explanation: loss_times_replicas: The reported loss is the reference's times 4")
+    rest = "\n".join(lines[5:])
+    assert "  held: clients_agree (" in rest
+    assert "  not judged:\n    updates_counted: no coordinator" in rest
+
+
+def test_the_text_without_an_explanation_says_so() -> None:
+    """When no rule fits, that is said."""
+    assert "explanation: no rule reproduces these numbers" in str(_verdict(exact_case(loss_factor=3.0)))
+
+
+def test_the_text_of_the_derived_tier_has_ratios() -> None:
+    """Held laws report how close they came to their bound."""
+    assert "worst ratio 0.0" in str(_verdict(derived_case()))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ({"step": 1, "observable": "variables"}, {"step": 2, "observable": "loss"}),
+        ({"step": 2, "observable": "loss"}, {"step": 2, "observable": "gradients"}),
+        ({"step": 2, "observable": "gradients"}, {"step": 2, "observable": "variables"}),
+        ({"step": 2, "observable": "variables"}, {"step": 2, "observable": "metrics"}),
+        ({"step": 2, "observable": "metrics"}, {"step": 2, "observable": "predictions"}),
+        ({"step": 9, "observable": "metrics"}, {"step": None, "observable": "loss"}),
+        ({"step": 2, "observable": "metrics"}, {"step": 2, "observable": "examples"}),
+    ],
+)
+def test_the_first_divergence_is_the_earliest(earlier: dict[str, Any], later: dict[str, Any]) -> None:
+    """Steps come before the end, and within a step causes before effects, in whatever order laws reported."""
+    first, second = Finding("a", "first", **earlier), Finding("b", "second", **later)
+    assert _broken(first, second).first_divergence == first
+    assert _broken(second, first).first_divergence == first
+
+
+def test_the_truth_comes_before_the_neighbours() -> None:
+    """Of equal places the comparison with the reference is reported."""
+    neighbour = Finding("replicas_agree", "x", step=1, observable="variables")
+    truth = Finding("variables_match_reference", "y", step=1, observable="variables")
+    assert _broken(neighbour, truth).first_divergence == truth
+
+
+def test_a_finding_without_place_is_no_divergence() -> None:
+    """A missing client has no first diverging step, and the text still works."""
+    verdict = _broken(Finding("steps_match_reference", "2 clients ran"))
+    assert verdict.first_divergence is None
+    assert "steps_match_reference: 2 clients ran" in str(verdict)
+
+
+def test_json_has_the_documented_keys() -> None:
+    """The object of the command line's --json has exactly the promised keys and values."""
+    found = _verdict(exact_case(loss_factor=4.0)).to_json()
+    assert " ".join(found) == (
+        "program strategy consistent first_divergence findings explanation tasks seconds laws tier"
+    )
+    assert found["consistent"] is False
+    assert found["first_divergence"] == {
+        "step": 1,
+        "observable": "loss",
+        "observed": 2.375,
+        "expected": 0.59375,
+        "bound": 0.0,
+        "variable": None,
+        "index": [],
+    }
+    assert found["findings"][0]["law"] == "loss_matches_reference"
+    assert found["explanation"]["rule"] == "loss_times_replicas"
+    assert found["tasks"] == {"worker:0": {"exit": 0}}
+    assert (found["seconds"], found["tier"]) == (1.25, "exact")
+    laws = {law["law"]: law for law in found["laws"]}
+    assert laws["updates_counted"] == {
+        "law": "updates_counted",
+        "status": "not_judged",
+        "reason": "no coordinator",
+        "worst_ratio": None,
+    }
+    assert laws["loss_matches_reference"]["worst_ratio"] == "inf"
+
+
+def test_json_of_a_good_run_has_nulls() -> None:
+    """Without divergence and explanation those entries are null."""
+    found = _verdict(exact_case()).to_json()
+    assert (found["consistent"], found["first_divergence"], found["explanation"], found["findings"]) == (
+        True,
+        None,
+        None,
+        [],
+    )
+
+
+@pytest.mark.parametrize(("value", "text"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
+def test_json_is_strict(value: float, text: str) -> None:
+    """Numbers that JSON lacks become strings, at any depth."""
+    verdict = _verdict(_one(value, 1.0), tasks={"worker:0": {"load": [value, (value,)]}})
+    found = verdict.to_json()
+    assert found["first_divergence"]["observed"] == text
+    assert found["tasks"]["worker:0"]["load"] == [text, [text]]
+    assert msgspec.json.decode(msgspec.json.encode(found), strict=True) == found
