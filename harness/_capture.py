@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.trace import Array, Value, Variable
 
-__all__ = ["capture_examples", "capture_value", "capture_values", "capture_variable", "named", "tensor_of"]
+__all__ = ["capture_examples", "capture_value", "capture_values", "capture_variables", "flat_variables", "named", "tensor_of"]
+
+_PART = re.compile(r"/part_(\d+)")
 
 
 def named(values: Any, prefix: str) -> list[tuple[str, Any]]:
@@ -30,16 +33,76 @@ def capture_values(strategy: Any, values: Any, prefix: str) -> tuple[Value, ...]
     return tuple(capture_value(strategy, name, value) for name, value in named(values, prefix) if value is not None)
 
 
-def capture_variable(strategy: Any, name: str, variable: Any) -> Variable:
-    """One variable with all copies that live in this process."""
+def capture_variables(strategy: Any, variables: Any) -> tuple[Variable, ...]:
+    """Variables in any nesting of sequences, or a mapping from name to variable, with all copies that live in this process.
+
+    The shards into which a parameter-server partitioner splits a variable along its first axis are put together again, whether
+    they come as one ShardedVariable or, as tf_keras lists them, one by one.
+    """
+    if isinstance(variables, Mapping):
+        named_variables = [(str(name), _shards_of(variable)) for name, variable in variables.items()]
+    else:
+        flat = [shard for variable in flat_variables(variables) for shard in _shards_of(variable)]
+        groups = _grouped(flat)
+        named_variables = list(zip(_unique([name for name, _ in groups]), [group for _, group in groups], strict=True))
+    return tuple(
+        _capture_one(strategy, name, group[0]) if len(group) == 1 else _capture_shards(name, group)
+        for name, group in named_variables
+    )
+
+
+def flat_variables(variables: Any) -> list[Any]:
+    """All variables of any nesting of sequences and mappings."""
+    if isinstance(variables, Mapping):
+        return [leaf for item in variables.values() for leaf in flat_variables(item)]
+    if isinstance(variables, Sequence):  # also Keras's and TensorFlow's own list types
+        return [leaf for item in variables for leaf in flat_variables(item)]
+    return [variables]
+
+
+def _shards_of(variable: Any) -> list[Any]:
+    shards = getattr(tensor_of(variable), "variables", None)
+    return list(shards) if isinstance(shards, Sequence) else [variable]
+
+
+def _grouped(variables: list[Any]) -> list[tuple[str, list[Any]]]:
+    """Name every variable, and join each shard with a number above 0 to the shards before it."""
+    groups: list[tuple[str, list[Any]]] = []
+    for position, variable in enumerate(variables):
+        # Keras 3 variables have a path; TensorFlow ends names in ":0", and a partitioner puts "/part_N" into them.
+        name = str(getattr(variable, "path", None) or getattr(variable, "name", None) or f"variable[{position}]")
+        base, number = _split_part(name.partition(":")[0])
+        if number and groups and groups[-1][0] == base:
+            groups[-1][1].append(variable)
+        else:
+            groups.append((base, [variable]))
+    return groups
+
+
+def _split_part(name: str) -> tuple[str, int]:
+    match = _PART.search(name)
+    return (name, 0) if match is None else (name[: match.start()] + name[match.end() :], int(match[1]))
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    unique = []
+    for name in names:
+        count = seen[name] = seen.get(name, 0) + 1
+        unique.append(name if count == 1 else f"{name}#{count}")
+    return unique
+
+
+def _capture_shards(name: str, shards: list[Any]) -> Variable:
+    import numpy as np
+
+    return Variable(name=name, copies=(Array.of(np.concatenate([_numpy(shard) for shard in shards])),))
+
+
+def _capture_one(strategy: Any, name: str, variable: Any) -> Variable:
     import tensorflow as tf
 
     inner = tensor_of(variable)
-    shards = getattr(inner, "variables", None)
-    if isinstance(shards, (list, tuple)):  # ShardedVariable of a parameter-server partitioner, split along axis 0
-        import numpy as np
-
-        return Variable(name=name, copies=(Array.of(np.concatenate([shard.numpy() for shard in shards])),))
     if isinstance(inner, tf.distribute.DistributedValues):
         copies = tuple(Array.of(_numpy(copy)) for copy in strategy.experimental_local_results(inner))
         if getattr(inner, "synchronization", None) == tf.VariableSynchronization.ON_READ:
@@ -49,29 +112,23 @@ def capture_variable(strategy: Any, name: str, variable: Any) -> Variable:
 
 
 def capture_examples(strategy: Any, examples: Any) -> tuple[tuple[int, ...], ...]:
-    """Example ids, one tuple per local replica that has any."""
+    """Example ids, one tuple per local replica.
+
+    Raises:
+        TypeError: the ids are not integers.
+    """
     import numpy as np
 
-    parts, _ = _parts(strategy, examples)
-    return tuple(tuple(int(number) for number in np.asarray(_numpy(part)).ravel()) for part in parts)
+    arrays = [np.asarray(_numpy(part)) for part in _parts(strategy, examples)[0]]
+    for array in arrays:
+        if array.size and array.dtype.kind not in "iu":
+            raise TypeError(f"examples are integer ids, not {array.dtype}; cast them if they are whole numbers")
+    return tuple(tuple(int(number) for number in array.ravel()) for array in arrays)
 
 
 def tensor_of(variable: Any) -> Any:
     """The TensorFlow variable inside a Keras 3 variable; any other object as it is."""
     return variable.value if type(variable).__module__.partition(".")[0] == "keras" else variable
-
-
-def variable_names(variables: Iterable[Any]) -> list[str]:
-    """A unique, strategy-independent name for each variable: its path or name, numbered where it repeats."""
-    seen: dict[str, int] = {}
-    names = []
-    for position, variable in enumerate(variables):
-        # Keras 3 has paths; the name of a shard ends in /part_N, which is the partitioner's business.
-        name = str(getattr(variable, "path", None) or getattr(variable, "name", None) or f"variable[{position}]")
-        name = name.partition(":")[0].partition("/part_")[0]
-        count = seen[name] = seen.get(name, 0) + 1
-        names.append(name if count == 1 else f"{name}#{count}")
-    return names
 
 
 def _parts(strategy: Any, value: Any) -> tuple[tuple[Any, ...], bool]:

@@ -106,9 +106,20 @@ def _check_shape(strategy: Any, case: StrategyCase) -> None:
     if case.kind not in ("parameter_server", "tpu") and seen != case.replicas:
         raise RuntimeError(f"{case.name} should have {case.replicas} replicas in sync, TensorFlow sees {seen}")
     if case.kind in ("multi_worker", "parameter_server"):
-        workers = len(strategy.cluster_resolver.cluster_spec().as_dict().get("worker", []))
+        workers = _workers_seen(strategy, case)
         if workers != case.workers:
             raise RuntimeError(f"{case.name} should have {case.workers} workers, TensorFlow sees {workers}")
+
+
+def _workers_seen(strategy: Any, case: StrategyCase) -> int:
+    import tensorflow as tf
+
+    if case.kind == "multi_worker":
+        resolver = strategy.cluster_resolver  # None for a strategy that knows no other workers
+        return 1 if resolver is None else len(resolver.cluster_spec().as_dict().get("worker", []))
+    # ParameterServerStrategy keeps no resolver; connecting to the cluster made every worker's devices visible.
+    names = [tf.DeviceSpec.from_string(device.name) for device in tf.config.list_logical_devices("CPU")]
+    return len({name.task for name in names if name.job == "worker"})
 
 
 @contextlib.contextmanager

@@ -49,9 +49,8 @@ def _report(record: Recorder, model: Any, logs: dict[str, Any] | None, epoch: in
 
 
 def _final(record: Recorder, model: Any, last_logs: dict[str, Any]) -> None:
-    if not record.finished:
-        validation = {name: value for name, value in last_logs.items() if name.startswith("val_")}
-        record.final(variables=_variables(model), metrics=validation or None)
+    validation = {name: value for name, value in last_logs.items() if name.startswith("val_")}
+    record._write_final(variables=_variables(model), metrics=validation or None)
 
 
 def _per_batch_body(record: Recorder) -> dict[str, Any]:

@@ -21,11 +21,14 @@ _FILE = Path(__file__).with_name("known_issues.toml")
 
 
 class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must be seen: an exception class with a fragment of its message, a broken law, or an explanation rule."""
+    """What must be seen: an exception class with a fragment of its message, or just these laws broken, or an explanation rule.
+
+    `laws` are all the laws that break: one more broken law is something new, one less is something repaired.
+    """
 
     exception: str | None = None
     message: str | None = None
-    law: str | None = None
+    laws: tuple[str, ...] = ()
     rule: str | None = None
 
     def fits_failure(self, failure: BaseException) -> bool:
@@ -38,18 +41,18 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def fits_verdict(self, verdict: Verdict) -> bool:
-        """Whether an inconsistent verdict shows this law broken, or this explanation."""
+        """Whether an inconsistent verdict shows just these laws broken, or this explanation."""
         if verdict.consistent or self.exception is not None:
             return False
         if self.rule is not None and (verdict.explanation is None or verdict.explanation.rule != self.rule):
             return False
-        return self.law is None or any(finding.law == self.law for finding in verdict.findings)
+        return not self.laws or {finding.law for finding in verdict.findings} == set(self.laws)
 
     def __str__(self) -> str:
         if self.exception is not None:
             return f"{self.exception} with {self.message!r}" if self.message else self.exception
-        wanted = [f"{name} {value}" for name in ("law", "rule") if (value := getattr(self, name)) is not None]
-        return " and ".join(wanted)
+        wanted = [f"broken: {', '.join(self.laws)}"] if self.laws else []
+        return " and ".join([*wanted, f"rule {self.rule}"] if self.rule is not None else wanted)
 
 
 class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +117,7 @@ def load_registry(path: Path) -> tuple[KnownIssue, ...]:
         if ids.count(issue.id) > 1:
             raise UsageError(f"{path.name}: the id {issue.id!r} stands twice")
         if issue.symptom == Symptom():
-            raise UsageError(f"{path.name}: {issue.id} names no symptom; give an exception, a law or a rule")
+            raise UsageError(f"{path.name}: {issue.id} names no symptom; give an exception, laws or a rule")
     return tuple(issues)
 
 

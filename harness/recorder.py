@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness._capture import capture_examples, capture_value, capture_values, capture_variable, variable_names
+from harness._capture import capture_examples, capture_value, capture_values, capture_variables, flat_variables
 from harness._noise import Noise
-from harness.trace import Counters, Final, Header, Step, TraceWriter, Variable
+from harness.trace import Counters, Final, Header, Step, TraceWriter, Value, Variable
 from simulator import agent
 
 __all__ = ["Recorder"]
@@ -32,6 +33,7 @@ class Recorder:
         self._steps = 0
         self._observed = 0
         self._per_epoch = False
+        self._final: Final | None = None
         self._finished = False
 
     def step(
@@ -70,21 +72,14 @@ class Recorder:
         if self._finished:
             raise RuntimeError("record.final was called twice; a run has one end")
         self._finished = True
-        self._count(variables, predictions, metrics)
-        self._writer.write(
-            Final(
-                at=time.monotonic(),
-                variables=self._variables(variables),
-                predictions=None if predictions is None else capture_values(self._strategy, predictions, "predictions"),
-                metrics=None if metrics is None else capture_values(self._strategy, metrics, "metric"),
-            )
-        )
+        self._write_final(variables=variables, predictions=predictions, metrics=metrics)
 
     def keras_callback(self, model: Any) -> Any:
-        """A callback for `model.fit`, for Keras 3 and tf_keras models, that calls `step` after each batch and `final` at the end.
+        """A callback for `model.fit`, for Keras 3 and tf_keras models, that does `step` after each batch and `final` at the end.
 
         Recorded are the logs (Keras reports the running mean over the epoch), the model's variables and the optimizer's. Under
-        ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step.
+        ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step. The program may still call `final`
+        itself, for example with predictions; what it gives there is added to what the callback has reported.
         """
         from harness._keras_callback import make_callback
 
@@ -100,46 +95,50 @@ class Recorder:
         """How many values have been reported."""
         return self._observed
 
-    @property
-    def finished(self) -> bool:
-        """Whether `final` has been called."""
-        return self._finished
-
     def _write_step(self, *, epoch: int | None = None, per_epoch: bool = False, **reported: Any) -> None:
         self._steps += 1
         self._per_epoch = self._per_epoch or per_epoch
         self._count(*reported.values())
         variables = reported["variables"]
         if self._noise is not None and variables is not None:
-            self._noise.nudge(_flat(variables))
+            self._noise.nudge(flat_variables(variables))
         loss, gradients, examples, metrics = (reported[name] for name in ("loss", "gradients", "examples", "metrics"))
         self._writer.write(
             Step(
                 index=self._steps,
                 at=time.monotonic(),
                 loss=None if loss is None else capture_value(self._strategy, "loss", loss),
-                gradients=None if gradients is None else capture_values(self._strategy, gradients, "gradient"),
+                gradients=self._values(gradients, "gradient"),
                 variables=self._variables(variables),
                 examples=None if examples is None else capture_examples(self._strategy, examples),
-                metrics=None if metrics is None else capture_values(self._strategy, metrics, "metric"),
+                metrics=self._values(metrics, "metric"),
                 epoch=epoch,
             )
         )
         if (task := agent.current()) is not None:
             task.step(self._steps)
 
+    def _write_final(self, *, variables: Any = None, predictions: Any = None, metrics: Any = None) -> None:
+        """Write what is reported of the end, together with what has been reported of it before."""
+        self._count(variables, predictions, metrics)
+        before = self._final or Final(at=0.0)
+        merged = {**_by_name(before.metrics), **_by_name(self._values(metrics, "metric"))}
+        self._final = Final(
+            at=time.monotonic(),
+            variables=before.variables if variables is None else self._variables(variables),
+            predictions=before.predictions if predictions is None else self._values(predictions, "predictions"),
+            metrics=tuple(merged.values()) or None,
+        )
+        self._writer.write(self._final)
+
+    def _values(self, values: Any, prefix: str) -> tuple[Value, ...] | None:
+        return None if values is None else capture_values(self._strategy, values, prefix)
+
     def _variables(self, variables: Any) -> tuple[Variable, ...] | None:
-        if variables is None:
-            return None
-        if isinstance(variables, dict):
-            pairs = [(str(name), variable) for name, variable in variables.items()]
-        else:
-            flat = _flat(variables)
-            pairs = list(zip(variable_names(flat), flat, strict=True))
-        return tuple(capture_variable(self._strategy, name, variable) for name, variable in pairs)
+        return None if variables is None else capture_variables(self._strategy, variables)
 
     def _count(self, *values: Any) -> None:
-        self._observed += sum(1 for value in values if value is not None and not _is_empty(value))
+        self._observed += sum(not _is_empty(value) for value in values)
 
     def close(self, scheduled: int | None = None) -> None:
         """Write what the harness itself has counted, and close the file."""
@@ -147,13 +146,12 @@ class Recorder:
         self._writer.close()
 
 
+def _by_name(values: tuple[Value, ...] | None) -> dict[str, Value]:
+    return {value.name: value for value in values or ()}
+
+
 def _is_empty(value: Any) -> bool:
-    return isinstance(value, (list, tuple, dict)) and not value
-
-
-def _flat(variables: Any) -> list[Any]:
-    if isinstance(variables, dict):
-        return list(variables.values())
-    if isinstance(variables, (list, tuple)) or type(variables).__name__ in ("ListWrapper", "_TupleWrapper", "CallableList"):
-        return [leaf for item in variables for leaf in _flat(item)]
-    return [variables]
+    """Whether nothing is in there, as in a list of the gradients that a model does not have."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return all(map(_is_empty, value)) if isinstance(value, (list, tuple)) else value is None

@@ -113,9 +113,12 @@ def check_hardware(case: StrategyCase) -> None:
     """
     if case.needs is None:
         return
-    there = accelerators.tpus(os.environ) if "TPU" in case.needs else accelerators.gpus()
-    if not there:
-        raise MissingHardware(f"{case.name} needs {case.needs}, and this machine has none; see `lockstep doctor`")
+    there = len(accelerators.tpus(os.environ) if "TPU" in case.needs else accelerators.gpus())
+    # One GPU can be split into logical ones, except for NCCL, which wants a device for each replica.
+    if there < (case.replicas if case.option == "nccl" else 1):
+        raise MissingHardware(
+            f"{case.name} needs {case.needs}, and this machine has {there or 'none'}; see `lockstep doctor`"
+        )
 
 
 def _observe(

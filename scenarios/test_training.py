@@ -92,3 +92,17 @@ def test_coordinator_that_joins_each_step(
 def test_asynchronous_fit_applies_each_update_once(strategy: StrategyCase) -> None:
     """`Model.fit` under parameter servers, asynchronous, with updates that commute."""
     assert verify(keras_fit.make_commuting(), strategy, tier="exact")
+
+
+@pytest.mark.strategies("multi_worker-2", "multi_worker-3", "multi_worker-2x2")
+@pytest.mark.loop("tf_keras_fit:log_reduction_first")
+def test_fit_with_unreduced_batch_logs(strategy: StrategyCase) -> None:
+    """With `distribute_reduction_method="first"`, tf_keras's batch logs are right too, and nothing else differs."""
+    assert verify(keras_fit.make("tf_keras", "mlp", "adam", log_reduction="first"), strategy)
+
+
+@pytest.mark.strategies("mirrored-2", "central_storage-2", "multi_worker-2", full=("mirrored-3",))
+@pytest.mark.parametrize("loop", ["keras3_fit:steps_per_execution", "tf_keras_fit:steps_per_execution"])
+def test_fit_with_several_steps_per_execution(strategy: StrategyCase, loop: str) -> None:
+    """Two steps in one call of the training function are two steps."""
+    assert verify(keras_fit.make(_flavour(loop), "mlp", "adam", steps_per_execution=2, log_reduction="first"), strategy)

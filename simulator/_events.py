@@ -104,6 +104,7 @@ class EventLoop:
             task.result = message.value
             self._journal.write("result", task=task.name, at=message.at)
         elif isinstance(message, control.Error):
+            task.leaving = True
             self._fail(task, TaskError(
                 task.name, message.kind, message.message, traceback=message.traceback, at=message.at, bases=message.bases
             ))

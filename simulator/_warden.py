@@ -9,6 +9,7 @@ Run as a program it is the warden; imported it is the parent's side. It uses the
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -70,7 +71,16 @@ class Warden:
                 start_new_session=True,
                 cwd="/",
             )
+            atexit.register(self._dismiss, self._process, self._owner)
         return self._process
+
+    @staticmethod
+    def _dismiss(process: subprocess.Popen[bytes], owner: int) -> None:
+        """At a regular end of the parent: let the warden clean up now, and wait for it."""
+        if owner == os.getpid() and process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            process.wait()
 
 
 warden = Warden()

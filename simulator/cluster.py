@@ -64,7 +64,6 @@ class Cluster:
         self._run: Run | None = None
 
     def __enter__(self) -> Cluster:
-        # A short path of its own: the name of a Unix socket has at most 107 bytes.
         self._directory = make_scratch("cluster")
         return self
 
@@ -112,6 +111,11 @@ class Cluster:
         """Like `run`, but yield the started run; leaving the context kills whatever is left of it."""
         if self._directory is None:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
+        if not self.topology.clients:
+            raise UsageError(
+                f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are servers and "
+                "the chief coordinates; add chief=1 (ParameterServerStrategy without a chief waits for ever)"
+            )
         call = pack(function, args, kwargs)
         number = next(self._numbers)
         directory = self._directory / str(number)

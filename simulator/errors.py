@@ -85,9 +85,9 @@ class RunFailed(LockstepError):
 
     def _describe(self) -> str:
         first, *others = self.causes
-        lines = [f"{first.task} failed first: {first.kind}: {first.message}"]
+        lines = [f"{first.task} failed first: {first.kind}: {_first_line(first.message)}"]
         if first.traceback:
-            lines += ["", f"--- traceback of {first.task}", first.traceback.rstrip()]
+            lines += ["", f"--- traceback of {first.task}", _shortened(first.traceback.rstrip())]
         else:
             tail = self.result[first.task].log_tail() if first.task in self.result else ""
             if tail:
@@ -98,6 +98,15 @@ class RunFailed(LockstepError):
         for task, text in self.stacks.items():
             lines += ["", f"--- Python stacks of {task}", text.rstrip()]
         return "\n".join(lines)
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    """Leave out the middle of a long traceback: messages of TensorFlow may hold whole tensors and graphs."""
+    lines = text.splitlines()
+    if len(lines) <= most:
+        return text
+    kept = most // 2
+    return "\n".join([*lines[:kept], f"... ({len(lines) - most} lines left out)", *lines[-kept:]])
 
 
 def _first_line(text: str, limit: int = 200) -> str:

@@ -260,8 +260,8 @@ class Run:
                 self._send(task, Release())
         with contextlib.suppress(DeadlineExceeded):
             self._wait(
-                lambda: all(task.ended for task in self.tasks.values() if task.result is not None or task.stopped),
-                "released tasks to exit",
+                lambda: all(task.ended for task in self.tasks.values() if task.leaving or task.stopped or task.result is not None),
+                "tasks to exit by themselves",
                 self.options.stop_grace * 5,
             )
 

@@ -50,6 +50,8 @@ class Task:
     ended: bool = False
     # Reads what is left on the control connection; set by the event loop.
     drain: Callable[[], bool] | None = None
+    # The function raised and the agent said so: the process is about to end by itself, with exit code 1.
+    leaving: bool = False
     # Set before Lockstep itself ends the process, so that the exit is not taken for a failure.
     stopped: bool = False
 

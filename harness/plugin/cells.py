@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from harness.known_issues import KnownIssue
     from harness.verdict import Verdict
 
-__all__ = ["CELL_PROPERTY", "cell_of", "find_known_issues", "judge_known"]
+__all__ = ["CELL_PROPERTY", "cell_of", "find_known_issues", "has_strategy", "judge_known"]
 
 CELL_PROPERTY = "lockstep"
 _ISSUES = pytest.StashKey["tuple[KnownIssue, ...]"]()
@@ -70,6 +70,11 @@ def find_known_issues(item: pytest.Item) -> None:
 def _params(item: pytest.Item) -> dict[str, Any]:
     callspec = getattr(item, "callspec", None)
     return {} if callspec is None else dict(callspec.params)
+
+
+def has_strategy(item: pytest.Item) -> bool:
+    """Whether the test runs under one of the strategies."""
+    return bool(_strategy_of(item))
 
 
 def _strategy_of(item: pytest.Item) -> str:

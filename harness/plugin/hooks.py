@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, judge_known
+from harness.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
 from harness.plugin.fixtures import hardware_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ def pytest_runtest_makereport(
             ("lockstep verdict", str(verdict)) for verdict in verdicts if report.failed and not verdict.consistent
         ]
         judge_known(item, call, report, verdicts)
-    if report.when == "call" or (report.when == "setup" and not report.passed):
+    # A test that has no strategy and reaches no verdict, such as a project's other tests, has no place in the matrix.
+    concerns_us = bool(verdicts) or has_strategy(item)
+    if concerns_us and (report.when == "call" or (report.when == "setup" and not report.passed)):
         report.user_properties.append((CELL_PROPERTY, cell_of(item, report, verdicts)))
     return report
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-__all__ = ["Cell", "Matrix", "OUTCOMES"]
+__all__ = ["OUTCOMES", "Cell", "Matrix"]
 
 # Worst last: the order in which a row's or a session's worst outcome is chosen.
 OUTCOMES = ("ok", "skipped", "known", "FAIL")
-_COLUMN = 11
+_COLUMN = 10
+_LABEL_MAX = 44
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ class Matrix(msgspec.Struct):
         rows = _unique(cell.row for cell in table)
         columns = _unique(cell.strategy for cell in table)
         by_place = {(cell.row, cell.strategy): cell for cell in table}
-        label = max((len(row) for row in rows), default=0) + 1
+        label = min(max((len(row) for row in rows), default=0), _LABEL_MAX) + 1
         per_block = max(1, (width - label) // _COLUMN)
         for start in range(0, len(columns), per_block):
             block = columns[start : start + per_block]
@@ -68,7 +70,9 @@ class Matrix(msgspec.Struct):
             yield from _header(block, label)
             for row in used:
                 cells = (by_place.get((row, column)) for column in block)
-                yield row.ljust(label) + "".join((cell.text if cell else "").ljust(_COLUMN) for cell in cells).rstrip()
+                *above, last = textwrap.wrap(row, label - 1, subsequent_indent="  ")
+                yield from above
+                yield last.ljust(label) + "".join((cell.text if cell else "").ljust(_COLUMN) for cell in cells).rstrip()
             yield ""
         yield from self._notes()
 
@@ -104,9 +108,11 @@ def _header(names: Sequence[str], label: int) -> Iterator[str]:
 
 
 def _break(name: str) -> list[str]:
+    """`mirrored-2:hierarchical_copy` in lines short enough for a column, broken at its joints where that is possible."""
     lines = [""]
     for piece in name.replace("_", "_\0").replace("-", "\0-").replace(":", "\0:").split("\0"):
-        if len(lines[-1]) + len(piece) >= _COLUMN:
-            lines.append("")
-        lines[-1] += piece
+        for part in textwrap.wrap(piece, _COLUMN - 1) or [""]:
+            if len(lines[-1]) + len(part) >= _COLUMN:
+                lines.append("")
+            lines[-1] += part
     return lines

@@ -47,8 +47,9 @@ def load(count: int = 192, start: int = 0) -> Digits:
 def batches(digits: Digits, global_batch: int = GLOBAL_BATCH) -> Any:
     """A `tf.data.Dataset` of (ids, images, labels) in file order, one global batch per element.
 
-    Handed to `strategy.experimental_distribute_dataset`, each element is one global step under every strategy: TensorFlow
-    splits the batch over all replicas first and gives each worker its splits, so no example moves to another step.
+    Handed to `strategy.experimental_distribute_dataset`, each element is one global step under every strategy:
+    TensorFlow splits the batch over all replicas first and gives each worker its splits, so no example moves to
+    another step.
     """
     import tensorflow as tf
 

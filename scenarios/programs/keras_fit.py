@@ -73,7 +73,6 @@ def _train(
         callbacks=[record.keras_callback(model)],
     )
     record.final(
-        variables=models.variables_of(model, model.optimizer),
         metrics=model.evaluate(held_out, steps=2, verbose=0, return_dict=True),
         predictions=model.predict(held_out, steps=2, verbose=0),
     )
@@ -110,7 +109,6 @@ def _train_commuting(strategy: Any, record: Any, *, epochs: int, steps: int, glo
         model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(digits.CLASSES, kernel_initializer="ones")])
         model.compile(optimizer=keras.optimizers.SGD(0.5), loss=linear)
     model.fit(batch, epochs=epochs, steps_per_epoch=steps, verbose=0, callbacks=[record.keras_callback(model)])
-    record.final(variables=models.variables_of(model, model.optimizer))
 
 
 train = make()

@@ -20,7 +20,7 @@ def make(
     examples: int = 192,
     global_batch: int = digits.GLOBAL_BATCH,
 ) -> Callable[[Any, Any], None]:
-    """A training program in the tutorial's form; it records loss, gradients, variables, ids, accuracy and predictions."""
+    """A training program in the tutorial's form; it records all that a step has, and predictions."""
     return functools.partial(
         _train,
         flavour=flavour,

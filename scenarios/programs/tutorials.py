@@ -188,17 +188,25 @@ def _classify_text(strategy: Any, record: Any, *, flavour: models.Flavour, epoch
     )
 
 
-def parameter_server_without_chief(strategy: Any, record: Any) -> None:
-    """The mistake: the training script of "Parameter server training", started in a cluster without a chief task.
+def parameter_server_without_chief() -> None:
+    """The mistake: the script of "Parameter server training", started on a worker and a ps, without a chief task.
 
-    `strategy` is ignored, as such a script builds its own. A worker that runs it waits without end in the constructor:
-    it takes itself for the coordinator and connects to every worker, and nobody serves as the worker that it is.
+    Runs as a plain function on two workers, of which it makes the second one the ps. The worker that runs the script takes itself
+    for the coordinator and connects to every worker; nobody serves as the worker that it is, and it waits without end.
     """
+    import json
+    import os
+
     import tensorflow as tf
 
+    config = json.loads(os.environ["TF_CONFIG"])
+    worker, ps = config["cluster"]["worker"]
+    task = {"type": "worker", "index": 0} if config["task"]["index"] == 0 else {"type": "ps", "index": 0}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": [worker], "ps": [ps]}, "task": task})
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    own = tf.distribute.ParameterServerStrategy(resolver)
-    coordinator.make_commuting()(own, record)
+    if task["type"] == "ps":
+        tf.distribute.Server(resolver.cluster_spec(), job_name="ps", task_index=0, protocol="grpc").join()
+    tf.distribute.ParameterServerStrategy(resolver)
 
 
 custom_training = keras_loop.make("keras", "cnn", "adam")

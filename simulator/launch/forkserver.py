@@ -98,7 +98,10 @@ class Forkserver:
 
     def _ensure_running(self) -> None:
         if self._log is None:
-            self._log = make_scratch("forkserver") / "log"
+            directory = make_scratch("forkserver")
+            self._log = directory / "log"
+            # Where multiprocess puts its sockets; its own choice would outlive a killed parent.
+            multiprocess.process.current_process()._config.setdefault("tempdir", str(directory))
         with _environment(LOCKSTEP_PRELOAD=" ".join(self.preload), LOCKSTEP_FORKSERVER_LOG=str(self._log)):
             self._server.ensure_running()
 

@@ -1,0 +1,82 @@
+"""The usual tutorial programs train consistently, and the mistakes that are usually made in them are caught."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.programs import tutorials
+
+from harness import StrategyCase, Verdict, verify
+from simulator import Cluster, RunFailed, Topology, UsageError
+
+REPLICATED = pytest.mark.strategies("mirrored-2", "multi_worker-2", full=("mirrored-3", "multi_worker-2x2"))
+
+
+def _broken(verdict: Verdict) -> set[str]:
+    return {finding.law for finding in verdict.findings}
+
+
+@REPLICATED
+@pytest.mark.parametrize("program", ["custom_training", "dataset_function", "text_classification"])
+def test_right_programs_are_consistent(strategy: StrategyCase, program: str) -> None:
+    """ "Custom training", input from a dataset function, and text classification with an embedding."""
+    assert verify(getattr(tutorials, program), strategy)
+
+
+@REPLICATED
+def test_synchronized_batch_normalization_is_consistent(strategy: StrategyCase) -> None:
+    """BatchNormalization(synchronized=True) uses the statistics of the global batch."""
+    assert verify(tutorials.batch_normalization_synchronized, strategy)
+
+
+@pytest.mark.loop("tf_keras_fit")
+@pytest.mark.strategies("multi_worker-2")
+def test_multi_worker_training_with_keras(strategy: StrategyCase) -> None:
+    """ "Multi-worker training with Keras", with tf_keras."""
+    assert verify(tutorials.multi_worker_with_keras, strategy)
+
+
+@pytest.mark.strategies("parameter_server-2w1p", full=("parameter_server-2w2p:min_size",))
+def test_parameter_server_training(strategy: StrategyCase) -> None:
+    """ "Parameter server training" with a custom loop."""
+    assert verify(tutorials.parameter_server_training, strategy)
+
+
+@REPLICATED
+def test_mean_then_sum_is_caught(strategy: StrategyCase) -> None:
+    """Averaging over a replica's own batch and then summing over replicas trains with R times the loss."""
+    verdict = verify(tutorials.mean_then_sum, strategy)
+    assert not verdict
+    assert {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"} <= _broken(verdict)
+    assert verdict.explanation is not None
+    assert verdict.explanation.rule == "loss_times_replicas"
+
+
+@REPLICATED
+def test_a_global_batch_for_each_replica_is_caught(strategy: StrategyCase) -> None:
+    """A dataset function that batches by the global size gives every replica a whole global batch."""
+    verdict = verify(tutorials.dataset_function_global_batch, strategy)
+    assert not verdict
+    assert "examples_match_reference" in _broken(verdict)
+
+
+@REPLICATED
+def test_batch_normalization_that_is_expected_to_synchronize_is_caught(strategy: StrategyCase) -> None:
+    """Without synchronized=True each replica normalizes with its own statistics."""
+    verdict = verify(tutorials.batch_normalization_local, strategy)
+    assert not verdict
+    assert {"loss_matches_reference", "variables_match_reference"} <= _broken(verdict)
+    assert "examples_match_reference" not in _broken(verdict)
+
+
+def test_parameter_servers_without_a_chief_hang_and_are_shown_where() -> None:
+    """A worker that takes itself for the coordinator waits for ever; the run ends at its deadline and shows the stack."""
+    with Cluster(Topology(worker=2), timeout=6) as cluster, pytest.raises(RunFailed) as failure:
+        cluster.run(tutorials.parameter_server_without_chief)
+    assert {cause.kind for cause in failure.value.causes} == {"Hang"}
+    assert "parameter_server_strategy_v2.py" in failure.value.stacks["worker:0"]
+
+
+def test_a_cluster_of_parameter_servers_without_a_chief_is_refused() -> None:
+    """Lockstep's own cluster does not start one: the error says that nobody would coordinate."""
+    with Cluster(Topology(worker=1, ps=1)) as cluster, pytest.raises(UsageError, match="add chief=1"):
+        cluster.run(tutorials.parameter_server_without_chief)

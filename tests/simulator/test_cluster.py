@@ -1,0 +1,143 @@
+"""Tests of clusters of real processes that do not load TensorFlow, which makes them fast."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from simulator import Cluster, RunFailed, Topology, UsageError
+from simulator.journal import read_journal
+
+bare = partial(Cluster, preload=(), timeout=30)
+
+
+def test_every_client_runs_the_closure_and_returns_its_value() -> None:
+    """Closures and lambdas reach each task, and each task's value comes back under its name."""
+    factor = 3
+
+    def body(offset: int) -> tuple[str, int]:
+        task = json.loads(os.environ["TF_CONFIG"])["task"]
+        return f"{task['type']}:{task['index']}", factor * offset
+
+    with bare(Topology(chief=1, worker=2)) as cluster:
+        result = cluster.run(body, 5)
+    assert {name: task.value for name, task in result.items()} == {
+        name: (name, 15) for name in ("chief:0", "worker:0", "worker:1")
+    }
+    assert all((task.exit, task.error, task.signal, task.incarnation) == (0, None, None, 0) for task in result.values())
+
+
+def test_each_run_has_fresh_processes() -> None:
+    """Nothing a run leaves in a process is seen by the next one."""
+    with bare(Topology(worker=1)) as cluster:
+        first, second = (cluster.run(os.getpid)["worker:0"].value for _ in range(2))
+    assert first != second
+
+
+def test_output_is_captured_in_order_for_each_task() -> None:
+    """stdout and stderr of Python and of child processes land in the task's own log."""
+
+    def body() -> None:
+        import subprocess
+        import sys
+
+        sys.stdout.write("one\n")
+        sys.stderr.write("two\n")
+        subprocess.run(["echo", "three"], check=True)
+
+    with bare(Topology(worker=2)) as cluster:
+        result = cluster.run(body)
+    assert [task.log for task in result.values()] == ["one\ntwo\nthree\n"] * 2
+
+
+def test_output_is_streamed_with_the_task_in_front(capfd: pytest.CaptureFixture[str]) -> None:
+    """With `stream`, every line appears on stderr behind `[worker-1]`."""
+    with bare(Topology(worker=2), stream=True) as cluster:
+        cluster.run(lambda: os.write(1, b"hello\nunfinished"))
+    lines = capfd.readouterr().err.splitlines()
+    assert sorted(lines) == ["[worker-0] hello", "[worker-0] unfinished", "[worker-1] hello", "[worker-1] unfinished"]
+
+
+def test_tasks_see_the_callers_environment_but_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables set after the forkserver started are seen; proxies and a foreign TF_CONFIG are not; `env` is on top."""
+    monkeypatch.setenv("LOCKSTEP_TEST", "from the caller")
+    monkeypatch.setenv("https_proxy", "localhost:1")
+    monkeypatch.setenv("TF_CONFIG", "foreign")
+
+    def body() -> tuple[str | None, ...]:
+        return tuple(os.environ.get(name) for name in ("LOCKSTEP_TEST", "https_proxy", "TF_CONFIG", "EXTRA"))
+
+    with bare(Topology(), env={"EXTRA": "1"}) as cluster:
+        assert cluster.run(body)["local:0"].value == ("from the caller", None, None, "1")
+
+
+def test_a_value_that_cannot_be_sent_back_is_an_error_that_says_so() -> None:
+    """An unpicklable result fails the task with the reason, not with a missing result."""
+    with bare(Topology()) as cluster, pytest.raises(RunFailed, match="cannot be sent to the parent"):
+        cluster.run(lambda: (number for number in ()))
+
+
+def test_an_argument_that_cannot_be_sent_is_a_usage_error() -> None:
+    """What cannot be pickled is refused before any task starts."""
+    with bare(Topology()) as cluster, pytest.raises(UsageError, match="create what cannot be pickled inside"):
+        cluster.run(len, (number for number in ()))
+
+
+def test_a_cluster_that_was_not_entered_is_a_usage_error() -> None:
+    """The message shows the `with` statement."""
+    with pytest.raises(UsageError, match="with Cluster"):
+        bare(Topology()).run(os.getpid)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_a_senseless_timeout_is_a_usage_error(timeout: float) -> None:
+    """A timeout is a positive number of seconds."""
+    with pytest.raises(UsageError, match="positive number of seconds"):
+        Cluster(Topology(), timeout=timeout)
+
+
+def test_a_kept_run_has_its_journal_and_logs(tmp_path: Path) -> None:
+    """With `out`, the journal tells each task's life in order."""
+    with bare(Topology(worker=1), out=tmp_path) as cluster:
+        cluster.run(lambda: None)
+    events = [event["event"] for event in read_journal(tmp_path / "0" / "journal.jsonl")]
+    assert events == ["journal", "start", "hello", "ready", "result", "exit"]
+    assert (tmp_path / "0" / "logs" / "worker-0.log").read_text() == ""
+
+
+def test_expected_failures_are_demanded() -> None:
+    """A failure that was asked for is no failure; one that was asked for and did not come is."""
+
+    def fail() -> None:
+        raise ValueError("asked for")
+
+    with bare(Topology(worker=1)) as cluster:
+        cluster.expect("worker:0", error="ValueError", match="asked")
+        assert cluster.run(fail)["worker:0"].exit == 1
+        cluster.expect("worker:0", error="ValueError")
+        with pytest.raises(RunFailed, match="was expected and did not come"):
+            cluster.run(lambda: None)
+        cluster.expect("worker:0", error="KeyError")
+        with pytest.raises(RunFailed, match="ValueError: asked for"):
+            cluster.run(fail)
+
+
+def test_steps_are_announced_and_can_be_waited_for() -> None:
+    """A started run shows each task's step while it goes on."""
+
+    def body() -> None:
+        from simulator import agent
+
+        task = agent.current()
+        assert task is not None
+        for number in (1, 2, 3):
+            task.step(number)
+
+    with bare(Topology(worker=2)) as cluster, cluster.start(body) as run:
+        run.wait_step("worker:1", 2)
+        result = run.join()
+    assert [task.steps for task in result.values()] == [3, 3]
