@@ -106,7 +106,7 @@ def load_registry(path: Path) -> tuple[KnownIssue, ...]:
         UsageError: the file is malformed, an id stands twice, a symptom says nothing, or a specifier is not PEP 440.
     """
     try:
-        issues = msgspec.convert(_decode(path.read_bytes()), type=_File).issue
+        issues = msgspec.convert(_decode(path), type=_File).issue
         for issue in issues:
             for specifier in issue.packages.values():
                 SpecifierSet(specifier)
@@ -121,15 +121,15 @@ def load_registry(path: Path) -> tuple[KnownIssue, ...]:
     return tuple(issues)
 
 
-def _decode(data: bytes) -> object:
+def _decode(path: Path) -> object:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(data.decode())
+        return tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"not TOML: {error}") from error
+        raise UsageError(f"{path.name}: not TOML: {error}") from error
 
 
 @lru_cache(maxsize=1)

@@ -66,6 +66,8 @@ class Program:
         if function not in functions:
             defined = ", ".join(functions) or "none at all"
             raise UsageError(f"{file} defines no function {function!r}; it defines {defined}")
+        if (definition := functions[function]) is not None and not _takes_two(definition):
+            raise UsageError(f"{function} in {file} cannot be called as train(strategy, record): see line {definition.lineno}")
         payload = pack(_from_file, (str(path.resolve()), function), {})
         return cls(name=f"{path.name}:{function}", payload=payload, digest=_digest(payload, source))
 
@@ -91,27 +93,41 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
     return loaded
 
 
-def _functions(source: bytes, file: str) -> list[str]:
+def _functions(source: bytes, file: str) -> dict[str, ast.FunctionDef | None]:
+    """What may be a program: the functions of a file, and `None` for names that are assigned, such as `train = make(...)`."""
     try:
         tree = ast.parse(source)
-    except SyntaxError as error:
-        raise UsageError(f"{file} is not Python: {error.msg} (line {error.lineno})") from error
-    names = []
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, before Python 3.12
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+        raise UsageError(f"{file} is not Python: {getattr(error, 'msg', error)}{line}") from error
+    found: dict[str, ast.FunctionDef | None] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            names.append(node.name)
-        elif isinstance(node, ast.Assign):  # train = make(...)
-            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
-    return names
+            found[node.name] = node
+        elif isinstance(node, ast.Assign):
+            found.update((target.id, None) for target in node.targets if isinstance(target, ast.Name))
+    return found
+
+
+def _takes_two(definition: ast.FunctionDef) -> bool:
+    """Whether a function can be called with two positional arguments; a decorator may change that, so it is taken on trust."""
+    if definition.decorator_list:
+        return True
+    args = definition.args
+    positional = len(args.posonlyargs) + len(args.args)
+    keywords_required = any(default is None for default in args.kw_defaults)
+    return positional - len(args.defaults) <= 2 <= (2 if args.vararg else positional) and not keywords_required
 
 
 def _check_signature(function: Callable[..., Any]) -> None:
+    name = getattr(function, "__qualname__", repr(function))
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(_innermost(function))
     except ValueError:
         return  # a builtin without a signature; calling it will tell
-    except TypeError as error:
-        name = getattr(function, "__qualname__", repr(function))
+    try:
+        inspect.signature(function).bind(None, None)
+    except (TypeError, ValueError) as error:  # ValueError: a partial with an argument that its function does not have
         raise UsageError(f"{name} cannot be called as train(strategy, record): {error}") from error
 
 

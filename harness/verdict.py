@@ -17,7 +17,7 @@ __all__ = ["Verdict"]
 _OBSERVABLE_ORDER = (*OBSERVABLES, "examples", "updates", "steps")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What all laws say of one program under one strategy.
 
@@ -62,8 +62,20 @@ class Verdict:
             (judgement.worst_ratio for judgement in self.judgements if judgement.worst_ratio is not None), default=None
         )
 
+    def __repr__(self) -> str:
+        """One line: what pytest shows of `assert verify(...)`, above the full text."""
+        return f"<Verdict {self.summary}>"
+
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    @property
+    def summary(self) -> str:
+        """One line: the outcome, the rule that explains it if there is one, and the first divergence."""
+        outcome = "consistent" if self.consistent else "inconsistent"
+        why = None if self.explanation is None else self.explanation.rule
+        first = None if self.first_divergence is None else self.first_divergence.text
+        return "; ".join([f"{self.program} under {self.strategy} is {outcome}", *filter(None, (why, first))])
 
     def to_json(self) -> dict[str, Any]:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan"."""

@@ -174,3 +174,55 @@ def test_a_strategy_can_be_picked_by_the_number_of_gpus(cluster: Cluster) -> Non
         return type(strategy).__name__, strategy.num_replicas_in_sync
 
     assert cluster.run(pick)["local:0"].value == ("_DefaultDistributionStrategy", 1)
+
+
+@pytest.mark.cluster(worker=2)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"implementation": "RING"},
+        {"implementation": "AUTO", "bytes_per_pack": 64},
+        {"implementation": "RING", "timeout_seconds": 30.0},
+    ],
+    ids=["ring", "bytes_per_pack", "timeout_seconds"],
+)
+def test_communication_options_change_no_number(cluster: Cluster, options: dict[str, Any]) -> None:
+    """However the all-reduce is carried out, packed or with a time limit, integers sum exactly."""
+
+    def reduce(options: dict[str, Any]) -> list[Any]:
+        import tensorflow as tf
+
+        experimental = tf.distribute.experimental
+        implementation = experimental.CommunicationImplementation[options.pop("implementation")]
+        hints = experimental.CommunicationOptions(implementation=implementation, **options)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=hints)
+        rank = strategy.cluster_resolver.task_id
+
+        def replica_step() -> Any:
+            tensors = [tf.range(size, dtype=tf.float32) * (rank + 1) for size in (3, 100, 1000)]
+            return tf.distribute.get_replica_context().all_reduce("SUM", tensors, hints)
+
+        @tf.function
+        def step() -> Any:
+            return strategy.run(replica_step)
+
+        return [float(tf.reduce_sum(tensor)) for tensor in step()]
+
+    result = cluster.run(reduce, options)
+    assert {task.value == [9.0, 14850.0, 1498500.0] for task in result.values()} == {True}
+
+
+@pytest.mark.cluster(devices="cpu:4")
+@pytest.mark.parametrize("devices", [["CPU:0", "CPU:1", "CPU:2", "CPU:3"], ["CPU:1", "CPU:3"]], ids=["all", "chosen"])
+def test_mirrored_strategy_uses_the_devices_it_is_given(cluster: Cluster, devices: list[str]) -> None:
+    """Replicas run on just these devices, and the sum over them counts each once."""
+
+    def place(devices: list[str]) -> tuple[list[str], float]:
+        import tensorflow as tf
+
+        strategy = tf.distribute.MirroredStrategy(devices)
+        ones = strategy.run(lambda: tf.identity(1.0))
+        used = [tensor.device.rpartition("device:")[2] for tensor in strategy.experimental_local_results(ones)]
+        return used, float(strategy.reduce("SUM", ones, axis=None))
+
+    assert cluster.run(place, devices)["local:0"].value == (devices, float(len(devices)))

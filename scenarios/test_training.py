@@ -106,3 +106,31 @@ def test_fit_with_unreduced_batch_logs(strategy: StrategyCase) -> None:
 def test_fit_with_several_steps_per_execution(strategy: StrategyCase, loop: str) -> None:
     """Two steps in one call of the training function are two steps."""
     assert verify(keras_fit.make(_flavour(loop), "mlp", "adam", steps_per_execution=2, log_reduction="first"), strategy)
+
+
+FEW = pytest.mark.strategies(
+    "mirrored-2", "multi_worker-2", full=("one_device", "mirrored-3", "central_storage-2", "multi_worker-2x2")
+)
+
+
+@FEW
+@pytest.mark.parametrize("loop", ["keras3_loop", "tf_keras_loop"])
+@pytest.mark.parametrize(("mode", "iterate"), [("eager", "dataset"), ("jit", "dataset"), ("function", "iterator")])
+def test_custom_loop_in_other_forms(
+    strategy: StrategyCase, loop: str, mode: keras_loop.Mode, iterate: keras_loop.Iterate
+) -> None:
+    """A step that is eager or compiled by XLA, and a loop over the iterator instead of the dataset."""
+    assert verify(keras_loop.make(_flavour(loop), "mlp", "adam", mode=mode, iterate=iterate), strategy)
+
+
+@FEW
+@pytest.mark.parametrize("loop", ["keras3_fit", "tf_keras_fit:log_reduction_first"])
+@pytest.mark.parametrize(
+    ("style", "source"), [("functional", "dataset"), ("subclassed", "arrays")]
+)
+def test_fit_in_other_forms(
+    strategy: StrategyCase, loop: str, style: models.Style, source: keras_fit.Source
+) -> None:
+    """Functional and subclassed models, fitted from a dataset and from NumPy arrays, with validation data."""
+    train = keras_fit.make(_flavour(loop), "mlp", "adam", style=style, source=source, log_reduction="first")
+    assert verify(train, strategy)

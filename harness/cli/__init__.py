@@ -53,8 +53,22 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Commands, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tf-lockstep", prog_name="lockstep")
+def _show_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    """Print the version and exit; click's own option ends in a traceback in a checkout that has not been installed."""
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            click.echo(f"lockstep {version('tf-lockstep')}")
+        except PackageNotFoundError:
+            click.echo("lockstep, from a checkout that is not installed")
+        context.exit()
+
+
+@click.group("lockstep", cls=_Commands, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit."
+)
 def _lockstep() -> None:
     """Does this training give the same numbers distributed as on one device?
 
@@ -67,7 +81,7 @@ def _lockstep() -> None:
 def main() -> None:
     """Entry point of the command `lockstep`."""
     try:
-        code = _lockstep.main(standalone_mode=False)
+        code = _lockstep.main(prog_name="lockstep", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = 2

@@ -74,18 +74,19 @@ def verify(
 def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[int, dict[str, Any]]:
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
-    from simulator import RunFailed, UsageError
+    from simulator import LockstepError, RunFailed, UsageError
 
+    tier = options["tier"]
     try:
         verdict = run_and_judge(program, case, **options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     except MissingHardware as error:
         click.echo(str(error), err=True)
-        return _LACKING, _not_judged(program, case, str(error), {})
-    except RunFailed as error:
+        return _LACKING, _not_judged(program, case, tier, str(error), {})
+    except LockstepError as error:
         click.echo(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
-        return _FAILED, _not_judged(program, case, str(error), _tasks(error))
+        return _FAILED, _not_judged(program, case, tier, str(error), _tasks(error) if isinstance(error, RunFailed) else {})
     if not as_json:
         click.echo(str(verdict))
     return (_CONSISTENT if verdict else _INCONSISTENT), verdict.to_json()
@@ -98,7 +99,7 @@ def _tasks(error: RunFailed) -> dict[str, Any]:
     }
 
 
-def _not_judged(program: Program, case: StrategyCase, error: str, tasks: dict[str, Any]) -> dict[str, Any]:
+def _not_judged(program: Program, case: StrategyCase, tier: str, error: str, tasks: dict[str, Any]) -> dict[str, Any]:
     """The object of a run that ended before it could be judged, with the same keys as a verdict and `error`."""
     return {
         "program": program.name,
@@ -109,5 +110,7 @@ def _not_judged(program: Program, case: StrategyCase, error: str, tasks: dict[st
         "explanation": None,
         "tasks": tasks,
         "seconds": None,
+        "laws": [],
+        "tier": tier,
         "error": error,
     }

@@ -22,29 +22,38 @@ def judge_known(
 ) -> None:
     """Hold a test to the known issues of its cell, in both directions.
 
-    The exact symptom must appear, which makes the test `xfailed`. If another failure comes instead, or none, the test fails.
+    The exact symptom must appear and nothing else, which makes the test `xfailed`. If another failure comes, or none, the test
+    fails.
     """
     issues = item.stash.get(_ISSUES, ())
     if not issues or report.skipped:
         return
     error = call.excinfo.value if call.excinfo is not None else None
-    seen = [issue for issue in issues if _shows(issue, error, verdicts)]
-    if seen:
+    seen = _seen(issues, error, verdicts)
+    if seen and None not in seen:
+        first = next(issue for issue in seen if issue is not None)
         report.outcome = "skipped"
-        report.wasxfail = f"{seen[0].id}: {seen[0].summary} ({seen[0].reference})"
+        report.wasxfail = f"{first.id}: {first.summary} ({first.reference})"
         return
     wanted = "; ".join(f"{issue.id}: {issue.symptom}" for issue in issues)
-    if error is None:
-        report.outcome = "failed"
-        report.longrepr = f"fixed upstream? This cell is a known issue ({wanted}), but it is consistent now: remove the entry."
+    report.outcome = "failed"
+    if seen:
+        found = report.longreprtext or "\n".join(str(verdict) for verdict in verdicts if not verdict.consistent)
+        report.longrepr = f"This cell is a known issue ({wanted}), but failed in another way:\n{found}"
     else:
-        report.longrepr = f"This cell is a known issue ({wanted}), but failed in another way:\n{report.longreprtext}"
+        report.longrepr = f"fixed upstream? This cell is a known issue ({wanted}), but it is consistent now: remove the entry."
 
 
-def _shows(issue: KnownIssue, error: BaseException | None, verdicts: Sequence[Verdict]) -> bool:
-    if error is not None and issue.symptom.fits_failure(error):
-        return True
-    return any(issue.symptom.fits_verdict(verdict) for verdict in verdicts)
+def _seen(
+    issues: Sequence[KnownIssue], error: BaseException | None, verdicts: Sequence[Verdict]
+) -> list[KnownIssue | None]:
+    """The known issue behind each thing that is wrong with a test, None where there is none."""
+    wrong = [verdict for verdict in verdicts if not verdict.consistent]
+    seen = [next((issue for issue in issues if issue.symptom.fits_verdict(verdict)), None) for verdict in wrong]
+    # `assert verify(...)` raises nothing new: its verdict has been looked at.
+    if error is not None and not (wrong and isinstance(error, AssertionError)):
+        seen.append(next((issue for issue in issues if issue.symptom.fits_failure(error)), None))
+    return seen
 
 
 def find_known_issues(item: pytest.Item) -> None:
@@ -55,7 +64,10 @@ def find_known_issues(item: pytest.Item) -> None:
     """
     from simulator import UsageError
 
-    marked = [marker.args[0] for marker in item.iter_markers("known_issue")]
+    markers = list(item.iter_markers("known_issue"))
+    if any(not marker.args or marker.kwargs for marker in markers):
+        raise pytest.UsageError(f'{item.nodeid}: known_issue takes ids from the registry; write known_issue("ID")')
+    marked = [name for marker in markers for name in marker.args]
     strategy, loop = _strategy_of(item), _loop_of(item)
     if not marked and loop is None:
         return
@@ -102,7 +114,7 @@ def cell_of(item: pytest.Item, report: pytest.TestReport, verdicts: Sequence[Ver
         outcome=_outcome(report),
         ratio="inf" if worst == float("inf") else worst,
         seconds=round(report.duration, 3),
-        reason=_reason(report),
+        reason=_reason(report, verdicts),
         verdicts=tuple(verdict.to_json() for verdict in verdicts),
     )
     return msgspec.json.encode(cell).decode()
@@ -125,7 +137,7 @@ def _outcome(report: pytest.TestReport) -> str:
     return {"passed": "ok", "failed": "FAIL", "skipped": "skipped"}[report.outcome]
 
 
-def _reason(report: pytest.TestReport) -> str:
+def _reason(report: pytest.TestReport, verdicts: Sequence[Verdict]) -> str:
     if report.passed:
         return ""
     if hasattr(report, "wasxfail"):
@@ -133,5 +145,8 @@ def _reason(report: pytest.TestReport) -> str:
     if report.skipped and isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
+    wrong = [verdict.summary for verdict in verdicts if not verdict.consistent]
+    if wrong and crash is not None and crash.message.startswith("AssertionError"):
+        return wrong[-1]
     text = crash.message if crash is not None else report.longreprtext
     return text.strip().partition("\n")[0][:200]

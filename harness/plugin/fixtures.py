@@ -31,7 +31,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 @pytest.fixture
 def strategy(request: pytest.FixtureRequest) -> StrategyCase:
     """One `StrategyCase` after the other of those named with `@pytest.mark.strategies("mirrored-2", ...)`."""
-    case: StrategyCase = request.param
+    case: StrategyCase | None = getattr(request, "param", None)
+    if case is None:
+        raise pytest.UsageError('the fixture `strategy` needs names; write @pytest.mark.strategies("mirrored-2")')
     return case
 
 
@@ -42,6 +44,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("strategies")
     if marker is None:
         return  # the test or its module parametrizes `strategy` itself
+    if not marker.kwargs.keys() <= {"full"}:
+        raise pytest.UsageError("strategies takes names, and more names for --profile=full as full=(...)")
     from harness.strategies import strategy_case
 
     names: list[str] = list(marker.args)

@@ -95,6 +95,8 @@ def _missing_hardware(item: pytest.Item) -> str | None:
 
     needed_gpus, needs_tpu = 0, False
     if marker := item.get_closest_marker("requires"):
+        if marker.args or not marker.kwargs.keys() <= {"gpus", "tpu"}:
+            raise pytest.UsageError("requires takes gpus= and tpu=; for example @pytest.mark.requires(gpus=2)")
         needed_gpus, needs_tpu = marker.kwargs.get("gpus", 0), marker.kwargs.get("tpu", False)
     case = getattr(item, "callspec", None) and item.callspec.params.get("strategy")  # type: ignore[attr-defined]
     if case is not None and getattr(case, "needs", None):
@@ -134,7 +136,9 @@ def pytest_runtest_makereport(
     # A test that has no strategy and reaches no verdict, such as a project's other tests, has no place in the matrix.
     concerns_us = bool(verdicts) or has_strategy(item)
     if concerns_us and (report.when == "call" or (report.when == "setup" and not report.passed)):
-        report.user_properties.append((CELL_PROPERTY, cell_of(item, report, verdicts)))
+        cell = (CELL_PROPERTY, cell_of(item, report, verdicts))
+        report.user_properties.append(cell)
+        item.user_properties.append(cell)  # from there into the report of the teardown, which is the one that JUnit files show
     return report
 
 
@@ -151,7 +155,7 @@ class Collector:
         from harness.report import Cell
 
         for name, value in report.user_properties:
-            if name == CELL_PROPERTY:
+            if name == CELL_PROPERTY and report.when != "teardown":
                 self._cells.append(msgspec.json.decode(str(value), type=Cell))
 
 

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, models
 
-__all__ = ["make", "make_commuting", "train"]
+__all__ = ["Source", "make", "make_commuting", "train"]
+
+Source = Literal["repeated", "dataset", "arrays"]
 
 
 def make(
@@ -21,8 +23,13 @@ def make(
     global_batch: int = digits.GLOBAL_BATCH,
     steps_per_execution: int = 1,
     log_reduction: Literal["auto", "first", "sum"] = "auto",
+    style: models.Style = "sequential",
+    source: Source = "repeated",
 ) -> Callable[[Any, Any], None]:
     """A training program that fits, then evaluates and predicts held-out digits.
+
+    `source` is how data reaches `fit`: a repeated dataset with `steps_per_epoch`, a plain dataset, or NumPy arrays; the latter two
+    also with validation data after each epoch.
 
     `log_reduction` is `Model.distribute_reduction_method`: how per-replica results become the logs that callbacks get.
     """
@@ -36,6 +43,8 @@ def make(
         global_batch=global_batch,
         steps_per_execution=steps_per_execution,
         log_reduction=log_reduction,
+        style=style,
+        source=source,
     )
 
 
@@ -51,10 +60,12 @@ def _train(
     global_batch: int,
     steps_per_execution: int,
     log_reduction: str,
+    style: models.Style,
+    source: Source,
 ) -> None:
     keras = models.keras_module(flavour)
     with strategy.scope():
-        model = models.build_model(flavour, model_name)
+        model = models.build_model(flavour, model_name, style)
         model.compile(
             optimizer=models.build_optimizer(flavour, optimizer_name),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -62,20 +73,37 @@ def _train(
             steps_per_execution=steps_per_execution,
         )
         model.distribute_reduction_method = log_reduction
-    training = _without_ids(digits.batches(digits.load(examples), global_batch))
-    held_out = _without_ids(digits.batches(digits.load(2 * global_batch, start=examples), global_batch))
-    # Parameter servers need a stated number of steps, hence repeat; under the others the numbers are the same.
-    model.fit(
-        training.repeat(),
-        epochs=epochs,
-        steps_per_epoch=examples // global_batch,
-        verbose=0,
-        callbacks=[record.keras_callback(model)],
-    )
+    data, held_out = digits.load(examples), digits.load(2 * global_batch, start=examples)
+    inputs = _arrays(data, held_out, global_batch) if source == "arrays" else _datasets(data, held_out, global_batch)
+    if source == "repeated":
+        # Parameter servers need a stated number of steps; under the others the numbers are the same.
+        inputs["fit"] = {"x": inputs["fit"]["x"].repeat(), "steps_per_epoch": examples // global_batch}
+    model.fit(**inputs["fit"], epochs=epochs, verbose=0, callbacks=[record.keras_callback(model)])
     record.final(
-        metrics=model.evaluate(held_out, steps=2, verbose=0, return_dict=True),
-        predictions=model.predict(held_out, steps=2, verbose=0),
+        metrics=model.evaluate(**inputs["evaluate"], verbose=0, return_dict=True),
+        predictions=model.predict(**inputs["predict"], verbose=0),
     )
+
+
+def _datasets(data: digits.Digits, held_out: digits.Digits, global_batch: int) -> dict[str, dict[str, Any]]:
+    training = _without_ids(digits.batches(data, global_batch))
+    testing = _without_ids(digits.batches(held_out, global_batch))
+    steps = len(held_out.ids) // global_batch
+    return {
+        "fit": {"x": training, "validation_data": testing},
+        "evaluate": {"x": testing, "steps": steps},
+        "predict": {"x": testing, "steps": steps},
+    }
+
+
+def _arrays(data: digits.Digits, held_out: digits.Digits, global_batch: int) -> dict[str, dict[str, Any]]:
+    testing = (held_out.images, held_out.labels)
+    size = {"batch_size": global_batch}
+    return {
+        "fit": {"x": data.images, "y": data.labels, "shuffle": False, "validation_data": testing, **size},
+        "evaluate": {"x": testing[0], "y": testing[1], **size},
+        "predict": {"x": testing[0], **size},
+    }
 
 
 def _without_ids(dataset: Any) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 from scenarios.programs import digits, models
 
-__all__ = ["make", "train"]
+__all__ = ["Iterate", "Mode", "make", "train"]
+
+Mode = Literal["function", "eager", "jit"]
+Iterate = Literal["dataset", "iterator"]
 
 
 def make(
@@ -19,8 +22,13 @@ def make(
     epochs: int = 2,
     examples: int = 192,
     global_batch: int = digits.GLOBAL_BATCH,
+    mode: Mode = "function",
+    iterate: Iterate = "dataset",
 ) -> Callable[[Any, Any], None]:
-    """A training program in the tutorial's form; it records all that a step has, and predictions."""
+    """A training program in the tutorial's form; it records losses, gradients, variables, ids, accuracy and predictions.
+
+    Its step is eager, in a `tf.function`, or has its forward and backward pass compiled by XLA (`jit`).
+    """
     return functools.partial(
         _train,
         flavour=flavour,
@@ -29,6 +37,8 @@ def make(
         epochs=epochs,
         examples=examples,
         global_batch=global_batch,
+        mode=mode,
+        iterate=iterate,
     )
 
 
@@ -42,6 +52,8 @@ def _train(
     epochs: int,
     examples: int,
     global_batch: int,
+    mode: Mode,
+    iterate: Iterate,
 ) -> None:
     import tensorflow as tf
 
@@ -55,23 +67,31 @@ def _train(
         loss_object = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=models.no_reduction(keras))
         accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
 
-    def replica_step(ids: Any, images: Any, labels: Any) -> tuple[Any, Any, Any]:
+    def differentiate(images: Any, labels: Any) -> tuple[Any, Any, Any]:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             loss = tf.nn.compute_average_loss(loss_object(labels, logits), global_batch_size=global_batch)
-        gradients = tape.gradient(loss, model.trainable_variables)
+        return loss, logits, tape.gradient(loss, model.trainable_variables)
+
+    if mode == "jit":
+        # Not the whole step: the reduction between replicas that apply_gradients asks for is no XLA op on CPUs.
+        differentiate = tf.function(differentiate, jit_compile=True)
+
+    def replica_step(ids: Any, images: Any, labels: Any) -> tuple[Any, Any, Any]:
+        loss, logits, gradients = differentiate(images, labels)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         accuracy.update_state(labels, logits)
         return loss, gradients, ids
 
-    @tf.function
     def train_step(batch: Any) -> tuple[Any, Any, Any]:
         losses, gradients, ids = strategy.run(replica_step, args=batch)
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), gradients, ids
 
     names = [getattr(variable, "path", variable.name) for variable in model.trainable_variables]
+    if mode != "eager":
+        train_step = tf.function(train_step)
     for _ in range(epochs):
-        for batch in distributed:
+        for batch in distributed if iterate == "dataset" else _from_iterator(distributed, examples // global_batch):
             loss, gradients, ids = train_step(batch)
             record.step(
                 loss=loss,
@@ -82,6 +102,12 @@ def _train(
             )
     predictions = _predict(strategy, model, distributed)
     record.final(variables=models.variables_of(model, optimizer), predictions=predictions)
+
+
+def _from_iterator(distributed: Any, steps: int) -> Iterator[Any]:
+    iterator = iter(distributed)
+    for _ in range(steps):
+        yield next(iterator)
 
 
 def _predict(strategy: Any, model: Any, distributed: Any) -> Any:

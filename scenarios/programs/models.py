@@ -12,6 +12,7 @@ __all__ = [
     "Flavour",
     "ModelName",
     "OptimizerName",
+    "Style",
     "build_model",
     "build_optimizer",
     "initializer",
@@ -22,6 +23,7 @@ __all__ = [
 
 Flavour = Literal["keras", "tf_keras"]
 ModelName = Literal["cnn", "mlp"]
+Style = Literal["sequential", "functional", "subclassed"]
 # "accumulating" applies the mean of every two gradients; Keras 3 only.
 OptimizerName = Literal["sgd", "momentum", "adam", "accumulating"]
 
@@ -56,8 +58,8 @@ def initializer(seed: int) -> Callable[..., Any]:
     return initialize
 
 
-def build_model(flavour: Flavour, name: ModelName) -> Any:
-    """Build a digits classifier that returns logits; call it inside `strategy.scope()`."""
+def build_model(flavour: Flavour, name: ModelName, style: Style = "sequential") -> Any:
+    """Build a digits classifier that returns logits, in one of Keras's three styles; call it inside `strategy.scope()`."""
     keras = keras_module(flavour)
     layers = keras.layers
     if name == "cnn":
@@ -68,8 +70,30 @@ def build_model(flavour: Flavour, name: ModelName) -> Any:
         ]
     else:
         body = [layers.Flatten(), layers.Dense(16, activation="tanh", kernel_initializer=initializer(1))]
-    head = layers.Dense(CLASSES, kernel_initializer=initializer(2))
-    return keras.Sequential([keras.Input((8, 8, 1)), *body, head])
+    stack = [*body, layers.Dense(CLASSES, kernel_initializer=initializer(2))]
+    image = keras.Input((8, 8, 1))
+    if style == "sequential":
+        return keras.Sequential([image, *stack])
+    if style == "functional":
+        return keras.Model(image, _through(stack, image))
+
+    class Classifier(keras.Model):  # type: ignore[misc]  # Keras is untyped
+        def __init__(self) -> None:
+            super().__init__()
+            self.stack = stack
+
+        def call(self, inputs: Any, training: bool | None = None) -> Any:
+            return _through(self.stack, inputs)
+
+    model = Classifier()
+    model(image)  # a subclassed model has no variables before its first call
+    return model
+
+
+def _through(stack: list[Any], values: Any) -> Any:
+    for layer in stack:
+        values = layer(values)
+    return values
 
 
 def build_optimizer(flavour: Flavour, name: OptimizerName) -> Any:

@@ -1,0 +1,91 @@
+"""Fill the matrix in README.md from a real run: `pytest scenarios/ --lockstep-out=DIR`, then `python docs/update_matrix.py DIR`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+import msgspec
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
+
+from harness.report import Cell, Matrix  # noqa: E402
+from harness.strategies import catalogue  # noqa: E402
+
+__all__ = ["filled", "main", "region", "section"]
+
+BEGIN, END = "<!-- matrix:begin -->", "<!-- matrix:end -->"
+# What GitHub shows of a code block without scrolling.
+WIDTH = 100
+_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_keras"}
+
+
+def section(matrix: Matrix) -> str:
+    """The matrix as Markdown: a sentence on what ran, the table, then what failed or was skipped and why.
+
+    Cells come in a fixed order (strategies as in the catalogue), not in the order in which a parallel run finished.
+    """
+    order = {case.name: position for position, case in enumerate(catalogue())}
+    cells = sorted(matrix.cells, key=lambda cell: (order.get(cell.strategy, len(order)), cell.strategy, cell.row))
+    counts = matrix.counts()
+    versions = ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in matrix.versions.items())
+    parts = [
+        f"{len(cells)} cells with {versions}, on {matrix.hardware.upper()} devices: {counts['ok']} consistent, "
+        f"{counts['known']} known upstream defects ([list](docs/known-issues.md)), {counts['skipped']} skipped, "
+        f"{counts['FAIL']} failed. `ok R` is consistent with R = worst observed error / its bound; `ok exact` is "
+        "consistent without any difference.",
+        "```text\n" + "\n".join(_table(Matrix(cells=cells))) + "\n```",
+        *_reasons(cells),
+    ]
+    return "\n\n".join(parts)
+
+
+def _table(matrix: Matrix) -> list[str]:
+    """The lines of the matrix without the notes below it, which `section` words for Markdown."""
+    lines = list(matrix.lines(WIDTH))
+    last = max(position for position, line in enumerate(lines) if not line)
+    return lines[:last]
+
+
+def _reasons(cells: list[Cell]) -> list[str]:
+    told = []
+    for outcome, title in (("FAIL", "Failed"), ("skipped", "Skipped")):
+        reasons = Counter(cell.reason for cell in cells if cell.outcome == outcome)
+        if reasons:
+            told.append(f"{title}:\n\n" + "\n".join(f"- {reason} ({count})" for reason, count in reasons.items()))
+    return told
+
+
+def region(text: str) -> str:
+    """What stands between the two marks of a README.
+
+    Raises:
+        ValueError: the marks are missing or out of order.
+    """
+    match = re.search(f"{BEGIN}\n(.*?){END}", text, re.DOTALL)
+    if match is None:
+        raise ValueError(f"there is no region from {BEGIN} to {END}")
+    return match[1]
+
+
+def filled(text: str, matrix: Matrix) -> str:
+    """The README with this matrix in its region."""
+    return text.replace(f"{BEGIN}\n{region(text)}{END}", f"{BEGIN}\n{section(matrix)}\n{END}")
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def main(folder: Path) -> None:
+    """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into README.md."""
+    matrix = msgspec.json.decode((folder / "matrix.json").read_bytes(), type=Matrix)
+    readme = ROOT / "README.md"
+    readme.write_text(filled(readme.read_text(), matrix))
+    click.echo(f"{readme.name}: {len(matrix.cells)} cells")
+
+
+if __name__ == "__main__":
+    main()

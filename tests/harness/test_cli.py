@@ -1,0 +1,215 @@
+"""The command `lockstep`: exit codes, JSON, usage errors and help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import _lockstep
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = tuple(_lockstep.list_commands(click.Context(_lockstep)))
+TRAIN = """
+from tests.harness import _programs
+
+right = _programs.exact()
+wrong = _programs.exact("mean_then_sum")
+crash = _programs.worker_that("raises")
+silent = _programs.silent
+"""
+# Of the contract, then what a verdict adds to it.
+KEYS = {"program", "strategy", "consistent", "first_divergence", "findings", "explanation", "tasks", "seconds"}
+MORE_KEYS = {"laws", "tier"}
+
+
+def _lockstep_command(*arguments: str, code: int) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own and expect its exit code."""
+    command = [sys.executable, "-c", "from harness.cli import main; main()", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def _invoke(*arguments: str) -> Result:
+    """Run the command in this process; its exit code is in `return_value`, unless it ended in a usage error."""
+    return CliRunner().invoke(_lockstep, list(arguments), standalone_mode=False)
+
+
+def _usage_error(*arguments: str) -> str:
+    result = CliRunner().invoke(_lockstep, list(arguments))
+    assert result.exit_code == 2, result.output
+    assert "Usage: " in result.output
+    return result.output
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> str:
+    """A file with a right program, a wrong one, one that crashes and one that reports nothing."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    return str(tmp_path / "train.py")
+
+
+def _check_failed_object(found: dict[str, Any]) -> None:
+    assert set(found) == KEYS | MORE_KEYS | {"error"}
+    assert (found["consistent"], found["first_divergence"], found["seconds"]) == (False, None, None)
+
+
+def test_exit_0_and_one_object_for_a_consistent_program(train: str) -> None:
+    """A single strategy gives one JSON object with the keys of the contract, and nothing else on stdout."""
+    found = json.loads(_lockstep_command("verify", f"{train}:right", "--exact", "--json", code=0).stdout)
+    assert set(found) == KEYS | MORE_KEYS
+    assert (found["program"], found["strategy"], found["consistent"]) == ("train.py:right", "mirrored-2", True)
+    assert (found["first_divergence"], found["findings"], found["explanation"]) == (None, [], None)
+    assert found["tasks"]["local:0"]["exit"] == 0
+    assert found["tier"] == "exact"
+
+
+def test_exit_1_and_a_list_for_several_strategies(train: str) -> None:
+    """Several strategies give a list in their order; the exit code is the worst one."""
+    arguments = ("--strategy", "default", "--strategy", "multi_worker-2", "--exact", "--json")
+    first, second = json.loads(_lockstep_command("verify", f"{train}:wrong", *arguments, code=1).stdout)
+    assert (first["strategy"], first["consistent"]) == ("default", True)
+    assert (second["strategy"], second["consistent"]) == ("multi_worker-2", False)
+    assert {"step", "observable", "observed", "expected", "bound"} <= set(second["first_divergence"])
+    assert second["first_divergence"]["step"] == 1
+    assert "loss_matches_reference" in {finding["law"] for finding in second["findings"]}
+    assert all({"law", "text"} <= set(finding) for finding in second["findings"])
+    assert second["explanation"]["rule"] == "loss_times_replicas"
+    assert set(second["explanation"]) == {"rule", "text"}
+
+
+def test_exit_2_for_a_usage_error() -> None:
+    """What is wrong stands on stderr, and stdout stays empty, also with --json."""
+    done = _lockstep_command("verify", "nowhere.py:train", "--json", code=2)
+    assert done.stdout == ""
+    assert "there is no file 'nowhere.py'" in done.stderr
+
+
+def test_exit_3_for_a_run_that_failed(train: str) -> None:
+    """A crash is not an inconsistency: the failure and every task's exit are in the object, the traceback on stderr."""
+    arguments = ("--strategy", "multi_worker-2", "--exact", "--json")
+    done = _lockstep_command("verify", f"{train}:crash", *arguments, code=3)
+    found = json.loads(done.stdout)
+    _check_failed_object(found)
+    assert found["error"].startswith("worker:1 failed first: ArithmeticError: worker 1 miscounted")
+    assert found["tasks"]["worker:1"]["exit"] == 1
+    assert "Traceback" in done.stderr
+
+
+def test_exit_4_for_missing_hardware(train: str) -> None:
+    """A strategy that this machine cannot run names what is missing."""
+    done = _lockstep_command("verify", f"{train}:right", "--strategy", "mirrored-99:nccl", "--json", code=4)
+    found = json.loads(done.stdout)
+    _check_failed_object(found)
+    assert "needs 99 GPUs" in found["error"]
+    assert "needs 99 GPUs" in done.stderr
+
+
+def test_the_worst_exit_code_wins(train: str) -> None:
+    """A strategy that cannot run does not keep the others from being verified, nor does theirs hide it."""
+    result = _invoke("verify", f"{train}:right", "--strategy", "mirrored-99:nccl", "--strategy", "default", "--exact", "--json")
+    assert result.return_value == 4
+    assert [found["consistent"] for found in json.loads(result.stdout)] == [False, True]
+
+
+def test_without_json_the_whole_verdict_is_printed(train: str, tmp_path: Path) -> None:
+    """The text is the verdict's, and --out keeps one folder for each strategy."""
+    result = _invoke("verify", f"{train}:wrong", "--exact", "--out", str(tmp_path / "out"), "--strategy", "mirrored-2")
+    assert result.return_value == 1
+    for part in ("train.py:wrong under mirrored-2: INCONSISTENT", "first divergence: step 1, loss", "explanation:"):
+        assert part in result.stdout
+    assert "mirrored-2: running ..." in result.stderr
+    assert (tmp_path / "out" / "mirrored-2" / "verdict.json").is_file()
+
+
+def test_a_strategy_named_twice_runs_once(train: str) -> None:
+    """Two times the same strategy is one verdict, and so one object."""
+    result = _invoke("verify", f"{train}:right", "--exact", "--json", "--strategy", "default", "--strategy", "default")
+    assert json.loads(result.stdout)["strategy"] == "default"
+
+
+def test_a_program_that_reports_nothing_is_a_usage_error(train: str) -> None:
+    """It is the program that has to be changed, so the exit code is 2."""
+    text = _usage_error("verify", f"{train}:silent", "--exact")
+    assert "observed nothing" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (("verfy",), "No such command 'verfy'. Did you mean verify?"),
+        (("qqq",), f"No such command 'qqq'. Commands are {', '.join(COMMANDS)}."),
+        (("verify", "t.py:f", "--stratgy", "default"), "--strategy"),
+        (("verify", "t.py:f", "--jso"), "--json"),
+        (("verify",), "Missing argument 'FILE.py:FUNCTION'"),
+        (("verify", "t.py:f", "--strategy", "miror-2"), "strategy 'miror-2' is unknown; accepted are default"),
+        (("verify", "t.py:f", "--hardware", "cuda"), "'cuda' is not one of 'cpu', 'gpu', 'tpu'"),
+        (("verify", "t.py:f", "--timeout", "0"), "0.0 is not in the range x>0"),
+        (("verify", "t.py"), "names no function; a program is given as FILE.py:FUNCTION"),
+        (("strategies", "extra"), "unexpected extra argument"),
+        (("doctor", "--jsn"), "--json"),
+    ],
+)
+def test_a_usage_error_says_what_is_accepted(arguments: tuple[str, ...], fragment: str) -> None:
+    """A typo in a command or an option suggests the right one; a bad value lists the good ones."""
+    assert fragment in " ".join(_usage_error(*arguments).split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(command: str) -> None:
+    """Every command's help ends with a command line to copy."""
+    for option in ("--help", "-h"):
+        result = CliRunner().invoke(_lockstep, [command, option])
+        assert result.exit_code == 0
+        assert f"lockstep {command}" in result.output.partition("Example")[2]
+
+
+def test_the_help_of_the_program_lists_commands_and_exit_codes() -> None:
+    """Every command has a line, and so has every exit code."""
+    result = CliRunner().invoke(_lockstep, ["--help"])
+    assert result.exit_code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in result.output
+    for code in range(5):
+        assert f"\n    {code}  " in result.output
+    assert "lockstep verify train.py:train --strategy mirrored-2" in result.output
+
+
+def test_strategies_lists_the_catalogue() -> None:
+    """A table for people and a list for tools say the same."""
+    table = _invoke("strategies").stdout.splitlines()
+    rows = json.loads(_invoke("strategies", "--json").stdout)
+    assert [line.split()[0] for line in table[1:]] == [row["strategy"] for row in rows]
+    by_name = {row["strategy"]: row for row in rows}
+    assert by_name["multi_worker-2x2"]["replicas"] == 4
+    assert by_name["multi_worker-2x2"]["clients"] == 2
+    assert by_name["parameter_server-2w1p"]["synchronous"] is False
+    assert by_name["tpu"]["needs"] == "a TPU"
+
+
+def test_doctor_prints_json() -> None:
+    """What this machine can do is available to tools, and TensorFlow is there."""
+    result = _invoke("doctor", "--json")
+    assert json.loads(result.stdout)["tensorflow"]
+    assert result.return_value in (None, 0)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["verify", "--help"], ["strategies"]])
+def test_help_loads_neither_tensorflow_nor_rich(arguments: list[str]) -> None:
+    """The commands that run nothing are instant."""
+    code = (
+        "import sys\nfrom harness.cli import main\nsys.argv[1:] = " + repr(arguments) + "\n"
+        "try:\n    main()\nfinally:\n"
+        "    loaded = {'tensorflow', 'keras', 'numpy', 'rich'} & set(sys.modules)\n"
+        "    sys.stderr.write(f'loaded: {sorted(loaded)}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("loaded: []")

@@ -1,0 +1,149 @@
+"""The registry of upstream defects: how it is read, which cells it covers, and what counts as its symptom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.explain.protocol import Explanation
+from harness.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry
+from harness.laws.protocol import Finding, Judgement
+from harness.verdict import Verdict
+from simulator import RunFailed, UsageError
+from simulator.errors import TaskError
+from simulator.results import RunResult
+
+ISSUE = """
+[[issue]]
+id = "one"
+summary = "It breaks"
+reference = "https://example.org/1"
+symptom = {{ {symptom} }}
+{more}
+"""
+
+
+def _registry(folder: Path, *entries: str) -> Path:
+    path = folder / "issues.toml"
+    path.write_text("".join(entries))
+    return path
+
+
+def _entry(symptom: str = 'exception = "ValueError"', more: str = "") -> str:
+    return ISSUE.format(symptom=symptom, more=more)
+
+
+def test_the_registry_that_ships_is_sound() -> None:
+    """It can be read, and every entry names a symptom, a reference and at least one package."""
+    assert registry()
+    for issue in registry():
+        assert issue.reference
+        assert issue.packages, issue.id
+        assert str(issue.symptom)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("issue = 3", "Expected `array`"),
+        ("[[issue]\n", "not TOML"),
+        ('[[issue]]\nid = "one"\n', "missing required field `summary`"),
+        (_entry(more='workaround = "none"'), "unknown field `workaround`"),
+        (_entry(symptom='exeption = "ValueError"'), "unknown field `exeption`"),
+        (_entry(symptom=""), "one names no symptom; give an exception"),
+        (_entry() + _entry(), "the id 'one' stands twice"),
+        (_entry(more='packages = { keras = "~3" }'), "Invalid specifier"),
+        (_entry(more='strategies = "mirrored-2"'), "Expected `array`"),
+    ],
+)
+def test_a_malformed_registry_is_a_usage_error(text: str, fragment: str, tmp_path: Path) -> None:
+    """A typo never makes an entry silently apply to nothing or to everything; the file is named."""
+    with pytest.raises(UsageError, match=fragment) as caught:
+        load_registry(_registry(tmp_path, text))
+    assert "issues.toml" in str(caught.value)
+
+
+def test_defaults_cover_no_loop(tmp_path: Path) -> None:
+    """An entry that names no loop applies only where a test names it."""
+    (issue,) = load_registry(_registry(tmp_path, _entry()))
+    assert not issue.covers("mirrored-2", "keras3_fit")
+    assert not issue.covers("mirrored-2", None)
+    assert issue.affects_installed_versions()
+
+
+@pytest.mark.parametrize(
+    ("name", "loop", "covered"),
+    [
+        ("mirrored-2", "fit", True),
+        ("mirrored-3:nccl", "fit", True),
+        ("mirrored-1", "fit", False),
+        ("multi_worker-2x2", "fit", True),
+        ("central_storage-2", "fit", False),
+        ("mirrored-2", "loop", False),
+        ("mirrored-2", None, False),
+    ],
+)
+def test_cells_are_matched_by_strategy_and_loop(name: str, loop: str | None, covered: bool, tmp_path: Path) -> None:
+    """Strategies are shell patterns, loops are names."""
+    more = 'strategies = ["mirrored-[!1]*", "multi_worker-*"]\nloops = ["fit"]'
+    (issue,) = load_registry(_registry(tmp_path, _entry(more=more)))
+    assert issue.covers(name, loop) is covered
+
+
+@pytest.mark.parametrize(
+    ("packages", "affected"),
+    [
+        ({}, True),
+        ({"numpy": ">=1"}, True),
+        ({"numpy": ">=999"}, False),
+        ({"numpy": ">=1", "keras": ">=999"}, False),
+        ({"no-such-package": ">=0"}, False),
+    ],
+)
+def test_versions_are_pep_440_specifiers(packages: dict[str, str], affected: bool) -> None:
+    """Every package must be installed in an affected version."""
+    issue = KnownIssue("one", "", Symptom(rule="r"), "", loops=("fit",), packages=packages)
+    assert issue.affects_installed_versions() is affected
+    assert issue.covers("mirrored-2", "fit") is affected
+
+
+def test_an_id_that_is_not_in_the_registry_is_a_usage_error() -> None:
+    """The message lists the ids there are."""
+    with pytest.raises(UsageError, match=rf"known_issue\('typo'\) is not in the registry; it holds .*{registry()[0].id}"):
+        issues_for("mirrored-2", None, ["typo"])
+
+
+def _failure(kind: str, message: str, bases: tuple[str, ...] = ()) -> RunFailed:
+    return RunFailed((TaskError("worker:0", kind, message, bases=bases),), RunResult({}, 0.0, Path()))
+
+
+def test_a_failure_fits_by_class_and_fragment() -> None:
+    """A base class will do, another message or an exception outside a task will not."""
+    symptom = Symptom(exception="LookupError", message="no shard")
+    assert symptom.fits_failure(_failure("KeyError", "there is no shard 3", ("KeyError", "LookupError")))
+    assert not symptom.fits_failure(_failure("KeyError", "there is no shard 3"))
+    assert not symptom.fits_failure(_failure("LookupError", "something else"))
+    assert not symptom.fits_failure(LookupError("no shard"))
+    assert not Symptom(laws=("finite",)).fits_failure(_failure("LookupError", "no shard"))
+
+
+def _verdict(*laws: str, rule: str | None = None) -> Verdict:
+    broken = tuple(Judgement(law, "broken", "", (Finding(law, "it differs"),), 2.0, 1) for law in laws)
+    held = Judgement("steps_match_reference", "held", "", (), None, 1)
+    return Verdict("p", "s", (held, *broken), explanation=None if rule is None else Explanation(rule, "why"))
+
+
+def test_a_verdict_fits_by_its_broken_laws_and_its_explanation() -> None:
+    """Just these laws, no more and no fewer; an explanation only if one is asked for."""
+    laws = Symptom(laws=("loss_matches_reference", "finite"))
+    assert laws.fits_verdict(_verdict("finite", "loss_matches_reference"))
+    assert laws.fits_verdict(_verdict("finite", "loss_matches_reference", rule="loss_times_replicas"))
+    assert not laws.fits_verdict(_verdict("finite"))
+    assert not laws.fits_verdict(_verdict("finite", "loss_matches_reference", "replicas_agree"))
+    assert not laws.fits_verdict(_verdict())
+    rule = Symptom(rule="loss_times_replicas")
+    assert rule.fits_verdict(_verdict("finite", rule="loss_times_replicas"))
+    assert not rule.fits_verdict(_verdict("finite", rule="examples_missing"))
+    assert not rule.fits_verdict(_verdict("finite"))
+    assert not Symptom(exception="ValueError").fits_verdict(_verdict("finite"))

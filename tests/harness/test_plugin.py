@@ -1,0 +1,378 @@
+"""The pytest plugin, in pytest sessions of its own: markers, fixtures, known issues, the matrix, and what a hang does."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Session = Callable[..., pytest.RunResult]
+
+# Verdicts and failures as `verify` would give them, without the seconds that TensorFlow takes.
+HELPERS = '''
+from harness.laws.protocol import Finding, Judgement
+from harness.verdict import Verdict
+from harness.verify import _listeners
+from simulator import Cluster, Topology
+
+def verdict(*broken, ratio=0.25):
+    """A verdict with these laws broken, made known to the plugin."""
+    judgements = [Judgement("steps_match_reference", "held", "", (), ratio, 1)]
+    judgements += [Judgement(law, "broken", "", (Finding(law, "it differs"),), 2.0, 1) for law in broken]
+    found = Verdict("program", "mirrored-2", tuple(judgements))
+    for listener in _listeners:
+        listener(found)
+    return found
+
+def fail(error):
+    """A run whose only task raises."""
+    def body():
+        raise error
+    with Cluster(Topology(worker=1), preload=(), timeout=20) as cluster:
+        cluster.run(body)
+'''
+CONFTEST = """
+import pathlib
+from harness import known_issues
+known_issues._FILE = pathlib.Path(__file__).with_name("issues.toml")
+"""
+ISSUES = """
+[[issue]]
+id = "raises"
+summary = "It raises"
+reference = "https://example.org/1"
+symptom = { exception = "LookupError", message = "no shard" }
+
+[[issue]]
+id = "breaks"
+summary = "It is wrong"
+reference = "https://example.org/2"
+loops = ["fit"]
+strategies = ["mirrored-*"]
+symptom = { laws = ["loss_matches_reference"] }
+"""
+KNOWN = """
+import pytest
+from helpers import fail, verdict
+
+raises = pytest.mark.known_issue("raises")
+
+@raises
+def test_symptom():
+    fail(LookupError("there is no shard 3"))
+
+@raises
+def test_other_message():
+    fail(LookupError("something new"))
+
+@raises
+def test_other_exception():
+    assert 1 == 2
+
+@raises
+def test_gone():
+    pass
+
+@pytest.mark.strategies("mirrored-2", "one_device")
+@pytest.mark.parametrize("loop", ["fit"])
+def test_law(strategy, loop):
+    assert verdict(*["loss_matches_reference"] * (strategy.name == "mirrored-2"))
+
+@pytest.mark.strategies("mirrored-2")
+@pytest.mark.loop("fit")
+def test_other_law(strategy):
+    assert verdict("loss_matches_reference", "replicas_agree")
+
+@pytest.mark.strategies("mirrored-2")
+@pytest.mark.loop("fit")
+def test_unasserted_other_law(strategy):
+    verdict("replicas_agree")
+
+@pytest.mark.strategies("mirrored-2")
+@pytest.mark.loop("fit")
+def test_law_and_another_error(strategy):
+    verdict("loss_matches_reference")
+    raise TypeError("new")
+
+@pytest.mark.strategies("mirrored-2")
+@pytest.mark.loop("fit")
+def test_law_gone(strategy):
+    assert verdict()
+
+def test_plain():
+    pass
+"""
+KNOWN_OUTCOMES = {
+    "test_symptom": "skipped",
+    "test_other_message": "failed",
+    "test_other_exception": "failed",
+    "test_gone": "failed",
+    "test_law[mirrored-2-fit]": "skipped",
+    "test_law[one_device-fit]": "passed",
+    "test_other_law[mirrored-2]": "failed",
+    "test_unasserted_other_law[mirrored-2]": "failed",
+    "test_law_and_another_error[mirrored-2]": "failed",
+    "test_law_gone[mirrored-2]": "failed",
+    "test_plain": "passed",
+}
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Write a test file and run pytest on it, with the plugin, in a process of its own."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("LOCKSTEP_CACHE", raising=False)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makepyfile(helpers=HELPERS)
+
+    def run(tests: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(test_sample=tests)
+        common = ("-p", "harness.plugin", "-p", "no:cacheprovider", "-rA", "--strict-markers", "--junitxml=junit.xml")
+        return pytester.runpytest_subprocess(*common, *options, timeout=120)
+
+    return run
+
+
+@pytest.fixture
+def registry(pytester: pytest.Pytester) -> None:
+    """A registry of two issues in place of the one that ships."""
+    pytester.makeconftest(CONFTEST)
+    (pytester.path / "issues.toml").write_text(ISSUES)
+
+
+def _cases(pytester: pytest.Pytester) -> dict[str, ET.Element]:
+    return {case.attrib["name"]: case for case in ET.parse(pytester.path / "junit.xml").iter("testcase")}
+
+
+def _outcomes(pytester: pytest.Pytester) -> dict[str, str]:
+    """Each test's outcome in the JUnit file; what is known or skipped is `skipped` there."""
+    kinds = {"failure": "failed", "error": "error", "skipped": "skipped"}
+    return {
+        name: next((kinds[child.tag] for child in case if child.tag in kinds), "passed")
+        for name, case in _cases(pytester).items()
+    }
+
+
+def test_the_cluster_fixture_has_the_markers_shape(session: Session) -> None:
+    """`cluster(...)` gives counts and options; without it, or with an unknown job, the test is an error that says so."""
+    result = session(
+        """
+        import pytest
+
+        @pytest.mark.cluster(worker=2, preload=(), timeout=20)
+        def test_two(cluster):
+            def body():
+                import os
+                return os.environ["LOCKSTEP_TASK"]
+            assert [task.value for task in cluster.run(body).values()] == ["worker:0", "worker:1"]
+
+        def test_shapeless(cluster):
+            pass
+
+        @pytest.mark.cluster(wroker=2)
+        def test_typo(cluster):
+            pass
+        """
+    )
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(["*needs its shape; write @pytest.mark.cluster(worker=2)*", "*wroker*"])
+
+
+STRATEGIES = """
+import pytest
+
+@pytest.mark.strategies("mirrored-2", "multi_worker-2x2:ring", full=("mirrored-4", "mirrored-2"))
+def test_each(strategy):
+    assert strategy.replicas in (2, 4)
+
+@pytest.mark.full
+@pytest.mark.strategies("default")
+def test_slow(strategy):
+    pass
+"""
+
+
+def test_the_quick_profile_leaves_the_rest_to_the_full_one(session: Session, pytester: pytest.Pytester) -> None:
+    """Strategies under `full=` and tests marked `full` run with --profile=full only, each strategy once."""
+    session(STRATEGIES).assert_outcomes(passed=2, deselected=1)
+    assert list(_outcomes(pytester)) == ["test_each[mirrored-2]", "test_each[multi_worker-2x2:ring]"]
+    session(STRATEGIES, "--profile=full").assert_outcomes(passed=4)
+    assert set(_outcomes(pytester)) > {"test_each[mirrored-4]", "test_slow[default]"}
+
+
+HARDWARE = """
+import pytest
+from simulator.capabilities import accelerators
+
+accelerators.gpus = lambda: ("GPU 0",)
+accelerators.tpus = lambda environment: ()
+
+@pytest.mark.requires(gpus=2)
+def test_two_gpus(): pass
+
+@pytest.mark.requires(gpus=1)
+def test_one_gpu(): pass
+
+@pytest.mark.requires(tpu=True)
+def test_tpu(): pass
+
+@pytest.mark.strategies("mirrored-2:nccl", "tpu", "mirrored-2")
+def test_strategy(strategy): pass
+
+@pytest.mark.requires(gpu=1)
+def test_typo(): pass
+
+def test_nameless(strategy): pass
+"""
+
+
+def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytester: pytest.Pytester) -> None:
+    """A skip says what is needed and what there is; under --require-hardware it is a failure; a typo is an error."""
+    result = session(HARDWARE)
+    result.assert_outcomes(passed=2, skipped=4, errors=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "SKIPPED*needs 2 GPUs, this machine has 1",
+            "SKIPPED*needs a TPU, this machine has none",
+            "*requires takes gpus= and tpu=*",
+            '*the fixture `strategy` needs names; write @pytest.mark.strategies("mirrored-2")*',
+        ]
+    )
+    session(HARDWARE, "--require-hardware").assert_outcomes(passed=2, errors=6)
+    session(HARDWARE, "--hardware=gpu", "-k", "strategy").assert_outcomes(passed=1, skipped=2, deselected=5)
+
+
+@pytest.mark.usefixtures("registry")
+def test_known_issues_are_strict_both_ways_also_under_xdist(session: Session, pytester: pytest.Pytester) -> None:
+    """The exact symptom is xfailed; another failure fails; none at all fails as fixed upstream; xdist changes nothing."""
+    matrices = []
+    for options in ((), ("-n", "2")):
+        result = session(KNOWN, "--lockstep-out=out", *options)
+        result.assert_outcomes(passed=2, failed=7, xfailed=2)
+        assert _outcomes(pytester) == KNOWN_OUTCOMES
+        result.stdout.fnmatch_lines_random(
+            [
+                "*fixed upstream? This cell is a known issue (raises: LookupError with 'no shard')*remove the entry.",
+                "*This cell is a known issue (raises: *failed in another way:",
+                "XFAIL test_sample.py::test_symptom*raises: It raises (https://example.org/1)",
+                "XFAIL test_sample.py::test_law?mirrored-2-fit?*breaks: It is wrong (https://example.org/2)",
+            ]
+        )
+        matrices.append(json.loads((pytester.path / "out" / "matrix.json").read_text()))
+    serial, parallel = ({(cell["row"], cell["strategy"]): cell["outcome"] for cell in found["cells"]} for found in matrices)
+    assert serial == parallel
+    assert matrices[0]["counts"] == matrices[1]["counts"] == {"ok": 1, "skipped": 0, "known": 1, "FAIL": 4}
+    assert serial["sample: law[fit]", "mirrored-2"] == "known"
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("marker", "fragment"),
+    [
+        ('known_issue("typo")', "known_issue('typo') is not in the registry; it holds raises, breaks"),
+        ("known_issue()", "known_issue takes ids from the registry"),
+        ("known_isue('raises')", "'known_isue' not found in `markers`"),
+    ],
+)
+def test_a_wrong_known_issue_stops_the_session(marker: str, fragment: str, session: Session) -> None:
+    """A typo in an id, or in the marker, is found before anything runs."""
+    result = session(f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass\n")
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    result.assert_outcomes(errors=int("isue" in marker))
+    assert fragment in result.stdout.str() + result.stderr.str()
+
+
+MATRIX = """
+import pytest
+from helpers import fail, verdict
+
+@pytest.mark.strategies("mirrored-2", "multi_worker-2x2:ring", "tpu")
+@pytest.mark.parametrize("model", ["cnn"])
+def test_model(strategy, model):
+    assert verdict(*["loss_matches_reference"] * (strategy.kind == "multi_worker"), ratio=0.125)
+
+def test_without_strategy():
+    assert verdict(ratio=0.0)
+
+def test_of_the_project_itself():
+    pass
+"""
+
+
+def test_the_matrix_is_printed_and_written(session: Session, pytester: pytest.Pytester) -> None:
+    """Scenarios down, strategies across, reasons below; the same in matrix.json and in the JUnit properties."""
+    result = session(MATRIX, "--lockstep-out=some/where")
+    result.assert_outcomes(passed=3, failed=1, skipped=1)
+    assert "assert <Verdict program under mirrored-2 is inconsistent>" in result.stdout.str()
+    result.stdout.fnmatch_lines(
+        [
+            "*lockstep matrix (tensorflow *",
+            "*mirrored *worker*",
+            "*-2 *-2x2:ring tpu",
+            "sample: model?cnn? *ok 0.12*FAIL*skipped*",
+            "2 ok, 1 skipped, 0 known, 1 FAIL",
+            "FAIL: program under mirrored-2 is inconsistent  [[]multi_worker-2x2:ring]",
+            "skipped: needs a TPU, this machine has none  [[]tpu]",
+            "written: some/where/matrix.json",
+        ]
+    )
+    written = json.loads((pytester.path / "some/where/matrix.json").read_text())
+    assert written["counts"] == {"ok": 2, "skipped": 1, "known": 0, "FAIL": 1}
+    assert (written["hardware"], set(written["versions"])) == ("cpu", {"tensorflow", "keras", "tf_keras"})
+    assert [cell["strategy"] for cell in written["cells"]] == ["mirrored-2", "multi_worker-2x2:ring", "tpu", ""]
+    first = written["cells"][0]
+    assert (first["row"], first["ratio"]) == ("sample: model[cnn]", 0.125)
+    assert first["verdicts"][0]["consistent"] is True
+    assert _properties(pytester, "test_model[mirrored-2-cnn]") == [first]
+    assert _properties(pytester, "test_model[tpu-cnn]")[0]["outcome"] == "skipped"
+    assert _properties(pytester, "test_of_the_project_itself") == []
+
+
+def _properties(pytester: pytest.Pytester, name: str) -> list[dict[str, Any]]:
+    found = [node for node in _cases(pytester)[name].iter("property") if node.attrib["name"] == "lockstep"]
+    return [json.loads(node.attrib["value"]) for node in found]
+
+
+REAL = """
+import pytest
+from tests.harness import _programs
+from harness import verify
+
+@pytest.mark.strategies("mirrored-2")
+def test_hang(strategy):
+    assert verify(_programs.hanging, strategy, tier="exact", timeout=2.5)
+
+@pytest.mark.strategies("mirrored-2")
+def test_wrong(strategy):
+    assert verify(_programs.exact("copy_off"), strategy, tier="exact")
+
+@pytest.mark.strategies("mirrored-2")
+def test_right(strategy):
+    assert verify(_programs.exact(), strategy, tier="exact")
+"""
+
+
+def test_10_a_hang_fails_one_test_and_the_session_goes_on(session: Session, pytester: pytest.Pytester) -> None:
+    """The hang fails with its stacks, a wrong program with its whole verdict, and a right one after them passes."""
+    result = session(REAL)
+    result.assert_outcomes(passed=1, failed=2)
+    assert _outcomes(pytester)["test_right[mirrored-2]"] == "passed"
+    text = result.stdout.str()
+    assert "did not finish within 2.5 s (last announced step 1)" in text
+    assert "in wait_for_godot" in text
+    section = text[text.index("- lockstep verdict -") :]
+    for line in ("under mirrored-2: INCONSISTENT (exact tier", "replicas_agree: step 2", "explanation:", "not judged:"):
+        assert line in section
+    result.stdout.fnmatch_lines(["sample: right*ok exact"])
+
+
+def test_options_are_choices(session: Session) -> None:
+    """A typo in an option is a usage error that lists what is accepted."""
+    result = session("def test_it(): pass\n", "--profile=fast")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--profile*'fast'*quick*full*"])

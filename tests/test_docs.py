@@ -1,0 +1,308 @@
+"""README, docs/ and examples/: what they show is executed, and what they name exists.
+
+In a page, every `python` block is executed, all of one page in one namespace, and so is every `console` block, whose commands are
+`$ lockstep ...`. A comment on the line before a block changes that: `<!-- output -->` before a `text` block states what the code above
+prints; `<!-- from FILE -->` says that the block is a piece of that file; `<!-- not run: REASON -->` needs no explanation. Decimal
+numbers, line breaks and `...` are not compared. Shell blocks (`sh`) are not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import io
+import itertools
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs import update_known_issues, update_matrix
+from harness.cli import main as lockstep
+from harness.explain import all_rules
+from harness.known_issues import registry
+from harness.laws import all_laws
+from harness.plugin.hooks import pytest_addoption
+from harness.report import Cell, Matrix
+from harness.strategies import strategy_case
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKING = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+# What each example must print; the one without an entry is a pytest file.
+EXAMPLES = {
+    "cluster.py": ["worker:1 returned 3.0, exit code 0", "worker:1: ValueError: shard 1 is empty"],
+    "verify_custom_loop.py": ["train under multi_worker-2: consistent", "train_wrong under mirrored-2: INCONSISTENT"],
+    "verify_keras_fit.py": ["train under mirrored-2: consistent", "(flavour='tf_keras') under multi_worker-2: consistent"],
+}
+PYTEST_EXAMPLE = "test_my_training.py"
+# Options of other programs, and the one that click adds.
+FOREIGN_OPTIONS = {"--help"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page; `note` is the comment right before it, `line` the number of its first line of code."""
+
+    language: str
+    code: str
+    note: str
+    line: int
+
+
+def _blocks(page: Path) -> list[Block]:
+    fence = re.compile(r"^(?:<!-- (?P<note>.*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+    text = page.read_text()
+    return [
+        Block(match["language"], match["code"], match["note"] or "", text.count("\n", 0, match.start("code")) + 1)
+        for match in fence.finditer(text)
+    ]
+
+
+def _is_run(block: Block) -> bool:
+    return block.language in ("python", "console") and not block.note.startswith(("not run: ", "from "))
+
+
+def _ids(pages: list[Path]) -> list[str]:
+    return [str(page.relative_to(ROOT)) for page in pages]
+
+
+def _run_python(page: Path, block: Block, namespace: dict[str, Any]) -> str:
+    code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(code, namespace)
+    return out.getvalue()
+
+
+def _run_lockstep(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
+    assert words[0] == "lockstep", f"only lockstep is run, not {words[0]}"
+    monkeypatch.setattr(sys, "argv", words)
+    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit) as end:
+        lockstep()
+    return out.getvalue(), int(end.value.code or 0)
+
+
+def _commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Each `$ command` with the output that the page shows below it."""
+    pieces = re.split(r"^\$ (.*)\n", block.code, flags=re.MULTILINE)
+    assert not pieces[0].strip(), f"line {block.line}: a console block begins with `$ `"
+    yield from zip(pieces[1::2], pieces[2::2], strict=True)
+
+
+def _masked(text: str) -> str:
+    """Without what may differ from one machine to the next: line breaks, rounding errors and durations."""
+    text = re.sub(r"\s+", " ", text).strip()
+    text = re.sub(r", worst ratio [-+.e\d]+", "", text)
+    text = re.sub(r"\b(observed|expected|error|bound|ratio) -?[\d.]+(e[-+]\d+)?", r"\1 #", text)
+    return re.sub(r"\d+\.\d+(e[-+]\d+)?", "#", text)
+
+
+def _assert_prints(shown: str, printed: str) -> None:
+    pattern = ".*".join(re.escape(piece) for piece in _masked(shown).split("..."))
+    assert re.fullmatch(pattern, _masked(printed)), f"shown:\n{shown}\nprinted:\n{printed}"
+
+
+def _run_console(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command, shown in _commands(block):
+        line, _, tail = command.partition(";")
+        printed, code = _run_lockstep(shlex.split(line), monkeypatch)
+        if tail.strip() == "echo $?":
+            printed += f"{code}\n"
+        else:
+            assert code == 0, f"{command} exits with {code}; show that with `; echo $?`"
+        _assert_prints(shown, printed)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(map(_is_run, _blocks(page)))], ids=lambda page: page.name)
+def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python and console blocks of a page, one after the other, run and have the shown output."""
+    monkeypatch.chdir(ROOT)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    for block in _blocks(page):
+        if block.note == "output":
+            _assert_prints(block.code, printed)
+        elif _is_run(block) and block.language == "console":
+            _run_console(block, monkeypatch)
+        elif _is_run(block):
+            printed = _run_python(page, block, namespace)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str) -> None:
+    """An example, run as a script, ends well and prints its point."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+    for fragment in EXAMPLES[name]:
+        assert fragment in out.getvalue(), out.getvalue()
+
+
+def test_the_pytest_example_runs() -> None:
+    """The example of a test suite passes in a pytest of its own, and skips what needs GPUs, or passes it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"examples/{PYTEST_EXAMPLE}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^3 passed, 1 skipped|^4 passed", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_every_example_is_run() -> None:
+    """No file in examples/ is left out of the tests above."""
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == {*EXAMPLES, PYTEST_EXAMPLE}
+
+
+def test_quoted_pieces_are_in_their_files() -> None:
+    """A block that is said to come from a file stands there word for word."""
+    quoted = [(page, block) for page in PAGES for block in _blocks(page) if block.note.startswith("from ")]
+    assert quoted
+    for page, block in quoted:
+        source = block.note.removeprefix("from ")
+        assert block.code in (ROOT / source).read_text(), f"{page.name}:{block.line} is not in {source}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=_ids(LINKING))
+def test_links_resolve(page: Path) -> None:
+    """Every relative link leads to a file of the repository, and every anchor to a heading."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = target.partition("#")
+        if path.startswith("https://"):
+            continue
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or not file.is_relative_to(ROOT) or (anchor and anchor not in _anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+def _words(pattern: str) -> set[tuple[str, str]]:
+    """(page, match) of everything in README and docs that looks like this."""
+    return {(page.name, found) for page in PAGES for found in re.findall(pattern, page.read_text())}
+
+
+class _Options:
+    """Stands in for pytest's parser, and keeps the names of the plugin's options."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def getgroup(self, *_: str) -> _Options:
+        return self
+
+    def addoption(self, name: str, **_: Any) -> None:
+        self.names.add(name)
+
+
+def test_options_exist() -> None:
+    """Every option that a page mentions is one of `lockstep` or of the pytest plugin."""
+    plugin = _Options()
+    pytest_addoption(plugin)  # type: ignore[arg-type]
+    commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in ("doctor", "strategies", "verify")]
+    known = {name for command in commands for option in command.params for name in option.opts}
+    mentioned = _words(r"(?<![\w-])--[a-z][a-z-]+")
+    assert mentioned
+    assert {found for found in mentioned if found[1] not in known | plugin.names | FOREIGN_OPTIONS} == set()
+
+
+def test_commands_exist() -> None:
+    """Every `lockstep COMMAND` in use exists; those of the roadmap do not yet, and are to be moved out of it when they do."""
+    text = (ROOT / "README.md").read_text()
+    before, heading, roadmap = text.partition("## Roadmap")
+    assert heading
+    used = {found for page in PAGES[1:] for found in re.findall(r"lockstep ([a-z]{3,})", page.read_text())}
+    used |= set(re.findall(r"lockstep ([a-z]{3,})", before))
+    planned = set(re.findall(r"`lockstep\s([a-z]{3,})", roadmap))
+    modules = {path.stem for path in (ROOT / "harness" / "cli").glob("*.py")}
+    assert used <= modules
+    assert planned & modules == set()
+
+
+def test_strategies_exist() -> None:
+    """Every concrete strategy name in the pages and examples is understood."""
+    pattern = r"[`\"]((?:mirrored|central_storage|multi_worker|parameter_server)-\d[\w:]*)[`\"]"
+    sources = [page.read_text() for page in [*PAGES, *(ROOT / "examples").glob("*.py")]]
+    names = set(itertools.chain.from_iterable(re.findall(pattern, source) for source in sources))
+    assert len(names) > 3
+    assert {strategy_case(name).name for name in names} == names
+
+
+def _first_column(page: Path, heading: str) -> list[str]:
+    section = page.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def test_laws_and_rules_are_complete() -> None:
+    """docs/numerics.md lists every law in the order of reports, and every rule."""
+    page = ROOT / "docs" / "numerics.md"
+    assert _first_column(page, "Laws") == [law.id for law in all_laws()]
+    assert sorted(_first_column(page, "Explanations")) == sorted(rule.id for rule in all_rules())
+
+
+def test_named_tests_and_files_exist() -> None:
+    """A test or file that a page names in backquotes is there."""
+    missing = []
+    for page, (file, function) in {(page, tuple(found)) for page, found in _words(r"(tests/[\w/]+\.py)::(\w+)")}:
+        defined = {node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)}
+        if function not in defined:
+            missing.append((page, f"{file}::{function}"))
+    pattern = r"`((?:simulator|harness|scenarios|tests|docs|examples|benchmarks)/[\w./]*)`"
+    missing += [found for found in _words(pattern) if not (ROOT / found[1]).exists()]
+    assert missing == []
+
+
+def test_make_targets_exist() -> None:
+    """Every `make TARGET` in a page is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {found for found in _words(r"(?:`|^ {4})make ([a-z]+)") if found[1] not in targets} == set()
+
+
+def test_the_table_of_known_issues_is_up_to_date() -> None:
+    """docs/known-issues.md shows the registry; if not, run `python docs/update_known_issues.py`."""
+    text = update_known_issues.PAGE.read_text()
+    assert update_known_issues.filled(text, registry()) == text
+
+
+def test_the_matrix_can_be_filled_and_filled_again() -> None:
+    """README.md has the region; cells come in the catalogue's order, failures and skips with their reasons."""
+    cells = [
+        Cell(row="training: fit", strategy="multi_worker-2", outcome="known", reason="some-id: a defect"),
+        Cell(row="training: fit", strategy="mirrored-2", outcome="ok", ratio=0.25),
+        Cell(row="training: fit", strategy="tpu", outcome="skipped", reason="needs a TPU"),
+        Cell(row="training: loop", strategy="mirrored-2", outcome="FAIL", reason="loss differs"),
+    ]
+    matrix = Matrix(cells=cells, versions={"tensorflow": "2.21.0"})
+    readme = (ROOT / "README.md").read_text()
+    once = update_matrix.filled(readme, matrix)
+    assert update_matrix.filled(once, matrix) == once
+    shown = update_matrix.region(once)
+    assert "1 consistent, 1 known upstream defects" in shown
+    assert "with TensorFlow 2.21.0, on CPU devices" in shown
+    assert re.search(r"training: fit +ok 0\.25 +known +skipped$", shown, re.MULTILINE), shown
+    assert "- needs a TPU (1)" in shown
+    assert "- loss differs (1)" in shown
+    with pytest.raises(ValueError, match="no region"):
+        update_matrix.region("no marks")
+
+
+def test_the_checks_find_what_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shown output that differs in a word, a count or an exit code is found; rounding and line breaks are let pass."""
+    _assert_prints("ratio 0.5 of\n 3 values", "ratio 1e-07 of 3 values\n")
+    for shown in ("ratio 0.5 of 4 values", "ratio 0.5 of 3 numbers", "ratio 0.5"):
+        with pytest.raises(AssertionError):
+            _assert_prints(shown, "ratio 0.5 of 3 values")
+    with pytest.raises(AssertionError):
+        _run_console(Block("console", "$ lockstep strategies; echo $?\n...\n1\n", "", 1), monkeypatch)
+    with pytest.raises(AssertionError):
+        _run_console(Block("console", "$ lockstep verify nothing.py:train\n", "", 1), monkeypatch)
