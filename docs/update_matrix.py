@@ -1,9 +1,13 @@
-"""Fill the matrix in README.md from a real run: `pytest scenarios/ --lockstep-out=DIR`, then `python docs/update_matrix.py DIR`."""
+"""Fill the matrix in README.md from a real run.
+
+`pytest scenarios/ --lockstep-out=DIR`, then `python docs/update_matrix.py DIR`.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -33,15 +37,14 @@ def section(matrix: Matrix) -> str:
     cells = sorted(matrix.cells, key=lambda cell: (order.get(cell.strategy, len(order)), cell.strategy, cell.row))
     counts = matrix.counts()
     versions = ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in matrix.versions.items())
-    parts = [
+    summary = (
         f"{len(cells)} cells with {versions}, on {matrix.hardware.upper()} devices: {counts['ok']} consistent, "
         f"{counts['known']} known upstream defects ([list](docs/known-issues.md)), {counts['skipped']} skipped, "
         f"{counts['FAIL']} failed. `ok R` is consistent with R = worst observed error / its bound; `ok exact` is "
-        "consistent without any difference.",
-        "```text\n" + "\n".join(_table(Matrix(cells=cells))) + "\n```",
-        *_reasons(cells),
-    ]
-    return "\n\n".join(parts)
+        "consistent without any difference."
+    )
+    picture = "```text\n" + "\n".join(_table(Matrix(cells=cells))) + "\n```"
+    return "\n\n".join([textwrap.fill(summary, 120), picture, *_reasons(cells)])
 
 
 def _table(matrix: Matrix) -> list[str]:

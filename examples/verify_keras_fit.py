@@ -28,7 +28,7 @@ def train(strategy, record, *, flavour="keras"):
             metrics=["accuracy"],
         )
     if flavour == "tf_keras":
-        # With several workers, tf_keras otherwise multiplies the logs of each batch by their number; see docs/known-issues.md.
+        # Otherwise the logs of a batch are multiplied by the number of workers, a defect; see docs/known-issues.md.
         model.distribute_reduction_method = "first"
     model.fit(dataset, epochs=2, verbose=0, callbacks=[record.keras_callback(model)])
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build"]
 
-# Small enough to split the small models of scenarios; TensorFlow's own defaults only split variables of 256 KiB and more.
+# Small enough to split the small models of scenarios; TensorFlow's own defaults only split variables of 256 KiB and
+# more.
 _SHARD_BYTES = 128
 
 
@@ -66,14 +67,14 @@ def _parameter_server(case: StrategyCase) -> Any:
     import tensorflow as tf
 
     partitioners = tf.distribute.experimental.partitioners
-    partitioner = {
+    partitioners_by_option: dict[str | None, Callable[[], Any]] = {
         None: lambda: None,
         "min_size": lambda: partitioners.MinSizePartitioner(min_shard_bytes=_SHARD_BYTES, max_shards=case.ps),
         "max_size": lambda: partitioners.MaxSizePartitioner(max_shard_bytes=_SHARD_BYTES, max_shards=case.ps),
         "fixed_shards": lambda: partitioners.FixedShardsPartitioner(num_shards=case.ps),
-    }[case.option]()
+    }
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
+    return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioners_by_option[case.option]())
 
 
 def _tpu(case: StrategyCase) -> Any:

@@ -8,7 +8,15 @@ from typing import Any
 
 from harness.trace import Array, Value, Variable
 
-__all__ = ["capture_examples", "capture_value", "capture_values", "capture_variables", "flat_variables", "named", "tensor_of"]
+__all__ = [
+    "capture_examples",
+    "capture_value",
+    "capture_values",
+    "capture_variables",
+    "flat_variables",
+    "named",
+    "tensor_of",
+]
 
 _PART = re.compile(r"/part_(\d+)")
 
@@ -34,10 +42,10 @@ def capture_values(strategy: Any, values: Any, prefix: str) -> tuple[Value, ...]
 
 
 def capture_variables(strategy: Any, variables: Any) -> tuple[Variable, ...]:
-    """Variables in any nesting of sequences, or a mapping from name to variable, with all copies that live in this process.
+    """Variables in any nesting of sequences, or a mapping from name to variable, with all copies in this process.
 
-    The shards into which a parameter-server partitioner splits a variable along its first axis are put together again, whether
-    they come as one ShardedVariable or, as tf_keras lists them, one by one.
+    The shards into which a parameter-server partitioner splits a variable along its first axis are put together again,
+    whether they come as one ShardedVariable or, as tf_keras lists them, one by one.
     """
     if isinstance(variables, Mapping):
         named_variables = [(str(name), _shards_of(variable)) for name, variable in variables.items()]

@@ -20,7 +20,7 @@ __all__ = ["Assignment", "run_client"]
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What one client has to run, and where its trace goes. `noise` is the seed of a perturbed reference, else `None`."""
+    """What one client has to run, and where its trace goes; `noise` is the seed of a perturbed reference."""
 
     traces: str
     directory: str
@@ -52,7 +52,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         noise=noise,
     )
     train = program.load()
-    with _counting_schedules() as scheduled, contextlib.nullcontext() if noise is None else noise.at_creation():
+    with _counting_schedules() as scheduled, contextlib.nullcontext() if noise is None else noise.active():
         train(strategy, recorder)
     recorder.close(scheduled=scheduled[0])
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}

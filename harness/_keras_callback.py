@@ -42,15 +42,20 @@ def _variables(model: Any) -> list[Any]:
 def _report(record: Recorder, model: Any, logs: dict[str, Any] | None, epoch: int, *, per_epoch: bool) -> None:
     logs = {name: value for name, value in (logs or {}).items() if not name.startswith("val_")}
     loss = logs.pop("loss", None)
-    record._write_step(
-        loss=loss, gradients=None, variables=_variables(model), examples=None, metrics=logs or None,
-        epoch=epoch, per_epoch=per_epoch,
+    record._write_step(  # noqa: SLF001 - the recorder's own callback
+        loss=loss,
+        gradients=None,
+        variables=_variables(model),
+        examples=None,
+        metrics=logs or None,
+        epoch=epoch,
+        per_epoch=per_epoch,
     )
 
 
 def _final(record: Recorder, model: Any, last_logs: dict[str, Any]) -> None:
     validation = {name: value for name, value in last_logs.items() if name.startswith("val_")}
-    record._write_final(variables=_variables(model), metrics=validation or None)
+    record._write_final(variables=_variables(model), metrics=validation or None)  # noqa: SLF001 - as above
 
 
 def _per_batch_body(record: Recorder) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _FILE = Path(__file__).with_name("known_issues.toml")
 
 
 class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must be seen: an exception class with a fragment of its message, or just these laws broken, or an explanation rule.
+    """What must be seen: an exception class with a fragment of its message, just these laws broken, or an explanation.
 
     `laws` are all the laws that break: one more broken law is something new, one less is something repaired.
     """

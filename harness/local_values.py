@@ -1,8 +1,8 @@
 """Recognises per-replica values that look like reduced ones, in multi-worker runs with one device per worker.
 
-`strategy.run` returns a PerReplica where a process has several replicas, and a plain tensor where it has one. A program that reports
-what `strategy.run` gave it therefore reports a part of the global value under `multi_worker-2`, in the very place where it
-reports a PerReplica under `mirrored-2`. Both must be judged alike.
+`strategy.run` returns a PerReplica where a process has several replicas, and a plain tensor where it has one. A program
+that reports what `strategy.run` gave it therefore reports a part of the global value under `multi_worker-2`, in the
+very place where it reports a PerReplica under `mirrored-2`. Both must be judged alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _Place = tuple[int, str, str]
 def with_local_values_marked(case: Case) -> Case:
     """Mark as per-replica each value on which clients differ and whose sum over clients is the reference's value.
 
-    Only that sum is taken as proof: clients that disagree in any other way stay in disagreement, for `clients_agree` to report.
+    Only that sum is taken as proof: clients that disagree in any other way stay in disagreement, for `clients_agree` to
+    report.
     """
     clients = case.run.clients
     if len(clients) < 2 or any(client.header.local_replicas != 1 for client in clients):

@@ -47,7 +47,9 @@ class Program:
     @classmethod
     def _from_callable(cls, function: Callable[..., Any]) -> Program:
         if not callable(function):
-            raise UsageError(f"{function!r} is not a program; give a function train(strategy, record), or FILE.py:FUNCTION")
+            raise UsageError(
+                f"{function!r} is not a program; give a function train(strategy, record), or FILE.py:FUNCTION"
+            )
         _check_signature(function)
         payload = pack(function, (), {})
         return cls(name=_name_of(function), payload=payload, digest=_digest(payload, _source_of(function)))
@@ -67,7 +69,9 @@ class Program:
             defined = ", ".join(functions) or "none at all"
             raise UsageError(f"{file} defines no function {function!r}; it defines {defined}")
         if (definition := functions[function]) is not None and not _takes_two(definition):
-            raise UsageError(f"{function} in {file} cannot be called as train(strategy, record): see line {definition.lineno}")
+            raise UsageError(
+                f"{function} in {file} cannot be called as train(strategy, record): see line {definition.lineno}"
+            )
         payload = pack(_from_file, (str(path.resolve()), function), {})
         return cls(name=f"{path.name}:{function}", payload=payload, digest=_digest(payload, source))
 
@@ -85,7 +89,8 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
     file = Path(path)
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
@@ -94,7 +99,7 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
 
 
 def _functions(source: bytes, file: str) -> dict[str, ast.FunctionDef | None]:
-    """What may be a program: the functions of a file, and `None` for names that are assigned, such as `train = make(...)`."""
+    """What may be a program: functions, and with `None` names that are assigned, such as `train = make(...)`."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, before Python 3.12
@@ -110,7 +115,7 @@ def _functions(source: bytes, file: str) -> dict[str, ast.FunctionDef | None]:
 
 
 def _takes_two(definition: ast.FunctionDef) -> bool:
-    """Whether a function can be called with two positional arguments; a decorator may change that, so it is taken on trust."""
+    """Whether a function can be called with two arguments; a decorator may change that, so it is taken on trust."""
     if definition.decorator_list:
         return True
     args = definition.args

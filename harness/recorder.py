@@ -48,12 +48,13 @@ class Recorder:
         """Report one training step. Every argument is optional.
 
         Args:
-            loss: the step's loss: a tensor, array, float, or a PerReplica of scalars, which counts as its sum over all replicas
-                (the convention of `tf.nn.compute_average_loss`).
+            loss: the step's loss: a tensor, array, float, or a PerReplica of scalars, which counts as its sum over all
+                replicas (the convention of `tf.nn.compute_average_loss`).
             gradients: a sequence or mapping of gradients, dense or IndexedSlices; PerReplica ones count as their sum.
-            variables: TensorFlow or Keras variables; every replica's copy is captured. Add the optimizer's to have its slots and
-                iteration counter judged.
-            examples: integer ids of the examples that this client consumed in this step; a PerReplica keeps replicas apart.
+            variables: TensorFlow or Keras variables; every replica's copy is captured. Add the optimizer's to have its
+                slots and iteration counter judged.
+            examples: integer ids of the examples that this client consumed in this step; a PerReplica keeps replicas
+                apart.
             metrics: a mapping from name to value or Keras metric.
         """
         self._write_step(loss=loss, gradients=gradients, variables=variables, examples=examples, metrics=metrics)
@@ -75,11 +76,12 @@ class Recorder:
         self._write_final(variables=variables, predictions=predictions, metrics=metrics)
 
     def keras_callback(self, model: Any) -> Any:
-        """A callback for `model.fit`, for Keras 3 and tf_keras models, that does `step` after each batch and `final` at the end.
+        """A callback for `fit` of Keras 3 and tf_keras that does `step` after each batch and `final` at the end.
 
-        Recorded are the logs (Keras reports the running mean over the epoch), the model's variables and the optimizer's. Under
-        ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step. The program may still call `final`
-        itself, for example with predictions; what it gives there is added to what the callback has reported.
+        Recorded are the logs (Keras reports the running mean over the epoch), the model's variables and the
+        optimizer's. Under ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step. The
+        program may still call `final` itself, for example with predictions; what it gives there is added to what the
+        callback has reported.
         """
         from harness._keras_callback import make_callback
 

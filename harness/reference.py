@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,14 +16,16 @@ from harness._client import Assignment, run_client
 from harness.errors import NothingObserved
 from harness.program import Program
 from harness.strategies import strategy_case
+from harness.tolerance import Derived, Exact, Tolerance
 from harness.trace import RunTrace, merge, read_client
-from simulator import Cluster
+from simulator import Cluster, RunFailed
 from simulator.scratch import make_scratch
 
-__all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "Reference", "reference_of"]
+__all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "Reference", "read_reference", "reference_of"]
 
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
-NOISE_SEEDS = (101, 102, 103)
+# Two opposite pairs; see harness._noise.
+NOISE_SEEDS = (101, -101, 102, -102)
 _TRACES = "traces"
 
 
@@ -32,6 +35,10 @@ class Reference:
 
     trace: RunTrace
     perturbed: tuple[RunTrace, ...] = ()
+
+    def tolerance(self) -> Tolerance:
+        """Exact without reruns, else derived from them."""
+        return Derived(self.trace, self.perturbed) if self.perturbed else Exact()
 
 
 def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float) -> Reference:
@@ -56,8 +63,15 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         for batch in (missing[:1], missing[1:]):
             with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1))) as pool:
                 list(pool.map(lambda noise: _run(program, directory / _folder(noise), seed, noise, timeout), batch))
-    traces = [merge([read_client(directory / _folder(noise) / _TRACES / "local-0.trace")]) for noise in noises]
-    return Reference(trace=traces[0], perturbed=tuple(traces[1:]))
+    files = [directory / _folder(noise) / _TRACES / "local-0.trace" for noise in noises]
+    return read_reference(files[0], files[1:])
+
+
+def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:
+    """Read a reference from its trace files."""
+    return Reference(
+        trace=merge([read_client(plain)]), perturbed=tuple(merge([read_client(file)]) for file in perturbed)
+    )
 
 
 def _folder(noise: int | None) -> str:
@@ -72,14 +86,18 @@ def _run(program: Program, directory: Path, seed: int, noise: int | None, timeou
     case = strategy_case("default")
     with Cluster(case.topology, timeout=timeout) as cluster:
         assignment = Assignment(traces=str(traces), directory=str(kept), seed=seed, noise=noise)
-        result = cluster.run(run_client, program, case, assignment)
+        try:
+            result = cluster.run(run_client, program, case, assignment)
+        except RunFailed as failure:
+            during = "the reference run (default strategy, one device)"
+            raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
     if not result["local:0"].value["observed"]:
         raise NothingObserved(program.name)
     (directory / "done").touch()
 
 
 def cache_directory() -> Path:
-    """Where reference runs are kept: `LOCKSTEP_CACHE`, shared by the processes of one test session, else one of this process."""
+    """Where reference runs are kept: `LOCKSTEP_CACHE`, shared within a test session, else one of this process."""
     given = os.environ.get(CACHE_VARIABLE)
     return Path(given) if given else _own_directory()
 

@@ -138,7 +138,7 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu") -> StrategyCa
     if hardware not in HARDWARE:
         raise UsageError(f"hardware {hardware!r} is unknown; accepted are {', '.join(HARDWARE)}")
     for kind, form in _FORMS.items():
-        if isinstance(name, str) and (match := re.fullmatch(form, name)):
+        if match := re.fullmatch(form, str(name)):
             parts = match.groupdict()
             return StrategyCase(
                 name=name,

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FLOOR", "Derived", "Exact", "K", "Tolerance", "eps"]
 
-K = 32.0
+K = 16.0
 """Factor on the observed spread, from a small-sample argument.
 
-Model one element's rounding error as normal with standard deviation s. The unit is the largest of three draws of |N(0,
-s)|, which exceeds 0.27 s with probability 0.99 (0.2154 ** 3 = 0.01 and P(|N| < 0.27) = 0.2154). A correct run stays
-within 4 s with probability 0.99994, so it stays within 4 / 0.27 = 14.7 units. A distributed run also rounds the
-partial sums of its replicas and their reduction, so its own s is up to twice the injected one: 29.3, rounded up to a
-power of two.
+The reruns are two opposite pairs; as far as a training responds linearly, the second of a pair adds nothing, so model
+one element's response as normal with standard deviation s and the unit as the larger of two draws of |N(0, s)|: it
+exceeds 0.125 s with probability 0.99 (P(|N| < 0.125) = 0.0995). The noise is extreme where rounding is random: plus or
+minus eps on variables against a rounding error of 0.29 eps (uniform over half an eps to each side), plus or minus 4 eps
+on gradients against the sum of about four such errors, 0.58 eps. A correct run therefore deviates with a standard
+deviation of at most s / 2 and stays within 4 times that with probability 0.99994: 4 * 0.5 s / 0.125 s = 16 units.
 """
 
 FLOOR = 8.0

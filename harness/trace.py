@@ -1,8 +1,9 @@
 """What a run observed, as one append-only file per client process.
 
-A trace file is a sequence of frames: a four-byte little-endian length, then that many bytes of MessagePack. The first frame is a
-`Header`; a process that is killed while writing leaves at most one incomplete frame, which `read_client` ignores. Nothing here imports
-TensorFlow, and NumPy only when an array is decoded, so that a saved run can be listed anywhere.
+A trace file is a sequence of frames: a four-byte little-endian length, then that many bytes of MessagePack. The first
+frame is a `Header`; a process that is killed while writing leaves at most one incomplete frame, which `read_client`
+ignores. Nothing here imports TensorFlow, and NumPy only when an array is decoded, so that a saved run can be listed
+anywhere.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = [
     "Variable",
     "merge",
     "read_client",
+    "write_client",
 ]
 
 _LENGTH = struct.Struct("<I")
@@ -65,9 +67,9 @@ class Array(msgspec.Struct, frozen=True, array_like=True):
 class Value(msgspec.Struct, frozen=True):
     """A loss, gradient or metric as one client reported it.
 
-    `per_replica` is true when the program handed over a PerReplica value: then `parts` holds one array per local replica and the
-    global value is the sum over all replicas of all clients, which is the convention of `tf.nn.compute_average_loss` followed by
-    `strategy.reduce(SUM)`. Otherwise `parts` holds one array, already reduced.
+    `per_replica` is true when the program handed over a PerReplica value: then `parts` holds one array per local
+    replica and the global value is the sum over all replicas of all clients, which is the convention of
+    `tf.nn.compute_average_loss` followed by `strategy.reduce(SUM)`. Otherwise `parts` holds one array, already reduced.
     """
 
     name: str
@@ -80,7 +82,8 @@ class Variable(msgspec.Struct, frozen=True):
 
     name: str
     copies: tuple[Array, ...]
-    # "plain" has one copy, "mirrored" must have identical copies, "on_read" copies may differ and `aggregated` is the value.
+    # "plain" has one copy, "mirrored" must have identical copies, "on_read" copies may differ and `aggregated` is the
+    # value.
     kind: str = "plain"
     aggregated: Array | None = None
 
@@ -113,8 +116,8 @@ class Step(msgspec.Struct, frozen=True, tag=True):
     variables: tuple[Variable, ...] | None = None
     examples: tuple[tuple[int, ...], ...] | None = None  # example ids, one tuple per local replica
     metrics: tuple[Value, ...] | None = None
-    # Keras under ParameterServerStrategy can only be observed at the end of an epoch; such a step matches the reference's
-    # step with the same epoch number and epoch_end set.
+    # Keras under ParameterServerStrategy can only be observed at the end of an epoch; such a step matches the
+    # reference's step with the same epoch number and epoch_end set.
     epoch: int | None = None
     epoch_end: bool = False
 
@@ -224,12 +227,22 @@ def read_client(path: Path) -> ClientTrace:
 
 
 def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Mark the last step of each epoch: a callback learns that an epoch has ended only after its last step was written."""
+    """Mark the last step of each epoch: a callback learns that an epoch has ended after its last step was written."""
     following = [step.epoch for step in steps[1:]] + [None]
     return tuple(
         msgspec.structs.replace(step, epoch_end=True) if step.epoch is not None and step.epoch != then else step
         for step, then in zip(steps, following, strict=True)
     )
+
+
+def write_client(path: Path, trace: ClientTrace) -> None:
+    """Write a whole trace to a new file, as its recorder would have."""
+    path.unlink(missing_ok=True)
+    writer = TraceWriter(path)
+    for frame in (trace.header, *trace.steps, trace.final, trace.counters):
+        if frame is not None:
+            writer.write(frame)
+    writer.close()
 
 
 def merge(clients: Sequence[ClientTrace]) -> RunTrace:

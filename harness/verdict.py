@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.explain.protocol import Explanation
+from harness.explain.protocol import Attempt, Explanation
 from harness.laws.protocol import Finding, Judgement
 from harness.observed import OBSERVABLES
 
@@ -22,7 +22,8 @@ class Verdict:
     """What all laws say of one program under one strategy.
 
     `tasks` is what is known of each task (exit code, incarnation, ...), in JSON types; `seconds` is the wall time of
-    the run; `tolerance` is the tier, `exact` or `derived`.
+    the run; `tolerance` is the tier, `exact` or `derived`; `closest` is the best of the predictions that fail, where
+    there is no `explanation`.
     """
 
     program: str
@@ -32,6 +33,7 @@ class Verdict:
     seconds: float = 0.0
     tolerance: str = "exact"
     explanation: Explanation | None = None
+    closest: Attempt | None = None
 
     @property
     def consistent(self) -> bool:
@@ -113,13 +115,20 @@ class Verdict:
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
                 yield from (f"    {judgement.law}: {finding.text}" for finding in judgement.findings)
             why = self.explanation
-            cause = "no rule reproduces these numbers" if why is None else f"{why.rule}: {why.text}"
+            cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
             yield from _wrapped("  explanation: ", cause)
         if held:
             yield from _wrapped("  held: ", ", ".join(map(_held, held)))
         if unjudged:
             yield "  not judged:"
             yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
+
+    def _near(self) -> str:
+        near = self.closest
+        if near is None:
+            return "; none comes near"
+        share = f"{100 * (1 - near.unexplained):.3g} % of the mismatch"
+        return f"; the closest, {near.rule}, explains {share} and is off by {near.ratio:.3g} times its bound"
 
 
 def _wrapped(label: str, text: str) -> list[str]:

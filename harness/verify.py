@@ -11,24 +11,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
 from harness._client import Assignment, run_client
 from harness.errors import MissingHardware, NothingObserved
-from harness.explain import explain
+from harness.explain import closest, explain
 from harness.laws import Case, judge_all
 from harness.local_values import with_local_values_marked
 from harness.program import Program
-from harness.reference import Reference, reference_of
+from harness.reference import reference_of
+from harness.saved import TRACES, save_run
 from harness.strategies import StrategyCase, strategy_case
-from harness.tolerance import Derived, Exact, Tolerance
 from harness.trace import RunTrace, merge, read_client
 from harness.verdict import Verdict
 from simulator import Cluster, RunResult, UsageError
 from simulator.capabilities import accelerators
 from simulator.scratch import scratch
 
-__all__ = ["Tier", "on_verdict", "verify"]
+__all__ = ["Tier", "check_hardware", "judge", "on_verdict", "verify"]
 
 Tier = Literal["derived", "exact"]
 _SEED = 20
@@ -51,8 +49,8 @@ def verify(
     Args:
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
         strategy: a name such as `mirrored-2`, see `lockstep strategies`.
-        tier: `derived` allows for rounding, by a bound computed from perturbed reference runs; `exact` allows for nothing and is
-            meant for programs whose every intermediate value is exactly representable.
+        tier: `derived` allows for rounding, by a bound computed from perturbed reference runs; `exact` allows for
+            nothing and is meant for programs whose every intermediate value is exactly representable.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         timeout: seconds for each of the runs.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
@@ -75,24 +73,37 @@ def verify(
     check_hardware(case)
     reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout)
     with _directory(out) as directory:
-        run, result = _observe(under_test, case, directory, seed=seed, timeout=timeout, stream=stream, keep=out is not None)
-        tolerance = _tolerance(tier, reference)
-        judged = with_local_values_marked(Case(run=run, reference=reference.trace, tolerance=tolerance))
-        verdict = Verdict(
+        run, result = _observe(
+            under_test, case, directory, seed=seed, timeout=timeout, stream=stream, keep=out is not None
+        )
+        verdict = judge(
+            Case(run=run, reference=reference.trace, tolerance=reference.tolerance()),
             program=under_test.name,
-            strategy=case.name,
-            judgements=judge_all(judged),
             tasks=_task_summaries(result),
             seconds=time.monotonic() - began,
-            tolerance=tolerance.name,
         )
-        if not verdict.consistent:
-            verdict = _explained(verdict, judged)
         if out is not None:
-            (directory / "verdict.json").write_bytes(msgspec.json.format(msgspec.json.encode(verdict.to_json())))
+            save_run(directory, verdict, reference)
     for listener in _listeners:
         listener(verdict)
     return verdict
+
+
+def judge(case: Case, *, program: str, tasks: dict[str, dict[str, Any]], seconds: float) -> Verdict:
+    """What all laws say of a recorded run, and the explanation if it is inconsistent. Needs no TensorFlow."""
+    case = with_local_values_marked(case)
+    verdict = Verdict(
+        program=program,
+        strategy=case.run.header.strategy,
+        judgements=judge_all(case),
+        tasks=tasks,
+        seconds=seconds,
+        tolerance=case.tolerance.name,
+    )
+    if verdict.consistent:
+        return verdict
+    found = explain(case)
+    return dataclasses.replace(verdict, explanation=found, closest=closest(case) if found is None else None)
 
 
 @contextlib.contextmanager
@@ -124,7 +135,7 @@ def check_hardware(case: StrategyCase) -> None:
 def _observe(
     program: Program, case: StrategyCase, directory: Path, *, seed: int, timeout: float, stream: bool, keep: bool
 ) -> tuple[RunTrace, RunResult]:
-    traces, kept = directory / "traces", directory / "kept"
+    traces, kept = directory / TRACES, directory / "kept"
     for folder in (traces, kept):
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier run into the same directory
         folder.mkdir(parents=True)
@@ -135,14 +146,6 @@ def _observe(
     if len(silent) == len(case.clients):
         raise NothingObserved(program.name)
     return merge([read_client(traces / f"{task.replace(':', '-')}.trace") for task in case.clients]), result
-
-
-def _tolerance(tier: Tier, reference: Reference) -> Tolerance:
-    return Exact() if tier == "exact" else Derived(reference.trace, reference.perturbed)
-
-
-def _explained(verdict: Verdict, judged: Case) -> Verdict:
-    return dataclasses.replace(verdict, explanation=explain(judged))
 
 
 def _task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:

@@ -105,14 +105,28 @@ class EventLoop:
             self._journal.write("result", task=task.name, at=message.at)
         elif isinstance(message, control.Error):
             task.leaving = True
-            self._fail(task, TaskError(
-                task.name, message.kind, message.message, traceback=message.traceback, at=message.at, bases=message.bases
-            ))
+            self._fail(
+                task,
+                TaskError(
+                    task.name,
+                    message.kind,
+                    message.message,
+                    traceback=message.traceback,
+                    at=message.at,
+                    bases=message.bases,
+                ),
+            )
         elif isinstance(message, control.ThreadFailed):
-            self._fail(task, TaskError(
-                task.name, message.kind, f"in helper thread {message.thread!r}: {message.message}",
-                traceback=message.traceback, at=message.at,
-            ))
+            self._fail(
+                task,
+                TaskError(
+                    task.name,
+                    message.kind,
+                    f"in helper thread {message.thread!r}: {message.message}",
+                    traceback=message.traceback,
+                    at=message.at,
+                ),
+            )
 
     def _ended(self, task: Task) -> None:
         assert task.launched is not None
@@ -140,7 +154,9 @@ class EventLoop:
 def _exit_failure(task: Task) -> TaskError | None:
     now = time.monotonic()
     if task.connection is None:
-        return TaskError(task.name, "NeverStarted", f"ended with exit code {task.exit} before it reached the agent", at=now)
+        return TaskError(
+            task.name, "NeverStarted", f"ended with exit code {task.exit} before it reached the agent", at=now
+        )
     if name := signal_name(task.exit):
         return TaskError(task.name, "Signal", f"killed by {name}", at=now)
     if task.exit != 0:

@@ -19,8 +19,8 @@ def configure(devices: Devices, rank: int, threads: int) -> None:
     Args:
         devices: what this task computes on.
         rank: position of the task among all tasks; spreads tasks over physical GPUs.
-        threads: threads for the work inside one op. The pool that runs ops side by side has two more than there are devices,
-            because a replica that waits in a collective occupies one.
+        threads: threads for the work inside one op. The pool that runs ops side by side has two more than there are
+            devices, because a replica that waits in a collective occupies one.
     """
     import tensorflow as tf
 
@@ -57,15 +57,16 @@ def _let_multi_worker_use_all_cpus(count: int) -> None:
     """Make MultiWorkerMirroredStrategy use `count` CPU devices per worker.
 
     It uses all GPUs of a worker but only ever `CPU:0`: the number is the literal 1 in
-    `CollectiveAllReduceExtended._initialize_local_devices` (tensorflow/python/distribute/collective_all_reduce_strategy.py).
-    Everything behind that number is the real strategy.
+    `CollectiveAllReduceExtended._initialize_local_devices`
+    (tensorflow/python/distribute/collective_all_reduce_strategy.py). Everything behind that number is the real
+    strategy.
     """
     from tensorflow.python.distribute import collective_all_reduce_strategy
 
     def all_cpus(self: Any, cluster_resolver: Any, worker_device: str) -> tuple[tuple[str, ...], str]:
         return tuple(f"{worker_device}/device:CPU:{index}" for index in range(count)), "CPU"
 
-    collective_all_reduce_strategy.CollectiveAllReduceExtended._initialize_local_devices = all_cpus
+    collective_all_reduce_strategy.CollectiveAllReduceExtended._initialize_local_devices = all_cpus  # noqa: SLF001
 
 
 def start_server() -> Any:

@@ -1,10 +1,11 @@
 """A process that outlives the parent just long enough to clean up after it.
 
-The parent keeps the write end of a pipe open. Whatever ends the parent, SIGKILL included, closes the pipe; the warden then kills every
-process group and removes every directory that is still registered. Tasks also ask the kernel for PR_SET_PDEATHSIG, but that reaches
-neither the processes they started nor the files they left.
+The parent keeps the write end of a pipe open. Whatever ends the parent, SIGKILL included, closes the pipe; the warden
+then kills every process group and removes every directory that is still registered. Tasks also ask the kernel for
+PR_SET_PDEATHSIG, but that reaches neither the processes they started nor the files they left.
 
-Run as a program it is the warden; imported it is the parent's side. It uses the standard library alone, so that it starts in 15 ms.
+Run as a program it is the warden; imported it is the parent's side. It uses the standard library alone, so that it
+starts in 15 ms.
 """
 
 from __future__ import annotations

@@ -114,13 +114,13 @@ def main(spec: TaskSpec) -> NoReturn:
     _redirect(spec)
     os.environ.clear()
     os.environ.update(spec.environ)
-    global _current
+    global _current  # noqa: PLW0603 - one agent per process, for as long as the process lives
     _current = agent = Agent(spec)
     agent.report_thread_failures()
     agent.start_heartbeat()
     try:
         _serve(agent) if spec.server else _call(agent)
-    except BaseException as error:  # SystemExit and KeyboardInterrupt too: the function did not return
+    except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt too: the function did not return
         _report(agent, error)
         _leave(1)
     _leave(0)
@@ -183,15 +183,15 @@ def _redirect(spec: TaskSpec) -> None:
     os.close(log)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, write_through=True)  # type: ignore[union-attr]
-    faulthandler.enable(file=2)  # type: ignore[arg-type]  # a file descriptor is accepted
-    # A C-level handler: it prints all stacks even while another thread holds the GIL in native code. The file stays open for
-    # as long as the process lives.
+    faulthandler.enable(file=2)
+    # A C-level handler: it prints all stacks even while another thread holds the GIL in native code. The file stays
+    # open for as long as the process lives.
     stacks = os.open(spec.stacks, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     faulthandler.register(signal.SIGUSR2, file=stacks, all_threads=True, chain=False)
 
 
 def _portable(value: Any) -> Any:
-    """Replace TensorFlow tensors and variables with NumPy arrays, so that the parent can read them without TensorFlow."""
+    """Replace TensorFlow tensors and variables with NumPy arrays, which the parent can read without TensorFlow."""
     if isinstance(value, dict):
         return {key: _portable(item) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -206,9 +206,7 @@ def _report(agent: Agent, error: BaseException) -> None:
     sys.stderr.write(text)
     bases = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
     agent.send(
-        control.Error(
-            kind=type(error).__name__, bases=bases, message=str(error), traceback=text, at=time.monotonic()
-        )
+        control.Error(kind=type(error).__name__, bases=bases, message=str(error), traceback=text, at=time.monotonic())
     )
 
 

@@ -26,17 +26,17 @@ _START_ATTEMPTS = 3
 class Cluster:
     """Runs functions on a cluster of fresh local processes.
 
-    Every run starts new processes and takes new ports, because a TensorFlow process is spoilt by a failed collective and cannot
-    host two cluster shapes. From the preloaded forkserver that costs some 50 ms a task.
+    Every run starts new processes and takes new ports, because a TensorFlow process is spoilt by a failed collective
+    and cannot host two cluster shapes. From the preloaded forkserver that costs some 50 ms a task.
 
     Args:
         topology: the tasks and their devices.
         timeout: seconds after which a run that has not finished counts as hung; its tasks' stacks are then reported.
-        preload: modules that the forkserver imports once. Without `tensorflow` among them tasks start in milliseconds and
-            TensorFlow is not set up (no logical devices, no thread bounds).
+        preload: modules that the forkserver imports once. Without `tensorflow` among them tasks start in milliseconds
+            and TensorFlow is not set up (no logical devices, no thread bounds).
         env: environment variables for every task, on top of the caller's.
-        out: directory for logs and journals, kept afterwards, one numbered folder a run. Without it everything is removed when the
-            context is left.
+        out: directory for logs and journals, kept afterwards, one numbered folder a run. Without it everything is
+            removed when the context is left.
         stream: copy the tasks' output to stderr as it comes, with `[worker-1]` in front of each line.
 
     Example:
@@ -56,7 +56,9 @@ class Cluster:
         stream: bool = False,
     ) -> None:
         self.topology = topology
-        self._options = Options(timeout=check_timeout(timeout), preload=tuple(preload), env=dict(env or {}), stream=stream)
+        self._options = Options(
+            timeout=check_timeout(timeout), preload=tuple(preload), env=dict(env or {}), stream=stream
+        )
         self._out = None if out is None else Path(out)
         self._directory: Path | None = None
         self._numbers = itertools.count()
@@ -67,12 +69,21 @@ class Cluster:
         self._directory = make_scratch("cluster")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         directory, self._directory = self._directory, None
         if directory is not None:
             remove_scratch(directory)
 
-    def expect(self, task: str, *, error: str | None = None, match: str | None = None, exit: int | None = None) -> None:
+    def expect(
+        self,
+        task: str,
+        *,
+        error: str | None = None,
+        match: str | None = None,
+        exit: int | None = None,  # noqa: A002 - it reads as the field of the outcome does
+    ) -> None:
         """Demand that the next run fails in this way; it is an error if it does not.
 
         Args:
@@ -88,8 +99,8 @@ class Cluster:
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> RunResult:
         """Call `function(*args, **kwargs)` in every client task and return the outcome of every task.
 
-        Clients are all tasks, except that with ps tasks the workers and ps run `tf.distribute.Server` instead. The function may be
-        a closure or a lambda; what it returns must be picklable, tensors arrive as NumPy arrays.
+        Clients are all tasks, except that with ps tasks the workers and ps run `tf.distribute.Server` instead. The
+        function may be a closure or a lambda; what it returns must be picklable, tensors arrive as NumPy arrays.
 
         Raises:
             RunFailed: a task failed, hung or vanished; the root cause comes first. Its `result` holds every outcome.
@@ -113,8 +124,8 @@ class Cluster:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
         if not self.topology.clients:
             raise UsageError(
-                f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are servers and "
-                "the chief coordinates; add chief=1 (ParameterServerStrategy without a chief waits for ever)"
+                f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
+                "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
         call = pack(function, args, kwargs)
         number = next(self._numbers)

@@ -1,7 +1,7 @@
 """Typed messages between the parent and the agent in each task, over a Unix socket.
 
-A message on the wire is a four-byte little-endian length and that many bytes of MessagePack. The agent sends the messages of
-`FromTask`, the parent those of `ToTask`.
+A message on the wire is a four-byte little-endian length and that many bytes of MessagePack. The agent sends the
+messages of `FromTask`, the parent those of `ToTask`.
 """
 
 from __future__ import annotations

@@ -62,8 +62,9 @@ class TaskError(LockstepError):
 class RunFailed(LockstepError):
     """Raised when a run did not end as asked: a task failed, hung or vanished, or an expected failure never came.
 
-    The message names the root cause first (the earliest failure by the monotonic clock) with its own traceback, then the
-    failures of its peers, one line each. `result` holds every task's outcome.
+    The message names the root cause first (the earliest failure by the monotonic clock) with its own traceback, then
+    the failures of its peers, one line each. `result` holds every task's outcome; `during` says which of several runs
+    it was.
     """
 
     def __init__(
@@ -72,10 +73,12 @@ class RunFailed(LockstepError):
         result: RunResult,
         *,
         stacks: Mapping[str, str] | None = None,
+        during: str = "",
     ) -> None:
         self.causes = tuple(sorted(causes, key=lambda cause: cause.at))
         self.result = result
         self.stacks = dict(stacks or {})
+        self.during = during
         super().__init__(self._describe())
 
     @property
@@ -85,7 +88,8 @@ class RunFailed(LockstepError):
 
     def _describe(self) -> str:
         first, *others = self.causes
-        lines = [f"{first.task} failed first: {first.kind}: {_first_line(first.message)}"]
+        where = f"in {self.during}, " if self.during else ""
+        lines = [f"{where}{first.task} failed first: {first.kind}: {_first_line(first.message)}"]
         if first.traceback:
             lines += ["", f"--- traceback of {first.task}", _shortened(first.traceback.rstrip())]
         else:
@@ -94,7 +98,10 @@ class RunFailed(LockstepError):
                 lines += ["", f"--- end of the log of {first.task}", tail]
         if others:
             lines += ["", "then:"]
-            lines += [f"  +{other.at - first.at:.2f} s {other.task}: {other.kind}: {_first_line(other.message)}" for other in others]
+            lines += [
+                f"  +{other.at - first.at:.2f} s {other.task}: {other.kind}: {_first_line(other.message)}"
+                for other in others
+            ]
         for task, text in self.stacks.items():
             lines += ["", f"--- Python stacks of {task}", text.rstrip()]
         return "\n".join(lines)

@@ -1,8 +1,8 @@
 """TCP ports that nobody else can take between the moment they are picked and the moment a task listens on them.
 
-portpicker proposes a port; a socket then binds it *without* SO_REUSEPORT, which the kernel grants to exactly one process, and turns
-SO_REUSEPORT on afterwards. From then on only a process that also asks for SO_REUSEPORT can bind the port, which TensorFlow does when
-`TF_GRPC_REUSE_PORT=1` is set. The socket never listens, so it receives no connection.
+portpicker proposes a port; a socket then binds it *without* SO_REUSEPORT, which the kernel grants to exactly one
+process, and turns SO_REUSEPORT on afterwards. From then on only a process that also asks for SO_REUSEPORT can bind the
+port, which TensorFlow does when `TF_GRPC_REUSE_PORT=1` is set. The socket never listens, so it receives no connection.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class HeldPort:
     def __enter__(self) -> HeldPort:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

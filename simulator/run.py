@@ -29,7 +29,8 @@ from simulator.topology import Topology
 
 __all__ = ["Expectation", "Options", "Run"]
 
-# gRPC waits a second before it tries again when a peer's server is not up yet; tasks of one machine start within milliseconds.
+# gRPC waits a second before it tries again when a peer's server is not up yet; tasks of one machine start within
+# milliseconds.
 _GRPC_OPTIONS = "grpc.initial_reconnect_backoff_ms=50"
 _PROXIES = ("grpc_proxy", "no_proxy", "no_grpc_proxy", "http_proxy", "https_proxy")
 _CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
@@ -50,7 +51,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Expectation:
-    """A failure that must happen: tasks matching `task`, the exception's class name (or a base's), part of its message, the exit."""
+    """A failure that must happen: which tasks, the exception's class (or a base), part of its message, the exit."""
 
     task: str
     error: str | None = None
@@ -67,7 +68,9 @@ class Expectation:
         return self.exit is None or self.exit == failed.exit
 
     def __str__(self) -> str:
-        wanted = [f"{name} {value!r}" for name in ("error", "match", "exit") if (value := getattr(self, name)) is not None]
+        wanted = [
+            f"{name} {value!r}" for name in ("error", "match", "exit") if (value := getattr(self, name)) is not None
+        ]
         return f"a failure of {self.task}" + (f" with {', '.join(wanted)}" if wanted else "")
 
 
@@ -91,7 +94,9 @@ class Run:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stack.close()
 
     # -- start
@@ -120,10 +125,10 @@ class Run:
             task.launched = launched
             self._events.watch(task)
         for task in self.tasks.values():
-            self._wait(lambda task=task: task.connection is not None or task.ended, f"{task.name} to start", self.options.start_timeout)
+            self._wait_start(task, f"{task.name} to start", lambda task: task.connection is not None or task.ended)
         servers = [task for task in self.tasks.values() if not task.is_client]
         for task in servers:
-            self._wait(lambda task=task: task.ready or task.finished, f"the server of {task.name} to listen", self.options.start_timeout)
+            self._wait_start(task, f"the server of {task.name} to listen", lambda task: task.ready or task.finished)
         if all(task.ready for task in servers):
             for task in self.clients:
                 self._send(task, Proceed(call=self.call))
@@ -186,7 +191,11 @@ class Run:
         """
         stacks: dict[str, str] = {}
         try:
-            self._wait(lambda: self._failed() or all(task.finished for task in self.clients), "all clients to finish", self.options.timeout)
+            self._wait(
+                lambda: self._failed() or all(task.finished for task in self.clients),
+                "all clients to finish",
+                self.options.timeout,
+            )
             if self._failed():
                 # Peers of a failed task usually fail a moment later; their own words help to understand it.
                 with contextlib.suppress(DeadlineExceeded):
@@ -212,6 +221,9 @@ class Run:
             for task in self.tasks.values()
         )
 
+    def _wait_start(self, task: Task, what: str, done: Callable[[Task], bool]) -> None:
+        self._wait(lambda: done(task), what, self.options.start_timeout)
+
     def _wait(self, done: Callable[[], bool], what: str, seconds: float) -> None:
         with self._events.changed:
             if not self._events.changed.wait_for(done, timeout=seconds):
@@ -228,20 +240,31 @@ class Run:
             for task in self.clients:
                 if not task.finished:
                     said = f"last announced step {task.steps}" if task.steps else "no step was announced"
-                    task.error = TaskError(task.name, "Hang", f"did not finish within {late.seconds:g} s ({said})", at=now)
+                    task.error = TaskError(
+                        task.name, "Hang", f"did not finish within {late.seconds:g} s ({said})", at=now
+                    )
                     self.journal.write("hang", task=task.name)
 
     def _causes(self) -> tuple[TaskError, ...]:
         causes = []
         met: set[Expectation] = set()
         for task in self.tasks.values():
-            fitting = [wish for wish in self.expectations if fnmatch.fnmatchcase(task.name, wish.task) and wish.fits(task)]
+            fitting = [
+                wish for wish in self.expectations if fnmatch.fnmatchcase(task.name, wish.task) and wish.fits(task)
+            ]
             met.update(fitting)
             if task.error is not None and not fitting:
                 causes.append(task.error)
         for wish in self.expectations:
             if wish not in met:
-                causes.append(TaskError(wish.task, "ExpectedFailureMissing", f"{wish} was expected and did not come", at=time.monotonic()))
+                causes.append(
+                    TaskError(
+                        wish.task,
+                        "ExpectedFailureMissing",
+                        f"{wish} was expected and did not come",
+                        at=time.monotonic(),
+                    )
+                )
         return tuple(causes)
 
     # -- the end
@@ -260,7 +283,11 @@ class Run:
                 self._send(task, Release())
         with contextlib.suppress(DeadlineExceeded):
             self._wait(
-                lambda: all(task.ended for task in self.tasks.values() if task.leaving or task.stopped or task.result is not None),
+                lambda: all(
+                    task.ended
+                    for task in self.tasks.values()
+                    if task.leaving or task.stopped or task.result is not None
+                ),
                 "tasks to exit by themselves",
                 self.options.stop_grace * 5,
             )
@@ -273,7 +300,9 @@ class Run:
             task.signal_group(signal.SIGTERM)
             task.signal_group(signal.SIGCONT)  # a stopped process cannot act on TERM
         with contextlib.suppress(DeadlineExceeded):
-            self._wait(lambda: not any(task.alive for task in living), "tasks to end after SIGTERM", self.options.stop_grace)
+            self._wait(
+                lambda: not any(task.alive for task in living), "tasks to end after SIGTERM", self.options.stop_grace
+            )
         for task in self.tasks.values():
             # Also after a clean exit: what the task started and left behind is in its group.
             if task.signal_group(signal.SIGKILL) and task.ended:
@@ -296,7 +325,12 @@ class Run:
             while time.monotonic() < deadline and not all(complete(task) for task in living):
                 self._events.changed.wait(0.02)
         unknown = "(no answer: the process is stopped, or deaf to signals)"
-        return {task.name: (task.stacks_path.read_text(errors="replace") or unknown) if task.stacks_path.exists() else unknown for task in living}
+        return {
+            task.name: (task.stacks_path.read_text(errors="replace") or unknown)
+            if task.stacks_path.exists()
+            else unknown
+            for task in living
+        }
 
 
 def _cores() -> int:

@@ -112,7 +112,7 @@ class Task:
         """The task's result as users see it."""
         import dill
 
-        value: Any = None if self.result is None else dill.loads(self.result)
+        value: Any = None if self.result is None else dill.loads(self.result)  # noqa: S301 - from our own task
         return TaskResult(
             task=self.name,
             value=value,

@@ -25,7 +25,7 @@ class Devices:
     count: int
 
     @classmethod
-    def parse(cls, text: str) -> Devices:
+    def parse(cls, text: object) -> Devices:
         """Parse `cpu:N` or `gpu:N`, N from 1 to 99.
 
         Raises:
@@ -33,7 +33,9 @@ class Devices:
         """
         match = _DEVICES.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise UsageError(f"devices {text!r} is not understood; write cpu:N or gpu:N with N from 1 to 99, for example cpu:2")
+            raise UsageError(
+                f"devices {text!r} is not understood; write cpu:N or gpu:N with N from 1 to 99, for example cpu:2"
+            )
         return cls(kind=match[1], count=int(match[2]))
 
     def __str__(self) -> str:
@@ -48,8 +50,8 @@ class Topology:
 
     Args:
         worker: number of worker tasks, 0 or more.
-        ps: number of parameter-server tasks, 0 or more. With `ps`, workers and ps run `tf.distribute.Server` and the chief is
-            the only client; this is how `tf.distribute.ParameterServerStrategy` is deployed.
+        ps: number of parameter-server tasks, 0 or more. With `ps`, workers and ps run `tf.distribute.Server` and the
+            chief is the only client; this is how `tf.distribute.ParameterServerStrategy` is deployed.
         chief: 0 or 1.
         evaluator: 0 or 1. As TensorFlow prescribes, the evaluator is not part of the cluster specification.
         devices: `cpu:N` or `gpu:N` for every task, or a mapping from job to that; a job left out has `cpu:1`.

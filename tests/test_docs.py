@@ -1,9 +1,10 @@
 """README, docs/ and examples/: what they show is executed, and what they name exists.
 
-In a page, every `python` block is executed, all of one page in one namespace, and so is every `console` block, whose commands are
-`$ lockstep ...`. A comment on the line before a block changes that: `<!-- output -->` before a `text` block states what the code above
-prints; `<!-- from FILE -->` says that the block is a piece of that file; `<!-- not run: REASON -->` needs no explanation. Decimal
-numbers, line breaks and `...` are not compared. Shell blocks (`sh`) are not run.
+In a page, every `python` block is executed, all of one page in one namespace, and so is every `console` block, whose
+commands are `$ lockstep ...`; shell blocks (`sh`) are not. A comment on the line before a block says more:
+`<!-- output -->` before a `text` block that it is what the code above prints, `<!-- from FILE -->` that the block is a
+piece of that file, which is run elsewhere, `<!-- not run: REASON -->` that it is not run. Decimal numbers, line breaks
+and `...` are not compared.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from typing import Any
 
 import pytest
 
-from docs import update_known_issues, update_matrix
+from docs import update_matrix, update_tables
 from harness.cli import main as lockstep
-from harness.explain import all_rules
-from harness.known_issues import registry
 from harness.laws import all_laws
 from harness.plugin.hooks import pytest_addoption
+from harness.reference import NOISE_SEEDS
 from harness.report import Cell, Matrix
 from harness.strategies import strategy_case
+from harness.tolerance import FLOOR, K
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,7 +42,10 @@ LINKING = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 EXAMPLES = {
     "cluster.py": ["worker:1 returned 3.0, exit code 0", "worker:1: ValueError: shard 1 is empty"],
     "verify_custom_loop.py": ["train under multi_worker-2: consistent", "train_wrong under mirrored-2: INCONSISTENT"],
-    "verify_keras_fit.py": ["train under mirrored-2: consistent", "(flavour='tf_keras') under multi_worker-2: consistent"],
+    "verify_keras_fit.py": [
+        "train under mirrored-2: consistent",
+        "(flavour='tf_keras') under multi_worker-2: consistent",
+    ],
 }
 PYTEST_EXAMPLE = "test_my_training.py"
 # Options of other programs, and the one that click adds.
@@ -59,7 +63,9 @@ class Block:
 
 
 def _blocks(page: Path) -> list[Block]:
-    fence = re.compile(r"^(?:<!-- (?P<note>.*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+    fence = re.compile(
+        r"^(?:<!-- (?P<note>.*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    )
     text = page.read_text()
     return [
         Block(match["language"], match["code"], match["note"] or "", text.count("\n", 0, match.start("code")) + 1)
@@ -121,7 +127,9 @@ def _run_console(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
         _assert_prints(shown, printed)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(map(_is_run, _blocks(page)))], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(map(_is_run, _blocks(page)))], ids=lambda page: page.name
+)
 def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python and console blocks of a page, one after the other, run and have the shown output."""
     monkeypatch.chdir(ROOT)
@@ -147,7 +155,17 @@ def test_an_example_runs(name: str) -> None:
 
 def test_the_pytest_example_runs() -> None:
     """The example of a test suite passes in a pytest of its own, and skips what needs GPUs, or passes it."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"examples/{PYTEST_EXAMPLE}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        f"examples/{PYTEST_EXAMPLE}",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^3 passed, 1 skipped|^4 passed", done.stdout, re.MULTILINE), done.stdout
@@ -169,7 +187,9 @@ def test_quoted_pieces_are_in_their_files() -> None:
 
 def _anchors(page: Path) -> set[str]:
     """The anchors that GitHub gives to headings."""
-    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -205,11 +225,16 @@ class _Options:
         self.names.add(name)
 
 
+def _commands_there() -> set[str]:
+    names = {path.stem for path in (ROOT / "harness" / "cli").glob("*.py")}
+    return {name for name in names if not name.startswith("_")}
+
+
 def test_options_exist() -> None:
     """Every option that a page mentions is one of `lockstep` or of the pytest plugin."""
     plugin = _Options()
     pytest_addoption(plugin)  # type: ignore[arg-type]
-    commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in ("doctor", "strategies", "verify")]
+    commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in _commands_there()]
     known = {name for command in commands for option in command.params for name in option.opts}
     mentioned = _words(r"(?<![\w-])--[a-z][a-z-]+")
     assert mentioned
@@ -217,16 +242,15 @@ def test_options_exist() -> None:
 
 
 def test_commands_exist() -> None:
-    """Every `lockstep COMMAND` in use exists; those of the roadmap do not yet, and are to be moved out of it when they do."""
+    """Every `lockstep COMMAND` in use exists; those of the roadmap do not yet, and leave it when they do."""
     text = (ROOT / "README.md").read_text()
     before, heading, roadmap = text.partition("## Roadmap")
     assert heading
     used = {found for page in PAGES[1:] for found in re.findall(r"lockstep ([a-z]{3,})", page.read_text())}
     used |= set(re.findall(r"lockstep ([a-z]{3,})", before))
     planned = set(re.findall(r"`lockstep\s([a-z]{3,})", roadmap))
-    modules = {path.stem for path in (ROOT / "harness" / "cli").glob("*.py")}
-    assert used <= modules
-    assert planned & modules == set()
+    assert used <= _commands_there()
+    assert planned & _commands_there() == set()
 
 
 def test_strategies_exist() -> None:
@@ -238,16 +262,19 @@ def test_strategies_exist() -> None:
     assert {strategy_case(name).name for name in names} == names
 
 
-def _first_column(page: Path, heading: str) -> list[str]:
-    section = page.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+def test_the_laws_are_complete() -> None:
+    """docs/numerics.md lists every law, in the order of reports."""
+    section = (ROOT / "docs" / "numerics.md").read_text().partition("## Laws\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [law.id for law in all_laws()]
 
 
-def test_laws_and_rules_are_complete() -> None:
-    """docs/numerics.md lists every law in the order of reports, and every rule."""
-    page = ROOT / "docs" / "numerics.md"
-    assert _first_column(page, "Laws") == [law.id for law in all_laws()]
-    assert sorted(_first_column(page, "Explanations")) == sorted(rule.id for rule in all_rules())
+def test_the_constants_are_those_of_the_code() -> None:
+    """docs/numerics.md states K, FLOOR and the number of perturbed reruns as they are."""
+    text = (ROOT / "docs" / "numerics.md").read_text()
+    words = {3: "three", 4: "four", 5: "five", 6: "six"}
+    for statement in (f"**K = {K:g}.**", f"**FLOOR = {FLOOR:g}.**", f"K = {K:g}, FLOOR = {FLOOR:g}\n"):
+        assert statement in text
+    assert f"is run {words[len(NOISE_SEEDS)]} more times" in " ".join(text.split())
 
 
 def test_named_tests_and_files_exist() -> None:
@@ -265,13 +292,15 @@ def test_named_tests_and_files_exist() -> None:
 def test_make_targets_exist() -> None:
     """Every `make TARGET` in a page is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert {found for found in _words(r"(?:`|^ {4})make ([a-z]+)") if found[1] not in targets} == set()
+    assert {found for found in _words(r"(?m)(?:`|^ {4})make ([a-z]+)") if found[1] not in targets} == set()
 
 
-def test_the_table_of_known_issues_is_up_to_date() -> None:
-    """docs/known-issues.md shows the registry; if not, run `python docs/update_known_issues.py`."""
-    text = update_known_issues.PAGE.read_text()
-    assert update_known_issues.filled(text, registry()) == text
+@pytest.mark.parametrize("page", update_tables.pages(), ids=lambda page: page.name)
+def test_tables_are_up_to_date(page: Path) -> None:
+    """The known issues and the rules are those of the code; if not, run `python docs/update_tables.py`."""
+    name, table = update_tables.pages()[page]
+    assert table.count("\n") > 2
+    assert update_tables.filled(page.read_text(), name, table) == page.read_text()
 
 
 def test_the_matrix_can_be_filled_and_filled_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import ClassVar
 
 import click
 
@@ -21,8 +22,10 @@ Exit codes:
 class _Commands(click.Group):
     """Loads a command's module only when it is used, so that `lockstep --help` is instant."""
 
-    _HELP = {
+    _HELP: ClassVar[dict[str, str]] = {
+        "diff": "List the cells that changed between two saved matrices.",
         "doctor": "What this machine can do, and what each missing piece costs.",
+        "report": "Show a saved matrix, or judge a saved run again.",
         "strategies": "List the strategies by name.",
         "verify": "Check that a training gives the same numbers distributed as on one device.",
     }
@@ -43,7 +46,9 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(self._HELP.items()))
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         import difflib
 
         if args and self.get_command(ctx, args[0]) is None:
@@ -67,7 +72,12 @@ def _show_version(context: click.Context, option: click.Parameter, wanted: bool)
 
 @click.group("lockstep", cls=_Commands, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit."
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
 )
 def _lockstep() -> None:
     """Does this training give the same numbers distributed as on one device?
@@ -75,7 +85,7 @@ def _lockstep() -> None:
     \b
     Example:
       lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2
-    """
+    """  # noqa: D301 - \b is the character by which click keeps lines as they are
 
 
 def main() -> None:

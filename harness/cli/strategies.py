@@ -15,8 +15,8 @@ __all__ = ["strategies"]
 def strategies(as_json: bool) -> int:
     """List the strategies by name, with the cluster each one runs on.
 
-    R, W, D and P in a name are numbers of your choice: mirrored-R replicas, multi_worker-WxD workers with D devices each,
-    parameter_server-WwPp workers and parameter servers.
+    R, W, D and P in a name are numbers of your choice: mirrored-R replicas, multi_worker-WxD workers with D devices
+    each, parameter_server-WwPp workers and parameter servers.
     """
     rows = [_row(case) for case in catalogue()]
     if as_json:

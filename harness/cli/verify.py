@@ -24,14 +24,37 @@ _CONSISTENT, _INCONSISTENT, _USAGE, _FAILED, _LACKING = range(5)
 )
 @click.argument("program", metavar="FILE.py:FUNCTION")
 @click.option(
-    "--strategy", "names", multiple=True, default=("mirrored-2",), show_default=True, metavar="NAME",
+    "--strategy",
+    "names",
+    multiple=True,
+    default=("mirrored-2",),
+    show_default=True,
+    metavar="NAME",
     help="Strategy to verify under; may be given several times. See `lockstep strategies`.",
 )
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
-@click.option("--hardware", type=click.Choice(["cpu", "gpu", "tpu"]), default="cpu", show_default=True, help="What the strategy runs on.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True, metavar="S", help="Seconds for each run.")
+@click.option(
+    "--hardware",
+    type=click.Choice(["cpu", "gpu", "tpu"]),
+    default="cpu",
+    show_default=True,
+    help="What the strategy runs on.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds for each run.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep traces, logs and verdicts in DIR.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep traces, logs and verdicts in DIR.",
+)
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
 def verify(
     program: str,
@@ -46,8 +69,8 @@ def verify(
     """Check that FUNCTION(strategy, record) gives the same numbers under a strategy as on one device.
 
     The function keeps the global batch the same under every strategy and reports through `record`: record.step(loss=,
-    gradients=, variables=, examples=, metrics=) after each step, record.final(variables=, predictions=, metrics=) at the end,
-    or record.keras_callback(model) in fit.
+    gradients=, variables=, examples=, metrics=) after each step, record.final(variables=, predictions=, metrics=) at
+    the end, or record.keras_callback(model) in fit.
     """
     from harness.program import Program
     from harness.strategies import strategy_case
@@ -86,7 +109,9 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
         return _LACKING, _not_judged(program, case, tier, str(error), {})
     except LockstepError as error:
         click.echo(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
-        return _FAILED, _not_judged(program, case, tier, str(error), _tasks(error) if isinstance(error, RunFailed) else {})
+        return _FAILED, _not_judged(
+            program, case, tier, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
+        )
     if not as_json:
         click.echo(str(verdict))
     return (_CONSISTENT if verdict else _INCONSISTENT), verdict.to_json()
@@ -94,7 +119,12 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
 
 def _tasks(error: RunFailed) -> dict[str, Any]:
     return {
-        name: {"exit": task.exit, "signal": task.signal, "steps": task.steps, "error": None if task.error is None else str(task.error)}
+        name: {
+            "exit": task.exit,
+            "signal": task.signal,
+            "steps": task.steps,
+            "error": None if task.error is None else str(task.error),
+        }
         for name, task in error.result.items()
     }
 

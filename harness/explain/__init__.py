@@ -6,9 +6,12 @@ import importlib
 import pkgutil
 from functools import cache
 
-from harness.explain.protocol import Case, Explanation, Rule
+from harness.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
 
-__all__ = ["Case", "Explanation", "Rule", "all_rules", "explain"]
+__all__ = ["Attempt", "Case", "Explanation", "Rule", "all_rules", "closest", "explain"]
+
+_CLOSE = 0.5
+"""A prediction that leaves more than this share of the mismatch unexplained is not worth showing."""
 
 
 @cache
@@ -27,3 +30,10 @@ def all_rules() -> tuple[Rule, ...]:
 def explain(case: Case) -> Explanation | None:
     """The most specific rule that reproduces an inconsistent run's numbers; None when none does."""
     return next((found for rule in all_rules() if (found := rule.explain(case)) is not None), None)
+
+
+def closest(case: Case) -> Attempt | None:
+    """Of the predictions that do not reproduce the numbers, the one that explains most of the mismatch."""
+    rules = (rule for rule in all_rules() if isinstance(rule, AttemptingRule))
+    near = [attempt for rule in rules for attempt in rule.attempts(case) if attempt.unexplained < _CLOSE]
+    return min(near, key=lambda attempt: attempt.unexplained, default=None)

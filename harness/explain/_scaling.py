@@ -8,6 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from harness.explain._prediction import judged
+from harness.explain._response import scaled, slopes
+from harness.explain._scene import scene_of
 from harness.explain.protocol import Case, Explanation
 from harness.laws._compare import compare
 from harness.observed import Observed, history, is_integer
@@ -103,9 +106,27 @@ class Scaling:
         horizon = _horizon(case, loss.steps)
         sure = [step for step in loss.steps if step <= horizon]
         wrong = [step for step in sure if loss.differs(step)]
-        if not wrong or any(loss.differs(step, factor) for step in sure):
+        if not wrong:
+            return self._hidden(case, count, float(factor))
+        if any(loss.differs(step, factor) for step in sure):
             return None
         return Explanation(self.id, self._text(loss, wrong[0], count, factor))
+
+    def _hidden(self, case: Case, count: int, factor: float) -> Explanation | None:
+        """The reported loss is right, but that which was differentiated is not: the gradients have the factor."""
+        scene = scene_of(case)
+        found = slopes(scene)
+        if found is None or (found[1] in scene.steps("loss") and scene.wrong("loss", found[1])):
+            return None
+        observable, step, names = found
+        verb = "divided by" if self.divides else "times"
+        what = "gradients are" if observable == "gradients" else "of the optimizer's first moments are"
+        text = (
+            f"The reported loss is not wrong, but at step {step} all {what} the reference's {verb} {count}, the "
+            f"number of {self.unit}: training itself is wrong. {self.cure}"
+        )
+        attempt = judged(self.id, text, scaled(scene, observable, step, names, factor))
+        return Explanation(self.id, text) if attempt is not None and attempt.ratio <= 1 else None
 
     def _text(self, loss: _Series, step: int, count: int, factor: Fraction) -> str:
         verb = "divided by" if self.divides else "times"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from harness.laws.protocol import Case
 
-__all__ = ["Case", "Explanation", "Rule"]
+__all__ = ["Attempt", "AttemptingRule", "Case", "Explanation", "Rule"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,20 @@ class Explanation:
 
     rule: str
     text: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A rule's prediction held against the observed numbers.
+
+    `ratio` is the worst error of the prediction over its bound, at most 1 where it reproduces the numbers;
+    `unexplained` is the worst error over the mismatch that was to be explained: 0 explains it whole, 1 not at all.
+    """
+
+    rule: str
+    text: str
+    ratio: float
+    unexplained: float
 
 
 class Rule(Protocol):
@@ -31,3 +46,11 @@ class Rule(Protocol):
 
     def explain(self, case: Case) -> Explanation | None:
         """An explanation if the rule reproduces what was observed, else None."""
+
+
+@runtime_checkable
+class AttemptingRule(Rule, Protocol):
+    """A rule that can also tell how close its predictions came."""
+
+    def attempts(self, case: Case) -> Iterable[Attempt]:
+        """What the rule predicts for this case, and how far off that is."""

@@ -8,7 +8,7 @@ from harness.laws.protocol import Case, Finding, Judgement, Law, judged, not_jud
 from harness.observed import is_integer, items, moments
 from harness.trace import RunTrace, Variable
 
-__all__ = ["COUNTERS", "LAW"]
+__all__ = ["COUNTERS", "LAW", "counter"]
 
 COUNTERS = ("updates", "global_step", "iterations", "iteration", "iter")
 """Last name components of a variable that counts updates, most explicit first; Keras 3 and tf_keras write `iteration`,
@@ -25,14 +25,14 @@ class _UpdatesCounted:
         scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]
         if not scheduled:
             return not_judged(self.id, "no coordinator")
-        counter = _counter(case.run)
-        if counter is None:
+        found = counter(case.run)
+        if found is None:
             names = ", ".join(COUNTERS)
             return not_judged(
                 self.id,
                 f"{sum(scheduled)} closures were scheduled, but no integer scalar variable named {names} was recorded",
             )
-        name, applied = counter
+        name, applied = found
         total = sum(scheduled)
         if applied == total:
             return judged(self.id, 1, ())
@@ -42,7 +42,7 @@ class _UpdatesCounted:
         return judged(self.id, 1, (finding,))
 
 
-def _counter(run: RunTrace) -> tuple[str, int] | None:
+def counter(run: RunTrace) -> tuple[str, int] | None:
     """The counting variable and its last recorded value, the end of the run first, then the latest step."""
     for moment in reversed(moments(run)):
         found: dict[str, tuple[str, int]] = {}

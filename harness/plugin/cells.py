@@ -22,8 +22,8 @@ def judge_known(
 ) -> None:
     """Hold a test to the known issues of its cell, in both directions.
 
-    The exact symptom must appear and nothing else, which makes the test `xfailed`. If another failure comes, or none, the test
-    fails.
+    The exact symptom must appear and nothing else, which makes the test `xfailed`. If another failure comes, or none,
+    the test fails.
     """
     issues = item.stash.get(_ISSUES, ())
     if not issues or report.skipped:
@@ -41,7 +41,9 @@ def judge_known(
         found = report.longreprtext or "\n".join(str(verdict) for verdict in verdicts if not verdict.consistent)
         report.longrepr = f"This cell is a known issue ({wanted}), but failed in another way:\n{found}"
     else:
-        report.longrepr = f"fixed upstream? This cell is a known issue ({wanted}), but it is consistent now: remove the entry."
+        report.longrepr = (
+            f"fixed upstream? This cell is a known issue ({wanted}), but it is consistent now: remove the entry."
+        )
 
 
 def _seen(
@@ -57,7 +59,7 @@ def _seen(
 
 
 def find_known_issues(item: pytest.Item) -> None:
-    """Look up a test's known issues while tests are collected, so that a wrong id stops the session before anything runs.
+    """Look up a test's known issues at collection, so that a wrong id stops the session before anything runs.
 
     Raises:
         pytest.UsageError: the test names an issue that is not in the registry, or the registry is malformed.

@@ -14,12 +14,13 @@ from harness.plugin.fixtures import hardware_of
 
 if TYPE_CHECKING:
     from harness.report import Cell
-    from harness.verdict import Verdict
+    from harness.verdict import Verdict  # noqa: F401 - in the quoted type of a StashKey
 
 __all__: list[str] = []
 
 _VERDICTS = pytest.StashKey["list[Verdict]"]()
 _CELLS = pytest.StashKey["list[Cell]"]()
+_WRONG = pytest.StashKey[str]()
 _CACHE = pytest.StashKey[Path]()
 _CACHE_VARIABLE = "LOCKSTEP_CACHE"
 _MARKERS = (
@@ -73,7 +74,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Look up known issues; leave tests marked `full` to --profile=full."""
     for item in items:
-        find_known_issues(item)
+        try:
+            find_known_issues(item)
+        except pytest.UsageError as error:
+            if not hasattr(config, "workerinput"):
+                raise
+            item.stash[_WRONG] = str(error)  # raised in a worker, xdist would report an internal error of its own
     if config.getoption("--profile") == "full":
         return
     left_out = [item for item in items if item.get_closest_marker("full")]
@@ -84,6 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, or fail under --require-hardware, what this machine cannot run."""
+    if wrong := item.stash.get(_WRONG, None):
+        pytest.fail(wrong, pytrace=False)
     if reason := _missing_hardware(item):
         if item.config.getoption("--require-hardware"):
             pytest.fail(reason, pytrace=False)
@@ -138,7 +146,9 @@ def pytest_runtest_makereport(
     if concerns_us and (report.when == "call" or (report.when == "setup" and not report.passed)):
         cell = (CELL_PROPERTY, cell_of(item, report, verdicts))
         report.user_properties.append(cell)
-        item.user_properties.append(cell)  # from there into the report of the teardown, which is the one that JUnit files show
+        item.user_properties.append(
+            cell
+        )  # from there into the report of the teardown, which is the one that JUnit files show
     return report
 
 
@@ -167,8 +177,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     from harness.report import Matrix
 
     matrix = Matrix(cells=cells, versions=_versions(), hardware=hardware_of(config))
-    terminalreporter.section(f"lockstep matrix ({', '.join(f'{name} {text}' for name, text in matrix.versions.items())})")
-    for line in matrix.lines(terminalreporter._tw.fullwidth):
+    terminalreporter.section(
+        f"lockstep matrix ({', '.join(f'{name} {text}' for name, text in matrix.versions.items())})"
+    )
+    for line in matrix.lines(terminalreporter._tw.fullwidth):  # noqa: SLF001 - pytest has no public name for it
         terminalreporter.write_line(line)
     if out := config.getoption("--lockstep-out"):
         path = Path(out) / "matrix.json"

@@ -23,7 +23,8 @@ class Cell(msgspec.Struct, frozen=True):
         row: the scenario, without the strategy.
         strategy: name of the strategy; empty for a scenario that has none.
         outcome: one of `OUTCOMES`.
-        ratio: the worst observed error divided by its bound, over all laws; `None` when nothing was compared with a bound.
+        ratio: the worst observed error divided by its bound, over all laws; `None` when nothing was compared with a
+            bound.
         seconds: how long the test took.
         reason: why it was skipped, what is known, or the first line of what failed.
         verdicts: the verdicts reached, in their JSON form.
@@ -110,7 +111,7 @@ def _header(names: Sequence[str], label: int) -> Iterator[str]:
 
 
 def _break(name: str) -> list[str]:
-    """`mirrored-2:hierarchical_copy` in lines short enough for a column, broken at its joints where that is possible."""
+    """`mirrored-2:hierarchical_copy` in lines short enough for a column, broken at its joints where possible."""
     lines = [""]
     for piece in name.replace("_", "_\0").replace("-", "\0-").replace(":", "\0:").split("\0"):
         for part in textwrap.wrap(piece, _COLUMN - 1) or [""]:

@@ -1,6 +1,7 @@
 """Imported first in a forkserver: sends its noise to a file, then imports what tasks will need.
 
-Only imports happen here. A TensorFlow op, or even listing devices, would start threads, and a process with threads must not be forked.
+Only imports happen here. A TensorFlow op, or even listing devices, would start threads, and a process with threads must
+not be forked.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _preload() -> None:
     for name in os.environ.pop("LOCKSTEP_PRELOAD").split():
         try:
             importlib.import_module(name)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever an import may raise
             # A module that cannot be imported here fails again, with its traceback, in the task that needs it.
             traceback.print_exc()
     sys.stderr.flush()

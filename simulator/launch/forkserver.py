@@ -1,8 +1,9 @@
 """Starts tasks by forking a process that has already imported TensorFlow.
 
-Importing TensorFlow costs seconds; from a preloaded forkserver a task runs its first op about 50 ms after it was asked for. Built on
-`multiprocess`, whose pickler (dill) carries closures and lambdas. Unlike `multiprocess` itself, a task never imports the caller's
-`__main__`: what it runs arrives complete, so that a script needs no `if __name__ == "__main__"` guard.
+Importing TensorFlow costs seconds; from a preloaded forkserver a task runs its first op about 50 ms after it was asked
+for. Built on `multiprocess`, whose pickler (dill) carries closures and lambdas. Unlike `multiprocess` itself, a task
+never imports the caller's `__main__`: what it runs arrives complete, so that a script needs no `if __name__ ==
+"__main__"` guard.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,10 @@ class Launched:
         code: int | None = self._popen.poll()
         return code
 
+    def wait(self) -> None:
+        """Wait for the end of the process."""
+        self._popen.wait()
+
 
 class _Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has no type hints
     """`multiprocess`'s own launch, through a given server and without the caller's `__main__`."""
@@ -64,7 +69,7 @@ class _Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has 
             context.set_spawning_popen(None)
         self.sentinel, write_end = self._server.connect_to_new_process(self._fds)
         self.finalizer = util.Finalize(self, util.close_fds, (os.dup(write_end), self.sentinel))
-        with open(write_end, "wb", closefd=True) as pipe:
+        with os.fdopen(write_end, "wb") as pipe:
             pipe.write(buffer.getbuffer())
         self.pid = mp_forkserver.read_signed(self.sentinel)
 
@@ -90,7 +95,7 @@ class Forkserver:
     def warm_up(self) -> None:
         """Start the server, if it does not run yet, and wait until its imports are done."""
         launched = self.start(_nothing, (), "warm-up")
-        launched._popen.wait()
+        launched.wait()
 
     def import_noise(self) -> str:
         """What the preloaded modules wrote while they were imported."""
@@ -101,7 +106,7 @@ class Forkserver:
             directory = make_scratch("forkserver")
             self._log = directory / "log"
             # Where multiprocess puts its sockets; its own choice would outlive a killed parent.
-            multiprocess.process.current_process()._config.setdefault("tempdir", str(directory))
+            multiprocess.process.current_process()._config.setdefault("tempdir", str(directory))  # noqa: SLF001
         with _environment(LOCKSTEP_PRELOAD=" ".join(self.preload), LOCKSTEP_FORKSERVER_LOG=str(self._log)):
             self._server.ensure_running()
 
@@ -120,7 +125,7 @@ def _nothing() -> None:
     """The body of a warm-up process."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def forkserver(preload: tuple[str, ...] = DEFAULT_PRELOAD) -> Forkserver:
-    """The forkserver of this process for these modules, started on first use; modules that are not installed are left out."""
+    """This process's forkserver for these modules, started on first use; those that are not installed are left out."""
     return Forkserver(name for name in preload if importlib.util.find_spec(name) is not None)

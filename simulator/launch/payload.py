@@ -45,13 +45,14 @@ def unpack(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, 
     payload = msgspec.msgpack.decode(data, type=_Payload)
     for name, file in payload.modules.items():
         _load(name, file)
-    function, args, kwargs = dill.loads(payload.call)
+    function, args, kwargs = dill.loads(payload.call)  # noqa: S301 - from the parent, over a socket of its own
     return function, args, kwargs
 
 
 def _private_modules(function: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for candidate in (function, *args):
+    for given in (function, *args):
+        candidate = given
         while isinstance(candidate, functools.partial):
             candidate = candidate.func
         name = getattr(candidate, "__module__", None)
@@ -74,7 +75,8 @@ def _load(name: str, file: str) -> None:
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -1,7 +1,7 @@
 """Small training programs for the harness's own tests: exact and real ones, with a switch per mistake.
 
-They import TensorFlow when they are called, which happens in tasks only. Of each mistake the default strategy, and so the
-reference, is free: the mistakes are such that one replica hides them.
+They import TensorFlow when they are called, which happens in tasks only. Of each mistake the default strategy, and so
+the reference, is free: the mistakes are such that one replica hides them.
 """
 
 from __future__ import annotations

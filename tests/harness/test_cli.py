@@ -114,7 +114,9 @@ def test_exit_4_for_missing_hardware(train: str) -> None:
 
 def test_the_worst_exit_code_wins(train: str) -> None:
     """A strategy that cannot run does not keep the others from being verified, nor does theirs hide it."""
-    result = _invoke("verify", f"{train}:right", "--strategy", "mirrored-99:nccl", "--strategy", "default", "--exact", "--json")
+    result = _invoke(
+        "verify", f"{train}:right", "--strategy", "mirrored-99:nccl", "--strategy", "default", "--exact", "--json"
+    )
     assert result.return_value == 4
     assert [found["consistent"] for found in json.loads(result.stdout)] == [False, True]
 
@@ -210,6 +212,8 @@ def test_help_loads_neither_tensorflow_nor_rich(arguments: list[str]) -> None:
         "    loaded = {'tensorflow', 'keras', 'numpy', 'rich'} & set(sys.modules)\n"
         "    sys.stderr.write(f'loaded: {sorted(loaded)}')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.endswith("loaded: []")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from _traces import client, derived_case, edit, exact_case, step
-
 from harness.explain import Explanation, explain
 from harness.laws import Case
 from harness.tolerance import Exact
 from harness.trace import RunTrace
+from tests.harness._traces import client, derived_case, edit, exact_case, step
 
 
 def _explained(case: Case) -> Explanation:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _traces import Training, client, derived_case, exact_case, step
 
 from harness.explain import Explanation, all_rules, explain
 from harness.laws import Case
 from harness.tolerance import Exact
 from harness.trace import RunTrace
+from tests.harness._traces import Training, client, derived_case, exact_case, step
 
 MAKERS = [exact_case, derived_case]
 

@@ -110,7 +110,9 @@ def test_versions_are_pep_440_specifiers(packages: dict[str, str], affected: boo
 
 def test_an_id_that_is_not_in_the_registry_is_a_usage_error() -> None:
     """The message lists the ids there are."""
-    with pytest.raises(UsageError, match=rf"known_issue\('typo'\) is not in the registry; it holds .*{registry()[0].id}"):
+    with pytest.raises(
+        UsageError, match=rf"known_issue\('typo'\) is not in the registry; it holds .*{registry()[0].id}"
+    ):
         issues_for("mirrored-2", None, ["typo"])
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from _traces import client, edit, exact_case, step, values, variable
 
 from harness.laws import Case, Judgement, all_laws
 from harness.tolerance import Exact
 from harness.trace import Array, ClientTrace, Final, RunTrace, Value
+from tests.harness._traces import client, edit, exact_case, step, values, variable
 
 
 def _judge(law: str, case: Case) -> Judgement:

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from _traces import client, edit, exact_case, step, variable
 
 from harness.laws import Case, Judgement, all_laws, judge_all
 from harness.tolerance import Exact
 from harness.trace import Final, RunTrace
+from tests.harness._traces import client, edit, exact_case, step, variable
 
 
 def _judge(law: str, case: Case) -> Judgement:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _traces import Training, client, derived_case, edit, exact_case, step, values, variable
 
 from harness.laws import Case, Judgement, all_laws, judge_all
 from harness.laws._compare import FINDINGS_MAX, compare
 from harness.observed import Observed
 from harness.tolerance import Exact
 from harness.trace import Final, RunTrace, Value
+from tests.harness._traces import Training, client, derived_case, edit, exact_case, step, values, variable
 
 MATCHING = [
     "loss_matches_reference",

@@ -1,4 +1,4 @@
-"""The pytest plugin, in pytest sessions of its own: markers, fixtures, known issues, the matrix, and what a hang does."""
+"""The pytest plugin, in pytest sessions of its own: markers, fixtures, known issues, the matrix, and hangs."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _outcomes(pytester: pytest.Pytester) -> dict[str, str]:
 
 
 def test_the_cluster_fixture_has_the_markers_shape(session: Session) -> None:
-    """`cluster(...)` gives counts and options; without it, or with an unknown job, the test is an error that says so."""
+    """`cluster(...)` gives counts and options; without it, or with an unknown job, the test is an error."""
     result = session(
         """
         import pytest
@@ -249,7 +249,7 @@ def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytes
 
 @pytest.mark.usefixtures("registry")
 def test_known_issues_are_strict_both_ways_also_under_xdist(session: Session, pytester: pytest.Pytester) -> None:
-    """The exact symptom is xfailed; another failure fails; none at all fails as fixed upstream; xdist changes nothing."""
+    """The exact symptom is xfailed; another failure fails; none fails as fixed upstream; xdist changes nothing."""
     matrices = []
     for options in ((), ("-n", "2")):
         result = session(KNOWN, "--lockstep-out=out", *options)
@@ -264,7 +264,9 @@ def test_known_issues_are_strict_both_ways_also_under_xdist(session: Session, py
             ]
         )
         matrices.append(json.loads((pytester.path / "out" / "matrix.json").read_text()))
-    serial, parallel = ({(cell["row"], cell["strategy"]): cell["outcome"] for cell in found["cells"]} for found in matrices)
+    serial, parallel = (
+        {(cell["row"], cell["strategy"]): cell["outcome"] for cell in found["cells"]} for found in matrices
+    )
     assert serial == parallel
     assert matrices[0]["counts"] == matrices[1]["counts"] == {"ok": 1, "skipped": 0, "known": 1, "FAIL": 4}
     assert serial["sample: law[fit]", "mirrored-2"] == "known"
@@ -285,6 +287,15 @@ def test_a_wrong_known_issue_stops_the_session(marker: str, fragment: str, sessi
     assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
     result.assert_outcomes(errors=int("isue" in marker))
     assert fragment in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_wrong_known_issue_is_an_error_of_its_test_under_xdist(session: Session) -> None:
+    """A worker cannot stop the session, so the test itself says what is wrong and the others run."""
+    marked = "import pytest\n@pytest.mark.known_issue('typo')\ndef test_it(): pass\ndef test_other(): pass\n"
+    result = session(marked, "-n", "1")
+    result.assert_outcomes(passed=1, errors=1)
+    assert "known_issue('typo') is not in the registry; it holds raises, breaks" in result.stdout.str()
 
 
 MATRIX = """

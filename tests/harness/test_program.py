@@ -14,6 +14,8 @@ from harness import Program
 from simulator import UsageError
 from tests.harness._programs import exact, one_value
 
+EXTRA: dict[str, Any] = {"extra": 1}
+
 
 def _file(folder: Path, text: str, name: str = "train.py") -> str:
     (folder / name).write_text(text)
@@ -25,13 +27,13 @@ def test_names_say_where_a_program_comes_from(tmp_path: Path) -> None:
 
     def inner(strategy: Any, record: Any) -> None: ...
 
-    class Callable_:
+    class Trainer:
         def __call__(self, strategy: Any, record: Any) -> None: ...
 
     assert Program.of(one_value).name == "_programs.one_value"
     assert Program.of(exact("copy_off")).name == "_programs._exact(mistake='copy_off', note='')"
     assert Program.of(inner).name.endswith("test_program.test_names_say_where_a_program_comes_from.inner")
-    assert Program.of(Callable_()).name == "test_program.Callable_"
+    assert Program.of(Trainer()).name == "test_program.Trainer"
     assert Program.of(_file(tmp_path, "def go(s, r): pass\n", "my train.py") + ":go").name == "my train.py:go"
 
 
@@ -80,7 +82,9 @@ def test_a_function_of_an_edited_module_is_another_program(tmp_path: Path, monke
 
 def test_load_gives_the_function_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task gets a function that does what the original does, also one that is assigned in its file."""
-    file = _file(tmp_path, "def make(n):\n    return lambda strategy, record: record.append(n)\ntrain = make(3)\n", "made.py")
+    file = _file(
+        tmp_path, "def make(n):\n    return lambda strategy, record: record.append(n)\ntrain = make(3)\n", "made.py"
+    )
     monkeypatch.setattr(sys, "path", list(sys.path))
     heard: list[int] = []
     Program.of(f"{file}:train").load()(None, heard)
@@ -126,7 +130,8 @@ def test_a_file_without_the_program_is_a_usage_error(content: str, fragment: str
 
 
 @pytest.mark.parametrize(
-    "signature", ["strategy, record", "*args", "strategy, *rest", "a, b, c=1, *, d=2", "strategy, record, /", "s, r=None"]
+    "signature",
+    ["strategy, record", "*args", "strategy, *rest", "a, b, c=1, *, d=2", "strategy, record, /", "s, r=None"],
 )
 def test_a_file_with_a_callable_signature_is_accepted(signature: str, tmp_path: Path) -> None:
     """Whatever can be called with two arguments is a program; a decorator is trusted."""
@@ -139,7 +144,7 @@ def test_a_file_with_a_callable_signature_is_accepted(signature: str, tmp_path: 
     [
         (lambda strategy: None, r"<lambda> cannot be called as train\(strategy, record\): too many"),
         (lambda strategy, record, steps: None, "missing a required argument: 'steps'"),
-        (functools.partial(one_value, extra=1), "cannot be called as train"),
+        (functools.partial(one_value, **EXTRA), "cannot be called as train"),
         (3, r"3 is not a program; give a function train\(strategy, record\), or FILE.py:FUNCTION"),
         (None, "None is not a program"),
     ],
@@ -157,5 +162,5 @@ def test_what_cannot_be_sent_to_a_task_is_a_usage_error() -> None:
     def train(strategy: Any, record: Any) -> None:
         record.step(loss=next(numbers))
 
-    with pytest.raises(UsageError, match="cannot be sent to a task .*create what cannot be pickled inside"):
+    with pytest.raises(UsageError, match=r"cannot be sent to a task .*create what cannot be pickled inside"):
         Program.of(train)

@@ -184,11 +184,11 @@ def test_sharded_variables_are_captured_whole(observe: Observe) -> None:
     """A variable split over two parameter servers is one array again, given whole or shard by shard."""
 
     def program(strategy: Any, record: Any) -> None:
-        import numpy
+        import numpy as np
         import tensorflow as tf
 
         with strategy.scope():
-            w = tf.Variable(numpy.arange(6.0).reshape(3, 2), name="w")
+            w = tf.Variable(np.arange(6.0).reshape(3, 2), name="w")
         assert len(w.variables) == 2
         record.step(variables=[w])
         record.step(variables=w.variables)
@@ -204,12 +204,12 @@ def test_a_callback_records_each_batch_and_the_end(observe: Observe) -> None:
 
     def program(strategy: Any, record: Any) -> None:
         import keras
-        import numpy
+        import numpy as np
 
         with strategy.scope():
             model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
             model.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9), loss="mse", metrics=["mae"])
-        x, y = numpy.ones((8, 2), "float32"), numpy.ones((8, 1), "float32")
+        x, y = np.ones((8, 2), "float32"), np.ones((8, 1), "float32")
         model.fit(
             x, y, batch_size=4, epochs=2, verbose=0, shuffle=False, validation_data=(x, y),
             callbacks=[record.keras_callback(model)],
@@ -236,13 +236,15 @@ def test_a_final_before_the_callbacks_is_kept(observe: Observe) -> None:
 
     def program(strategy: Any, record: Any) -> None:
         import keras
-        import numpy
+        import numpy as np
 
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
         model.compile(optimizer="sgd", loss="mse")
-        early = keras.callbacks.LambdaCallback(on_train_end=lambda logs: record.final(predictions=[1.0], metrics={"mine": 2.0}))
+        early = keras.callbacks.LambdaCallback(
+            on_train_end=lambda logs: record.final(predictions=[1.0], metrics={"mine": 2.0})
+        )
         model.fit(
-            numpy.ones((4, 2)), numpy.ones((4, 1)), batch_size=4, verbose=0,
+            np.ones((4, 2)), np.ones((4, 1)), batch_size=4, verbose=0,
             callbacks=[early, record.keras_callback(model)],
         )  # fmt: skip
 
@@ -285,9 +287,9 @@ def test_every_client_leaves_a_trace_and_shares_the_directory(observe: Observe) 
 
     run = observe(program, "multi_worker-2")
     assert [client.header.task for client in run.clients] == ["worker:0", "worker:1"]
-    assert {(client.header.clients, client.header.replicas, client.header.local_replicas) for client in run.clients} == {
-        (2, 2, 1)
-    }
+    assert {
+        (client.header.clients, client.header.replicas, client.header.local_replicas) for client in run.clients
+    } == {(2, 2, 1)}
     assert {count for client in run.clients for (count,) in _values(client.steps[1].metrics).values()} <= {1, 2}
 
 

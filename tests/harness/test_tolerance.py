@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _traces import client, derived_case, step
 
 from harness.tolerance import FLOOR, Derived, Exact, K, eps
 from harness.trace import Final, RunTrace
+from tests.harness._traces import client, derived_case, step
 
 
 def _run(*losses: Any, dtype: str = "float32", final: Final | None = None) -> RunTrace:

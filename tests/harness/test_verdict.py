@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from _traces import client, derived_case, exact_case, step
 
 from harness.explain import explain
 from harness.laws import Case, judge_all
@@ -16,6 +15,7 @@ from harness.laws.protocol import Finding, Judgement
 from harness.tolerance import Exact
 from harness.trace import RunTrace
 from harness.verdict import Verdict
+from tests.harness._traces import client, derived_case, exact_case, step
 
 
 def _verdict(case: Case, **changes: Any) -> Verdict:

@@ -1,4 +1,4 @@
-"""`verify` with real tasks: right programs pass, the smallest wrong ones do not, and nothing passes for the wrong reason.
+"""`verify` with real tasks: right programs pass, wrong ones do not, and nothing passes for the wrong reason.
 
 The numbers in test names are those of the list in docs/truthfulness.md.
 """
@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from harness import MissingHardware, NothingObserved, StrategyCase, strategy_case, verify
+from harness.reference import NOISE_SEEDS
 from harness.verdict import Verdict
-from harness.verify import check_hardware, on_verdict
+from harness.verify import Tier, check_hardware, on_verdict
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.capabilities import accelerators
 from tests.harness._programs import STEPS, commuting, exact, hanging, mlp, one_value, silent, worker_that
@@ -134,25 +135,27 @@ def test_a_program_can_be_named_by_file_and_function(tmp_path: Path) -> None:
 
 def test_out_keeps_what_was_observed_and_the_verdict(tmp_path: Path) -> None:
     """Traces, logs and the verdict are kept, and a second run into the same directory replaces the first."""
-    for strategy in ("multi_worker-2", "mirrored-2"):
-        verdict = verify(exact(), strategy, tier="exact", out=tmp_path)
+    verify(exact(), "multi_worker-2", tier="exact", out=tmp_path)
+    verdict = verify(exact(), "mirrored-2", tier="exact", out=tmp_path)
     assert [path.name for path in (tmp_path / "traces").iterdir()] == ["local-0.trace"]
     assert msgspec.json.decode((tmp_path / "verdict.json").read_bytes()) == verdict.to_json()
     assert list((tmp_path / "run").rglob("*.log"))
 
 
 def test_the_reference_runs_once_per_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second verdict on the same program reruns it under the strategy only; the noisy reruns come when first needed."""
+    """A second verdict on a program reruns it under the strategy only; the noisy reruns come when first needed."""
     monkeypatch.setenv("LOCKSTEP_CACHE", str(tmp_path / "cache"))
     note = tmp_path / "runs"
     program = exact(note=str(note))
     counts = []
-    for tier in ("exact", "exact", "derived", "derived"):
-        verify(program, "mirrored-2", tier=tier)  # type: ignore[arg-type]
+    tiers: tuple[Tier, ...] = ("exact", "exact", "derived", "derived")
+    for tier in tiers:
+        verify(program, "mirrored-2", tier=tier)
         counts.append(len(note.read_text().splitlines()))
-    assert counts == [2, 3, 7, 8]
+    noisy = len(NOISE_SEEDS)
+    assert counts == [2, 3, 4 + noisy, 5 + noisy]
     (cached,) = (tmp_path / "cache").iterdir()
-    assert {path.name for path in cached.iterdir() if path.is_dir()} == {"plain", "noise-101", "noise-102", "noise-103"}
+    assert {path.name for path in cached.iterdir() if path.is_dir()} == {"plain", *(f"noise-{n}" for n in NOISE_SEEDS)}
 
 
 def test_another_seed_has_another_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +208,16 @@ def test_a_worker_that_fails_fails_the_run(fate: str, kind: str, fragment: str) 
     assert caught.value.result["worker:1"].steps == 2
 
 
+def test_a_program_that_fails_on_one_device_is_told_apart() -> None:
+    """The message says that it was the reference run, whose only task has the same name as that of a mirrored run."""
+
+    def train(strategy: Any, record: Any) -> None:
+        raise LookupError("no data")
+
+    with pytest.raises(RunFailed, match=r"reference run[\s\S]*LookupError: no data"):
+        verify(train, "mirrored-2", tier="exact")
+
+
 def test_10_a_hang_fails_with_stacks_and_the_next_verdict_is_reached() -> None:
     """The timeout names the task that hangs and shows where."""
     with pytest.raises(RunFailed) as caught:
@@ -216,10 +229,10 @@ def test_10_a_hang_fails_with_stacks_and_the_next_verdict_is_reached() -> None:
 
 
 def test_5_an_expected_error_that_never_came_fails() -> None:
-    """A run that succeeds although its failure was demanded is a failed run, and so is one that fails in another way."""
+    """A run that succeeds although its failure was demanded has failed, and so has one that fails in another way."""
     with Cluster(Topology(worker=1), preload=(), timeout=30) as cluster:
         cluster.expect("worker:0", error="LookupError")
-        with pytest.raises(RunFailed, match="LookupError.*was expected and did not come"):
+        with pytest.raises(RunFailed, match=r"LookupError.*was expected and did not come"):
             cluster.run(int)
         cluster.expect("worker:0", error="LookupError", match="gone")
         with pytest.raises(RunFailed) as caught:
@@ -239,7 +252,9 @@ def test_9_missing_hardware_is_an_error_that_names_it(
     """Nothing runs on a substitute: a strategy whose hardware is not there is refused before anything starts."""
     monkeypatch.setattr(accelerators, "gpus", lambda *_: ())
     monkeypatch.setattr(accelerators, "tpus", lambda *_: ())
-    with pytest.raises(MissingHardware, match=f"{name} needs {needed}, and this machine has none; see `lockstep doctor`"):
+    with pytest.raises(
+        MissingHardware, match=f"{name} needs {needed}, and this machine has none; see `lockstep doctor`"
+    ):
         verify(one_value, name, hardware=hardware)
 
 
@@ -293,7 +308,9 @@ def _one_server_left_out() -> StrategyCase:
             spec = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().as_dict()
             fewer = tf.train.ClusterSpec({**spec, "worker": spec["worker"][:1]})
             return tf.distribute.ParameterServerStrategy(
-                tf.distribute.cluster_resolver.SimpleClusterResolver(fewer, task_type="chief", task_id=0, rpc_layer="grpc")
+                tf.distribute.cluster_resolver.SimpleClusterResolver(
+                    fewer, task_type="chief", task_id=0, rpc_layer="grpc"
+                )
             )
 
     return Lying(name="parameter_server-2w1p", kind="parameter_server", workers=2, ps=1)

@@ -39,7 +39,7 @@ def test_each_run_has_fresh_processes() -> None:
 
 
 def test_output_is_captured_in_order_for_each_task() -> None:
-    """stdout and stderr of Python and of child processes land in the task's own log."""
+    """Output on stdout and stderr of Python and of child processes land in the task's own log."""
 
     def body() -> None:
         import subprocess
@@ -78,13 +78,13 @@ def test_tasks_see_the_callers_environment_but_no_proxy(monkeypatch: pytest.Monk
 def test_a_value_that_cannot_be_sent_back_is_an_error_that_says_so() -> None:
     """An unpicklable result fails the task with the reason, not with a missing result."""
     with bare(Topology()) as cluster, pytest.raises(RunFailed, match="cannot be sent to the parent"):
-        cluster.run(lambda: (number for number in ()))
+        cluster.run(lambda: (number for number in range(1)))
 
 
 def test_an_argument_that_cannot_be_sent_is_a_usage_error() -> None:
     """What cannot be pickled is refused before any task starts."""
     with bare(Topology()) as cluster, pytest.raises(UsageError, match="create what cannot be pickled inside"):
-        cluster.run(len, (number for number in ()))
+        cluster.run(len, (number for number in range(1)))
 
 
 def test_a_cluster_that_was_not_entered_is_a_usage_error() -> None:

@@ -17,9 +17,7 @@ MESSAGES = st.one_of(
     st.builds(control.Step, number=st.integers(0, 2**40), at=_TIME),
     st.builds(control.Heartbeat, at=_TIME),
     st.builds(control.Result, value=st.binary(max_size=300), at=_TIME),
-    st.builds(
-        control.Error, kind=_TEXT, bases=st.tuples(_TEXT), message=_TEXT, traceback=_TEXT, at=_TIME
-    ),
+    st.builds(control.Error, kind=_TEXT, bases=st.tuples(_TEXT), message=_TEXT, traceback=_TEXT, at=_TIME),
 )
 
 

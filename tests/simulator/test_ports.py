@@ -49,7 +49,10 @@ def test_ports_run_out_loudly() -> None:
     with socket.socket() as rival:
         rival.bind(("", 0))
         taken = rival.getsockname()[1]
-        with pytest.raises(PortsUnavailable, match="no free port"), hold_ports(["a"], pick=itertools.repeat(taken).__next__):
+        with (
+            pytest.raises(PortsUnavailable, match="no free port"),
+            hold_ports(["a"], pick=itertools.repeat(taken).__next__),
+        ):
             pass
 
 

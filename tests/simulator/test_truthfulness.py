@@ -143,7 +143,7 @@ def test_10_a_hang_takes_its_children_with_it(tmp_path: Path) -> None:
 
 
 def test_13_the_first_failure_is_named_first() -> None:
-    """The root cause is the earliest failure by the clock, with its own traceback; its peers follow in one line each."""
+    """The root cause is the earliest failure by the clock, with its own traceback; its peers get one line each."""
 
     def body(gate: str) -> None:
         if _index() == 2:

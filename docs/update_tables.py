@@ -1,0 +1,98 @@
+"""Write the tables in docs/ that follow from the code: `python docs/update_tables.py`.
+
+docs/known-issues.md shows harness/known_issues.toml; docs/numerics.md the rules, by the first line of their files.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
+
+from harness import explain  # noqa: E402
+from harness.known_issues import KnownIssue, registry  # noqa: E402
+
+__all__ = ["filled", "known_issues", "main", "pages", "rules"]
+
+
+def pages() -> dict[Path, tuple[str, str]]:
+    """For each page with a table, the name in its marks and the table."""
+    return {
+        ROOT / "docs" / "known-issues.md": ("known-issues", known_issues(registry())),
+        ROOT / "docs" / "numerics.md": ("rules", rules()),
+    }
+
+
+def known_issues(issues: Iterable[KnownIssue]) -> str:
+    """One row for each entry of the registry."""
+    rows = (
+        (
+            f"`{issue.id}`",
+            issue.summary,
+            ", ".join(f"`{pattern}`" for pattern in issue.strategies),
+            ", ".join(f"{name} {specifier}" for name, specifier in issue.packages.items()),
+            str(issue.symptom),
+            _linked(issue.reference),
+        )
+        for issue in issues
+    )
+    return _table(("id", "what happens", "strategies", "versions", "symptom", "reference"), rows)
+
+
+def _linked(reference: str) -> str:
+    """A public issue as a link with its number; file and line of a source as they are."""
+    match = re.fullmatch(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", reference)
+    return reference if match is None else f"[{match[1]}#{match[2]}]({reference})"
+
+
+def rules() -> str:
+    """One row for each file of rules, in the order in which they are tried."""
+    order = {rule.id: position for position, rule in enumerate(explain.all_rules())}
+    rows = []
+    for info in iter_modules(explain.__path__):
+        module = import_module(f"{explain.__name__}.{info.name}")
+        ids = [rule.id for rule in getattr(module, "RULES", ())]
+        if ids:
+            says = (inspect.getdoc(module) or "").partition("\n")[0].partition(": ")[2].rstrip(".")
+            rows.append((min(order[name] for name in ids), ", ".join(f"`{name}`" for name in ids), says))
+    return _table(("rule", "says"), (row[1:] for row in sorted(rows)))
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def filled(text: str, name: str, table: str) -> str:
+    """The page with this table between its marks `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
+
+    Raises:
+        ValueError: the marks are missing.
+    """
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found, rest = text.partition(begin)
+    _, found_too, after = rest.partition(end)
+    if not found or not found_too:
+        raise ValueError(f"there is no region from {begin} to {end}")
+    return f"{before}{begin}\n{table}\n{end}{after}"
+
+
+@click.command()
+def main() -> None:
+    """Bring the tables in docs/ up to date."""
+    for page, (name, table) in pages().items():
+        page.write_text(filled(page.read_text(), name, table))
+        click.echo(f"{page.name}: {table.count(chr(10)) - 1} rows")
+
+
+if __name__ == "__main__":
+    main()

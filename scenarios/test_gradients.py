@@ -1,0 +1,93 @@
+"""Clipping, accumulating and averaging act on the gradient of the global batch, under every strategy."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.programs import gradient_flow, models, optimizing
+
+from harness import StrategyCase, Verdict, verify
+
+REPLICATED = pytest.mark.strategies(
+    "mirrored-3",
+    "multi_worker-2",
+    full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+)
+ROUNDED = ("clipnorm", "global_clipnorm")
+
+
+def _flavour(loop: str) -> models.Flavour:
+    return "tf_keras" if loop.startswith("tf_keras") else "keras"
+
+
+def _broken(verdict: Verdict) -> set[str]:
+    return {finding.law for finding in verdict.findings}
+
+
+@REPLICATED
+@pytest.mark.parametrize("form", ["clip_reduced", "accumulate", "averages", "outside"])
+def test_a_custom_loop_is_exact(strategy: StrategyCase, form: gradient_flow.Form) -> None:
+    """Clipping by value, accumulation, a moving average of variables, and a captured tensor are bit for bit the same."""
+    assert verify(gradient_flow.make(form), strategy, tier="exact")
+
+
+@REPLICATED
+@pytest.mark.parametrize("clip", ["norm", "global_norm"])
+def test_clipping_by_a_norm_after_the_reduction(strategy: StrategyCase, clip: gradient_flow.Clip) -> None:
+    """The norm of the reduced gradient is the norm of the global gradient."""
+    assert verify(gradient_flow.make("clip_reduced", clip), strategy)
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2", "central_storage-2"))
+@pytest.mark.parametrize(
+    "clip", ["value", pytest.param("norm", marks=pytest.mark.full), pytest.param("global_norm", marks=pytest.mark.full)]
+)
+def test_clipping_before_the_reduction_is_caught(strategy: StrategyCase, clip: gradient_flow.Clip) -> None:
+    """A sum of clipped gradients is not the clipped sum."""
+    verdict = verify(gradient_flow.make("clip_local", clip), strategy)
+    assert not verdict
+    assert "variables_match_reference" in _broken(verdict)
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3",))
+def test_gradients_that_are_not_reduced_are_caught(strategy: StrategyCase) -> None:
+    """Each replica applying its own gradient to its own copy makes the copies drift apart."""
+    verdict = verify(gradient_flow.make("not_reduced"), strategy, tier="exact")
+    assert {"replicas_agree", "variables_match_reference"} <= _broken(verdict)
+
+
+@REPLICATED
+@pytest.mark.parametrize("flavour", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("option", ["warm_up", "ema", "weight_decay"])
+def test_optimizer_options_are_exact(strategy: StrategyCase, flavour: str, option: optimizing.Option) -> None:
+    """A warm-up counts steps once, and decay and moving averages act once a step, not once for each replica."""
+    assert verify(optimizing.make(option, _flavour(flavour)), strategy, tier="exact")
+
+
+@REPLICATED
+@pytest.mark.parametrize("flavour", ["keras3", "tf_keras"])
+def test_constraints(strategy: StrategyCase, flavour: str) -> None:
+    """A constraint acts on the variable after the update of all replicas."""
+    assert verify(optimizing.make("constraint", _flavour(flavour)), strategy)
+
+
+@REPLICATED
+@pytest.mark.parametrize(
+    "loop",
+    [
+        f"{flavour}_loop:{option}"
+        for option in ("clipvalue", "global_clipnorm", "clipnorm", "ema_overwrite")
+        for flavour in ("keras3", "tf_keras")
+    ],
+)
+def test_optimizer_options(strategy: StrategyCase, loop: str) -> None:
+    """Clips act on the reduced gradient; the moving average overwrites the variables every second step."""
+    option: optimizing.Option = loop.partition(":")[2]  # type: ignore[assignment]
+    tier = "derived" if option in ROUNDED else "exact"
+    assert verify(optimizing.make(option, _flavour(loop)), strategy, tier=tier)  # type: ignore[arg-type]
+
+
+@REPLICATED
+@pytest.mark.loop("keras3_loop:accumulating")
+def test_gradient_accumulation_of_keras3(strategy: StrategyCase) -> None:
+    """`gradient_accumulation_steps=2` applies the mean of two batches."""
+    assert verify(optimizing.make("accumulation", "keras"), strategy, tier="exact")

@@ -1,0 +1,80 @@
+"""Every usual way to reduce a loss trains as on one device, or as documented; the usual mistakes are caught."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.programs import loss_formulas, loss_table, models, reductions
+
+from harness import StrategyCase, Verdict, verify
+from simulator import Cluster
+
+REPLICATED = pytest.mark.strategies(
+    "mirrored-3",
+    "multi_worker-2",
+    full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+)
+TRAINING_LAWS = {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"}
+
+
+def _broken(verdict: Verdict) -> set[str]:
+    return {finding.law for finding in verdict.findings}
+
+
+@REPLICATED
+@pytest.mark.parametrize(
+    "form",
+    ["per_example", "sum", "sample_weight", "class_weight", "mask", "regularizer", "add_loss", "all_reduce_mean"],
+)
+def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -> None:
+    """Batches of 16, 16, 4 and 1 train bit for bit as on one device, also where a replica gets nothing."""
+    assert verify(reductions.make(form), strategy, tier="exact")
+
+
+@REPLICATED
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+@pytest.mark.parametrize("form", ["per_example", pytest.param("regularizer", marks=pytest.mark.full)])
+def test_a_custom_loop_around_keras_is_exact(
+    strategy: StrategyCase, form: reductions.Form, flavour: models.Flavour
+) -> None:
+    """A Keras model and optimizer change nothing about that."""
+    assert verify(reductions.make(form, flavour), strategy, tier="exact")
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "central_storage-2", "multi_worker-2"))
+@pytest.mark.parametrize(
+    ("form", "laws"),
+    [
+        ("local_mean", TRAINING_LAWS),
+        ("local_mask", TRAINING_LAWS),
+        ("regularizer_per_replica", TRAINING_LAWS),
+        ("divided_twice", {"loss_matches_reference"}),
+    ],
+)
+def test_mistakes_are_caught(strategy: StrategyCase, form: reductions.Form, laws: set[str]) -> None:
+    """A local mean, a local count of valid examples, a penalty for each replica, and a global mean divided by R again."""
+    verdict = verify(reductions.make(form), strategy, tier="exact")
+    assert not verdict
+    assert _broken(verdict) == laws
+
+
+@pytest.mark.strategies(
+    "mirrored-2",
+    "mirrored-3",
+    "multi_worker-2",
+    full=("one_device", "mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+)
+def test_the_truth_table_holds(strategy: StrategyCase) -> None:
+    """Loss and gradient of every row are what its closed form predicts, for an even, an uneven and a single-example batch."""
+    with Cluster(strategy.topology) as cluster:
+        measured = cluster.run(loss_table.measure, strategy)[strategy.clients[0]].value
+    wrong = []
+    for row in loss_table.ROWS:
+        for flavour in row.flavours:
+            for batch in loss_formulas.BATCHES:
+                predicted = row.formula(loss_formulas.shares(batch, strategy.replicas))
+                numbers = measured.get((row.loop, flavour, row.reduction, batch))
+                if numbers is None:
+                    assert (row.loop, flavour, strategy.kind) == ("fit", "keras", "multi_worker")
+                elif not all(map(loss_table.agrees, numbers, predicted)):
+                    wrong.append((row.loop, flavour, row.reduction, batch, numbers, tuple(map(str, predicted))))
+    assert not wrong

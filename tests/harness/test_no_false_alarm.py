@@ -1,0 +1,203 @@
+"""The derived tolerance on random trainings: no correct one is accused, and the smallest mistakes are all caught.
+
+The quick profile draws 24 configurations, `--profile=full` 320.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from harness.laws import Case, judge_all
+from harness.tolerance import Derived
+from harness.trace import merge, read_client
+from simulator import Cluster, Topology
+
+_A_RUN = 8  # configurations per cluster run: a process costs more than a configuration
+_NOISES = (101, -101, 102, -102)
+# The smallest mistakes; each is applied to the distributed run only.
+_MISTAKES = ("example_dropped", "divisor_off_by_one")
+
+
+@dataclass(frozen=True)
+class _Training:
+    """One random training of a small perceptron on 64 examples a step."""
+
+    flavour: str
+    replicas: int
+    hidden: int
+    activation: str
+    optimizer: str
+    policy: str
+    steps: int
+    seed: int
+
+
+def _trainings() -> st.SearchStrategy[list[_Training]]:
+    """The trainings of one run."""
+    training = st.builds(
+        _Training,
+        flavour=st.sampled_from(["keras", "tf_keras"]),
+        replicas=st.integers(1, 4),
+        hidden=st.integers(1, 40),
+        activation=st.sampled_from(["relu", "tanh", "linear", "gelu"]),
+        optimizer=st.sampled_from(["sgd", "momentum", "adam"]),
+        policy=st.sampled_from(["float32", "float32", "float64", "mixed_bfloat16"]),
+        steps=st.integers(1, 6),
+        seed=st.integers(0, 2**20),
+    )
+    return st.lists(training, min_size=_A_RUN, max_size=_A_RUN)
+
+
+def _train(strategy: Any, record: Any, training: dict[str, Any], mistake: str | None) -> None:
+    """A custom loop with global batches of 64; they are uneven over three replicas."""
+    import importlib
+
+    import numpy as np
+    import tensorflow as tf
+
+    keras = importlib.import_module(training["flavour"])
+    policies = keras.mixed_precision
+    set_policy = getattr(policies, "set_global_policy", None) or policies.set_dtype_policy
+    set_policy(training["policy"])
+    random = np.random.default_rng(training["seed"])
+    wide = "float64" if training["policy"] == "float64" else "float32"
+    features = random.normal(size=(64 * training["steps"], 5)).astype(wide)
+    targets = random.normal(size=(64 * training["steps"], 2)).astype(wide)
+    dataset = tf.data.Dataset.from_tensor_slices((np.arange(len(features)), features, targets)).batch(64)
+    with strategy.scope():
+        initial = keras.initializers.GlorotUniform(seed=training["seed"])
+        model = keras.Sequential(
+            [
+                keras.Input((5,)),
+                keras.layers.Dense(training["hidden"], training["activation"], kernel_initializer=initial),
+                keras.layers.Dense(2, kernel_initializer=keras.initializers.GlorotUniform(seed=1)),
+            ]
+        )
+        optimizers = {
+            "sgd": lambda: keras.optimizers.SGD(0.1),
+            "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+            "adam": lambda: keras.optimizers.Adam(0.01),
+        }
+        optimizer = optimizers[training["optimizer"]]()
+        optimizer.build(model.trainable_variables)
+
+    def replica_step(ids: Any, x: Any, y: Any) -> Any:
+        if mistake == "example_dropped":
+            x, y = x[ids != 63], y[ids != 63]  # the last example of the first global batch
+        with tf.GradientTape() as tape:
+            losses = tf.reduce_mean(tf.square(tf.cast(model(x), wide) - y), axis=1)
+            size = 63 if mistake == "divisor_off_by_one" else 64
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=size)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    @tf.function
+    def train_step(batch: Any) -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, args=batch), axis=None)
+
+    for batch in strategy.experimental_distribute_dataset(dataset):
+        record.step(loss=train_step(batch), variables=[*model.variables, *optimizer.variables])
+
+
+def _record_all(trainings: list[dict[str, Any]], mistakes: list[str | None], folder: str) -> None:
+    """In one process with four devices: each training as reference, with noise, and distributed with each mistake."""
+    import contextlib
+
+    import tensorflow as tf
+
+    from harness._noise import Noise
+    from harness.recorder import Recorder
+    from harness.trace import Header
+
+    def one(name: str, strategy: Any, training: dict[str, Any], noise: Any, mistake: str | None) -> None:
+        replicas = strategy.num_replicas_in_sync
+        header = Header("local:0", 0, name, replicas, replicas, 1, 0)
+        recorder = Recorder(strategy, header, Path(folder) / name, Path(folder), noise)
+        for keras in ("keras", "tf_keras"):
+            __import__(keras).utils.set_random_seed(3)
+            __import__(keras).backend.clear_session()
+        with contextlib.nullcontext() if noise is None else noise.active():
+            _train(strategy, recorder, training, mistake)
+        recorder.close()
+
+    for number, training in enumerate(trainings):
+        default = tf.distribute.get_strategy()
+        one(f"{number}-plain", default, training, None, None)
+        for seed in _NOISES:
+            one(f"{number}-noise-{seed}", default, training, Noise(seed), None)
+        devices = [f"CPU:{index}" for index in range(training["replicas"])]
+        for mistake in mistakes:
+            # Not the default reduction: the collectives of several strategies get in each other's way within a process.
+            strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
+            one(f"{number}-run-{mistake}", strategy, training, None, mistake)
+
+
+def _ratios(cluster: Cluster, folder: Path, trainings: list[_Training], mistakes: list[str | None]) -> Iterator[float]:
+    """Worst observed error divided by its bound, for each training and each mistake."""
+    for old in folder.iterdir():
+        old.unlink()
+    cluster.run(_record_all, [asdict(training) for training in trainings], mistakes, str(folder))
+    for number in range(len(trainings)):
+        plain, *noisy = (
+            merge([read_client(folder / f"{number}-{name}")])
+            for name in ("plain", *(f"noise-{seed}" for seed in _NOISES))
+        )
+        for mistake in mistakes:
+            run = merge([read_client(folder / f"{number}-run-{mistake}")])
+            judgements = judge_all(Case(run=run, reference=plain, tolerance=Derived(plain, noisy)))
+            yield max(judgement.worst_ratio or 0.0 for judgement in judgements)
+
+
+def _rounds(config: pytest.Config) -> int:
+    return 40 if config.getoption("--profile") == "full" else 3
+
+
+def test_no_correct_training_is_accused(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """Random models, optimizers, dtypes and replica counts stay within the bound; a failure prints the worst ratio."""
+    with Cluster(Topology(devices="cpu:4"), timeout=300) as cluster:
+
+        @settings(
+            max_examples=_rounds(pytestconfig),
+            deadline=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
+        @given(_trainings())
+        def accused(trainings: list[_Training]) -> None:
+            ratios = list(_ratios(cluster, tmp_path, trainings, [None]))
+            worst = max(range(_A_RUN), key=ratios.__getitem__)
+            assert ratios[worst] <= 1, f"ratio {ratios[worst]:.3g}: {trainings[worst]}"
+
+        accused()
+
+
+def test_the_smallest_mistakes_are_caught_in_every_training(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """One example of 64 dropped once, and a divisor off by one, exceed the bound in every random float training."""
+    with Cluster(Topology(devices="cpu:4"), timeout=300) as cluster:
+
+        @settings(
+            max_examples=_rounds(pytestconfig) // 2,
+            deadline=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
+        @given(_trainings())
+        def missed(trainings: list[_Training]) -> None:
+            ratios = list(_ratios(cluster, tmp_path, trainings, list(_MISTAKES)))
+            least = min(range(len(ratios)), key=ratios.__getitem__)
+            which = trainings[least // len(_MISTAKES)], _MISTAKES[least % len(_MISTAKES)]
+            assert ratios[least] > 1, f"ratio {ratios[least]:.3g}: {which}"
+
+        missed()
