@@ -7,11 +7,13 @@ very place where it reports a PerReplica under `mirrored-2`. Both must be judged
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from harness.laws import Case
 from harness.laws._compare import compare
-from harness.observed import history, items, moments, summed
+from harness.observed import Observed, history, items, moments, summed
 from harness.trace import ClientTrace, RunTrace, Step, Value
 
 __all__ = ["with_local_values_marked"]
@@ -51,9 +53,17 @@ def _parts_of_a_sum(case: Case) -> set[_Place]:
                 if name not in expected or len(parts) < len(values) or all(part == parts[0] for part in parts):
                     continue
                 bound = case.tolerance.bound(observable, name, moment.step)
-                if compare(summed(parts), expected[name], bound).ratio <= 1:
+                if any(_equal(summed(parts), expected[name], bound, factor) for factor in (1, len(parts), 1 / len(parts))):
                     places.add((moment.step, observable, name))
     return places
+
+
+def _equal(total: Observed, expected: Observed, bound: float, factor: float) -> bool:
+    """Whether the total is the expected value times the factor; a scaled value has a scaled rounding error."""
+    if total.problem or expected.problem:
+        return False
+    scaled = replace(expected, array=expected.array * factor) if factor != 1 else expected
+    return compare(total, scaled, bound * factor).ratio <= 1
 
 
 def _plain(value: Value) -> bool:

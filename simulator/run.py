@@ -45,7 +45,7 @@ class Options:
     env: Mapping[str, str]
     stream: bool
     start_timeout: float = 60.0
-    peer_grace: float = 10.0
+    peer_grace: float = 2.0
     stop_grace: float = 1.0
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import ClassVar
 
 import click
 
 __all__ = ["main"]
 
+_FAILED = 3
 _EXIT_CODES = """\b
 Exit codes:
   0  consistent, or finished
@@ -98,4 +100,7 @@ def main() -> None:
     except click.Abort:
         click.echo("interrupted", err=True)
         code = 130
+    except Exception:  # noqa: BLE001 - a defect of Lockstep itself must not exit with 1, which says "inconsistent"
+        traceback.print_exc()
+        code = _FAILED
     sys.exit(code if isinstance(code, int) else 0)

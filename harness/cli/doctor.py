@@ -63,6 +63,5 @@ def _facts(found: Capabilities) -> str:
             ", ".join(f"{name} {version or 'missing'}" for name, version in versions),
             f"{found.cores:g} cores usable (affinity {found.cores_affinity}, control group limit {quota})",
             f"{found.memory_bytes / 2**30:.1f} GiB of memory",
-            f"network tier: {found.network_tier}",
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import warnings
 from functools import cache
 
 from harness.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
@@ -28,8 +29,19 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def explain(case: Case) -> Explanation | None:
-    """The most specific rule that reproduces an inconsistent run's numbers; None when none does."""
-    return next((found for rule in all_rules() if (found := rule.explain(case)) is not None), None)
+    """The most specific rule that reproduces an inconsistent run's numbers; None when none does.
+
+    A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained.
+    """
+    for rule in all_rules():
+        try:
+            found = rule.explain(case)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a rule, the verdict stands
+            warnings.warn(f"explanation rule {rule.id} failed: {error!r}", RuntimeWarning, stacklevel=2)
+            continue
+        if found is not None:
+            return found
+    return None
 
 
 def closest(case: Case) -> Attempt | None:

@@ -12,7 +12,7 @@ __all__ = ["OUTCOMES", "Cell", "Matrix"]
 
 # Worst last: the order in which a row's or a session's worst outcome is chosen.
 OUTCOMES = ("ok", "skipped", "known", "FAIL")
-_COLUMN = 10
+_COLUMN = 11
 _LABEL_MAX = 44
 
 

@@ -121,7 +121,8 @@ def _evaluate(strategy: Any, record: Any, *, flavour: models.Flavour, batches: t
     model = _compiled(strategy, flavour)
     data = _data(batches, ids=False)
     metrics = model.evaluate(data, verbose=0, return_dict=True)
-    record.final(metrics=metrics, predictions=model.predict(data, verbose=0))
+    record.step(metrics=metrics)
+    record.final(predictions=model.predict(data, verbose=0))
 
 
 def _logs(

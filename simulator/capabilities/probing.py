@@ -41,21 +41,24 @@ _CONSEQUENCES: dict[str, tuple[str, str]] = {
     "pidfd": ("a signal could reach another process that was given the same id", "use Linux 5.3 or newer"),
     "dev_shm": ("traces and buffers go through the disk, more slowly", "mount a tmpfs; with docker: --shm-size=1g"),
     "user_namespaces": (
-        "links are shaped by the relay only, tasks share one address, and a full disk is simulated by file size limits",
+        "nothing today; tasks with addresses of their own, which are planned, will need them",
         "set sysctl user.max_user_namespaces; in a container, use a seccomp profile that permits unshare",
     ),
     "network_namespaces": (
-        "tasks cannot have addresses of their own, and TensorFlow's ports are open to the machine's network",
+        "TensorFlow's ports cannot be hidden from the machine's network",
         "set sysctl user.max_net_namespaces; in a container, use a seccomp profile that permits unshare",
     ),
     "pid_namespaces": (
         "a program under test that detaches its own children can leave them behind",
         "set sysctl user.max_pid_namespaces",
     ),
-    "tun": ("no packet-level links through a tun device", "create /dev/net/tun; with docker: --device=/dev/net/tun"),
-    "tbf": ("the kernel does not shape rates; the relay does", "install iproute2, and load the kernel module sch_tbf"),
+    "tun": ("nothing today; there could be no packet-level links", "create /dev/net/tun; with docker: --device=/dev/net/tun"),
+    "tbf": (
+        "nothing today; the kernel could not limit the rate of a link",
+        "install iproute2, and load the kernel module sch_tbf",
+    ),
     "netem": (
-        "no real packet loss, and delays come from the relay (within 0.3 ms)",
+        "nothing today; the kernel could not delay or lose packets",
         "install iproute2, and load the kernel module sch_netem",
     ),
 }

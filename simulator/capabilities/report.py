@@ -60,13 +60,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         """What this machine lacks, in the order probed."""
         return tuple(item for item in self.items if not item.available)
 
-    @property
-    def network_tier(self) -> str:
-        """`namespaces` where tasks can have network stacks of their own, else `relay`, which works everywhere."""
-        needed = ("user_namespaces", "network_namespaces", "tbf")
-        return "namespaces" if all(self[name].available for name in needed) else "relay"
-
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, lists, strings and numbers."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        return {**fields, "network_tier": self.network_tier}
+        return fields

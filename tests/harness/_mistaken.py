@@ -162,3 +162,200 @@ def _regression(strategy: Any, record: Any, *, mistake: str, optimizer: str, ext
         if wrong == "hidden_mean_then_sum":
             loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, loss, axis=None)
         record.step(loss=loss, gradients=applied or gradients, variables=[*w, *first, *second], examples=seen)
+
+
+def accumulating(mistake: str = "", optimizer: str = "sgd") -> Program:
+    """Updates of four slices each, reported slice by slice; mistakes: `divided_again`, `not_divided`, `slice_twice`."""
+    return _program(_accumulating, mistake, optimizer=optimizer)
+
+
+def _accumulating(strategy: Any, record: Any, *, mistake: str, optimizer: str) -> None:
+    import tensorflow as tf
+
+    count = strategy.num_replicas_in_sync
+    wrong = mistake if count > 1 else ""
+    slices, size, total = 4, 6, tf.distribute.ReduceOp.SUM
+    ids, x, y = _data(3 * slices * size)
+    dataset = tf.data.Dataset.from_tensor_slices((ids, x, y)).batch(size)
+    with strategy.scope():
+        w = tf.Variable([[0.5], [-0.25], [0.125], [1.0], [0.0]], name="w")
+        first, second = (tf.Variable(tf.zeros((5, 1)), name=name) for name in ("w/momentum", "w/velocity"))
+
+    def replica_step(ids: Any, x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.tanh(x @ w) - y) ** 2) / size
+        return loss, tape.gradient(loss, w), ids
+
+    sums: list[Any] = []
+    for index, batch in enumerate(strategy.experimental_distribute_dataset(dataset), start=1):
+        loss, gradient, seen = strategy.run(replica_step, args=batch)
+        sums.append(strategy.reduce(total, gradient, axis=None))
+        if index % slices == 0:
+            if wrong == "slice_twice":
+                sums[1] = sums[0]
+            divisor = {"divided_again": slices * count, "not_divided": 1}.get(wrong, slices)
+            update = functools.partial(_apply, kind=optimizer, step=float(index // slices))
+            for copies in zip(*map(strategy.experimental_local_results, (w, first, second)), strict=True):
+                update(copies[0], tf.add_n(sums) / divisor, *copies[1:])
+            sums = []
+        record.step(loss=loss, gradients=[gradient], variables=[w, first, second], examples=seen)
+
+
+def within_step(mistake: str = "", optimizer: str = "momentum") -> Program:
+    """A step of four slices, reported as one; mistake: `not_divided`."""
+    return _program(_within_step, mistake, optimizer=optimizer)
+
+
+def _within_step(strategy: Any, record: Any, *, mistake: str, optimizer: str) -> None:
+    import tensorflow as tf
+
+    wrong = mistake if strategy.num_replicas_in_sync > 1 else ""
+    slices, size = 4, 6
+    _, x, y = _data(3 * slices * size)
+    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, y)).batch(size))
+    with strategy.scope():
+        w = tf.Variable([[0.5], [-0.25], [0.125], [1.0], [0.0]], name="w")
+        first, second = (tf.Variable(tf.zeros((5, 1)), name=name) for name in ("w/momentum", "w/velocity"))
+
+    def replica_step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.tanh(x @ w) - y) ** 2) / size
+        return loss, tape.gradient(loss, w)
+
+    iterator = iter(dataset)
+    for index in range(1, 4):
+        found = [strategy.run(replica_step, args=next(iterator)) for _ in range(slices)]
+        loss, gradient = (
+            tf.add_n([strategy.reduce(tf.distribute.ReduceOp.SUM, one[k], axis=None) for one in found]) / slices
+            for k in (0, 1)
+        )
+        gradient = gradient * slices if wrong == "not_divided" else gradient
+        for copies in zip(*map(strategy.experimental_local_results, (w, first, second)), strict=True):
+            _apply(copies[0], gradient, *copies[1:], optimizer, float(index))
+        record.step(loss=loss, gradients={"w": gradient}, variables=[w, first, second])
+
+
+def metrics(mistake: str = "") -> Program:
+    """Accuracy and a count of examples; mistakes: `one_replica`, `sum_of_copies`, `sum_of_means`, `count_of_one`."""
+    return _program(_metrics, mistake)
+
+
+def _metrics(strategy: Any, record: Any, *, mistake: str) -> None:
+    import tensorflow as tf
+
+    wrong = mistake if strategy.num_replicas_in_sync > 1 else ""
+    ids, x, y = _data(36)
+    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((ids, x, y)).batch(12))
+    total = tf.distribute.ReduceOp.SUM
+
+    def replica_step(ids: Any, x: Any, y: Any) -> Any:
+        right = tf.cast(tf.reduce_sum(x, axis=1, keepdims=True) * y > 0, tf.float32)
+        return tf.reduce_sum(right), tf.cast(tf.size(ids), tf.float32), tf.reduce_mean(right), ids
+
+    right = seen = 0.0
+    for batch in dataset:
+        correct, count, mean, used = strategy.run(replica_step, args=batch)
+        locals_ = strategy.experimental_local_results
+        if wrong == "one_replica":
+            right, seen = right + locals_(correct)[0], seen + locals_(count)[0]
+        else:
+            right, seen = right + strategy.reduce(total, correct, axis=None), seen + strategy.reduce(total, count, axis=None)
+        accuracy = right / seen
+        if wrong == "sum_of_copies":
+            accuracy = strategy.reduce(total, strategy.run(lambda value: value, args=(accuracy,)), axis=None)
+        now = {"sum_of_means": mean}.get(wrong, strategy.reduce(total, correct, axis=None) / 12)
+        examples = locals_(count)[0] if wrong == "count_of_one" else strategy.reduce(total, count, axis=None)
+        record.step(metrics={"now": now, "examples": tf.cast(examples, tf.int64)}, examples=used)
+    record.final(metrics={"accuracy": accuracy})
+
+
+def keras_model(kind: str = "norm") -> Program:
+    """Keras 3 `fit` of a model with batch normalisation (`norm`), dropout (`dropout`) or a clipping optimizer (`clip`).
+
+    One replica has the global statistics, the whole mask and the whole gradient; several have not, whatever they do.
+    """
+    return Program.of(functools.partial(_keras_model, kind=kind))
+
+
+def _keras_model(strategy: Any, record: Any, *, kind: str) -> None:
+    import keras
+
+    _, x, y = _data(36)
+    keras.utils.set_random_seed(5)
+    with strategy.scope():
+        layers = {
+            "norm": [keras.layers.BatchNormalization(momentum=0.9)],
+            "dropout": [keras.layers.Dense(8), keras.layers.Dropout(0.5)],
+        }.get(kind, [keras.layers.Dense(8, activation="tanh")])
+        model = keras.Sequential([keras.Input((5,)), *layers, keras.layers.Dense(1)])
+        clip = {"global_clipnorm": 0.1} if kind == "clip" else {}
+        model.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.5, **clip), loss="mse")
+    model.fit(x, y, batch_size=12, epochs=1, shuffle=False, verbose=0, callbacks=[record.keras_callback(model)])
+
+
+def masked(mistake: str = "") -> Program:
+    """Dropout on the inputs by a stateless mask that follows the example; mistake: `same_seed`, one mask per replica."""
+    return _program(_masked, mistake)
+
+
+def _masked(strategy: Any, record: Any, *, mistake: str) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    wrong = mistake if strategy.num_replicas_in_sync > 1 else ""
+    random = np.random.default_rng(2)
+    x = random.standard_normal((36, 16)).astype(np.float32)
+    dataset = strategy.experimental_distribute_dataset(
+        tf.data.Dataset.from_tensor_slices((np.arange(36), x)).batch(6)
+    )
+    with strategy.scope():
+        w = tf.Variable(random.standard_normal((16, 1)).astype(np.float32), name="w")
+
+    def replica_step(step: Any, ids: Any, x: Any) -> Any:
+        if wrong == "same_seed":
+            mask = tf.random.stateless_uniform(tf.shape(x), seed=(1, step)) < 0.5
+        else:
+            mask = tf.map_fn(
+                lambda key: tf.random.stateless_uniform((16,), seed=tf.stack([key, step])), ids, fn_output_signature=tf.float32
+            ) < 0.5
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.where(mask, x, 0.0) @ w - 1.0) ** 2) / 6
+        return loss, tape.gradient(loss, w), ids
+
+    for index, batch in enumerate(dataset):
+        loss, gradient, ids = strategy.run(replica_step, args=(tf.constant(index, tf.int64), *batch))
+        everywhere = strategy.reduce(tf.distribute.ReduceOp.SUM, gradient, axis=None)
+        for copy in strategy.experimental_local_results(w):
+            copy.assign_sub(0.05 * everywhere)
+        record.step(loss=loss, gradients={"w": gradient}, variables=[w], examples=ids)
+
+
+def commuting(mistake: str = "", counter: bool = True) -> Program:
+    """Eight updates of a coordinator that commute; mistakes: `lost` (the sixth is never scheduled), `repeated` (twice)."""
+    return _program(_commuting, mistake, counter=counter)
+
+
+def _commuting(strategy: Any, record: Any, *, mistake: str, counter: bool) -> None:
+    import tensorflow as tf
+
+    with strategy.scope():
+        w = tf.Variable([0.0, 0.0], name="w")
+        updates = tf.Variable(0, dtype=tf.int64, name="updates" if counter else "something")
+
+    @tf.function
+    def update(amount: Any) -> None:
+        w.assign_add([amount, 1.0])
+        updates.assign_add(1)
+
+    amounts = [tf.constant(float(number)) for number in (1, 2, 4, 8, 16, 32, 64, 128)]
+    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        for amount in amounts:
+            update(amount)
+            record.step(variables=[w, updates] if counter else [w])
+    else:
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        for number, amount in enumerate(amounts):
+            for _ in range({"lost": 0, "repeated": 2}.get(mistake, 1) if number == 5 else 1):
+                coordinator.schedule(update, args=(amount,))
+        coordinator.join()
+    record.final(variables=[w, updates] if counter else [w])

@@ -78,7 +78,6 @@ def test_probe_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = capabilities.probe()
     assert found.missing == found.items
     assert found.cores == 0.5
-    assert found.network_tier == "relay"
 
 
 def test_unknown_capability_names_the_known_ones() -> None:
@@ -88,13 +87,6 @@ def test_unknown_capability_names_the_known_ones() -> None:
     with pytest.raises(KeyError, match="no capability 'warp'; there are tbf"):
         found["warp"]
 
-
-def test_network_tier_needs_all_three() -> None:
-    """The namespace tier needs user and network namespaces and a shaper; netem is not needed."""
-    names = ("user_namespaces", "network_namespaces", "tbf")
-    assert _made_up(*map(_item, names), _item("netem", available=False)).network_tier == "namespaces"
-    for absent in names:
-        assert _made_up(*(_item(name, available=name != absent) for name in names)).network_tier == "relay"
 
 
 def test_capabilities_cannot_be_changed() -> None:
@@ -233,7 +225,6 @@ def test_doctor_prints_costs_and_remedies(monkeypatch: pytest.MonkeyPatch) -> No
     assert result.exit_code == 0, result.output
     for text in (
         "TensorFlow 2.21.0, Keras missing",
-        "network tier: namespaces",
         "[found]",
         "costs: much",
         "to do: buy one",

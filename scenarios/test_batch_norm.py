@@ -1,0 +1,59 @@
+"""Synchronized BatchNormalization has the statistics of the global batch; the local one has documented ones."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.programs import models, normalizing
+
+from harness import StrategyCase, Verdict, verify
+
+REPLICATED = pytest.mark.strategies(
+    "mirrored-3",
+    "multi_worker-2",
+    full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "multi_worker-3", "multi_worker-2x2"),
+)
+
+
+def _flavour(loop: str) -> models.Flavour:
+    return "tf_keras" if loop.startswith("tf_keras") else "keras"
+
+
+def _broken(verdict: Verdict) -> set[str]:
+    return {finding.law for finding in verdict.findings}
+
+
+@REPLICATED
+@pytest.mark.parametrize("loop", ["keras3_loop:synchronized", "tf_keras_loop:synchronized"])
+def test_synchronized(strategy: StrategyCase, loop: str) -> None:
+    """`synchronized=True` trains, and keeps moving statistics, as one device does."""
+    assert verify(normalizing.make("synchronized", _flavour(loop)), strategy)
+
+
+@REPLICATED
+@pytest.mark.parametrize("loop", ["keras3_loop:synchronized_uneven", "tf_keras_loop:synchronized_uneven"])
+def test_synchronized_on_uneven_batches(strategy: StrategyCase, loop: str) -> None:
+    """Statistics count examples, not replicas, also where a replica has nothing."""
+    assert verify(normalizing.make("synchronized", _flavour(loop), normalizing.UNEVEN), strategy)
+
+
+@REPLICATED
+@pytest.mark.parametrize("loop", ["keras3_loop:synchronized_masked", "tf_keras_loop:synchronized_masked"])
+def test_synchronized_and_masked(strategy: StrategyCase, loop: str) -> None:
+    """A mask chooses what counts, and the statistics are still those of the global batch."""
+    assert verify(normalizing.make("masked", _flavour(loop)), strategy)
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+def test_local_statistics_differ_from_global_ones(strategy: StrategyCase, flavour: models.Flavour) -> None:
+    """Without `synchronized=True` each replica normalizes with its own statistics, as documented, and that is seen."""
+    verdict = verify(normalizing.make("local", flavour), strategy)
+    assert not verdict
+    assert {"loss_matches_reference", "variables_match_reference"} <= _broken(verdict)
+
+
+@pytest.mark.strategies("mirrored-2", "mirrored-3", "multi_worker-2", full=("central_storage-2", "multi_worker-2x2"))
+@pytest.mark.parametrize("loop", ["keras3_loop:moving_mean", "tf_keras_loop:moving_mean"])
+def test_local_moving_statistics_are_averaged(strategy: StrategyCase, loop: str) -> None:
+    """The moving mean that is saved and served is the mean of the replicas' moving means."""
+    assert verify(normalizing.make_moving_mean(_flavour(loop)), strategy, tier="exact")

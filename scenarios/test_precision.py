@@ -1,0 +1,61 @@
+"""Mixed precision, loss scaling and XLA train as on one device."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.programs import gradient_flow, models, precision
+
+from harness import StrategyCase, verify
+
+REPLICATED = pytest.mark.strategies(
+    "mirrored-2",
+    "multi_worker-2",
+    full=("one_device", "mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2x2"),
+)
+
+
+def _flavour(loop: str) -> models.Flavour:
+    return "tf_keras" if loop.startswith("tf_keras") else "keras"
+
+
+@REPLICATED
+@pytest.mark.parametrize("loop", ["keras3_loop:bfloat16", "tf_keras_loop:bfloat16"])
+def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
+    """A bfloat16 model without loss scaling."""
+    assert verify(precision.make(_flavour(loop), "mixed_bfloat16"), strategy)
+
+
+@REPLICATED
+@pytest.mark.parametrize("loop", ["keras3_loop:float16", "tf_keras_loop:float16"])
+def test_float16(strategy: StrategyCase, loop: str) -> None:
+    """A float16 model with dynamic loss scaling; the scale doubles after every second step."""
+    assert verify(precision.make(_flavour(loop), "mixed_float16"), strategy)
+
+
+@REPLICATED
+@pytest.mark.parametrize("bad", ["inf", pytest.param("nan", marks=pytest.mark.full)])
+@pytest.mark.parametrize("loop", ["keras3_loop:overflow_first", "tf_keras_loop:overflow_first"])
+def test_overflow_on_the_first_replica(strategy: StrategyCase, loop: str, bad: precision.Bad) -> None:
+    """All replicas skip the step and halve the loss scale."""
+    assert verify(precision.make_overflow(_flavour(loop), bad, example=0), strategy, tier="exact", timeout=15)
+
+
+@REPLICATED
+@pytest.mark.parametrize("bad", ["inf", pytest.param("nan", marks=pytest.mark.full)])
+@pytest.mark.parametrize("loop", ["keras3_loop:overflow_last", "tf_keras_loop:overflow_last"])
+def test_overflow_on_the_last_replica(strategy: StrategyCase, loop: str, bad: precision.Bad) -> None:
+    """Also when the first replica's gradients are finite."""
+    assert verify(precision.make_overflow(_flavour(loop), bad, example=11), strategy, tier="exact", timeout=15)
+
+
+@REPLICATED
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
+    """Forward and backward pass compiled by XLA in every replica."""
+    assert verify(precision.make(flavour, "float32", xla=True), strategy)
+
+
+@pytest.mark.strategies("multi_worker-2", full=("one_device", "mirrored-1"))
+def test_xla_around_a_collective(strategy: StrategyCase) -> None:
+    """A whole replica function compiled by XLA, with its all-reduce."""
+    assert verify(gradient_flow.make("clip_reduced", xla=True), strategy, tier="exact")

@@ -1,0 +1,59 @@
+"""Replicas draw different random numbers, as one device draws different ones for every example."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.programs import models, randomness
+
+from harness import StrategyCase, verify
+
+REPLICATED = pytest.mark.strategies(
+    "mirrored-2",
+    "multi_worker-2",
+    full=("one_device", "mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+)
+
+
+def _flavour(loop: str) -> models.Flavour:
+    return "tf_keras" if loop.startswith("tf_keras") else "keras"
+
+
+@REPLICATED
+@pytest.mark.parametrize("loop", ["keras3_loop:dropout", "tf_keras_loop:dropout"])
+def test_dropout(strategy: StrategyCase, loop: str) -> None:
+    """Replicas drop different units."""
+    assert verify(randomness.make("dropout", _flavour(loop)), strategy, tier="exact")
+
+
+@REPLICATED
+@pytest.mark.parametrize("loop", ["keras3_loop:dropout_seeded", "tf_keras_loop:dropout_seeded"])
+def test_dropout_with_a_seed(strategy: StrategyCase, loop: str) -> None:
+    """Also when the layer has a seed."""
+    assert verify(randomness.make("dropout", _flavour(loop), seeded=True), strategy, tier="exact")
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
+@pytest.mark.parametrize("loop", ["keras3_loop:noise", "tf_keras_loop:noise"])
+def test_noise(strategy: StrategyCase, loop: str) -> None:
+    """Replicas add different noise."""
+    assert verify(randomness.make("noise", _flavour(loop)), strategy, tier="exact")
+
+
+@REPLICATED
+def test_a_generator_created_in_the_scope_is_split(strategy: StrategyCase) -> None:
+    """`tf.random.Generator` gives every replica its own stream ("Random number generation" guide)."""
+    assert verify(randomness.make("generator"), strategy, tier="exact")
+
+
+@REPLICATED
+def test_stateless_numbers_by_replica(strategy: StrategyCase) -> None:
+    """A stateless seed made of the step and the replica's number gives every replica its own stream."""
+    assert verify(randomness.make("stateless"), strategy, tier="exact")
+
+
+@pytest.mark.strategies("mirrored-2", "multi_worker-2", full=("mirrored-3",))
+def test_one_stateless_seed_for_all_replicas_is_caught(strategy: StrategyCase) -> None:
+    """A stateless seed that does not know the replica draws the same numbers on all."""
+    verdict = verify(randomness.make("stateless_shared"), strategy, tier="exact")
+    assert not verdict
+    assert {finding.law for finding in verdict.findings} == {"metrics_match_reference"}
