@@ -17,8 +17,7 @@ import msgspec
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
-from harness.report import Cell, Matrix  # noqa: E402
-from harness.strategies import catalogue  # noqa: E402
+from harness.report import Cell, Matrix, in_order  # noqa: E402
 
 __all__ = ["filled", "main", "region", "section"]
 
@@ -29,12 +28,8 @@ _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_keras"}
 
 
 def section(matrix: Matrix) -> str:
-    """The matrix as Markdown: a sentence on what ran, the table, then what failed or was skipped and why.
-
-    Cells come in a fixed order (strategies as in the catalogue), not in the order in which a parallel run finished.
-    """
-    order = {case.name: position for position, case in enumerate(catalogue())}
-    cells = sorted(matrix.cells, key=lambda cell: (order.get(cell.strategy, len(order)), cell.strategy, cell.row))
+    """The matrix as Markdown: a sentence on what ran, the table, then what failed or was skipped and why."""
+    cells = in_order(matrix.cells)
     counts = matrix.counts()
     versions = ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in matrix.versions.items())
     summary = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from harness.program import Program
 from harness.strategies import strategy_case
 from harness.tolerance import Derived, Exact, Tolerance
 from harness.trace import RunTrace, merge, read_client
-from simulator import Cluster, RunFailed
+from simulator import Cluster, Run, RunFailed
 from simulator.scratch import make_scratch
 
 __all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "Reference", "read_reference", "reference_of"]
@@ -26,7 +26,7 @@ __all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "Reference", "read_reference", "refe
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 # Two opposite pairs; see harness._noise.
 NOISE_SEEDS = (101, -101, 102, -102)
-_TRACES = "traces"
+_TRACES, _KEPT = "traces", "kept"
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,8 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
     with FileLock(directory / "lock"):
         missing = [noise for noise in noises if not (directory / _folder(noise) / "done").exists()]
         # The plain run first and alone: if the program is wrong, its error is the simplest here.
-        for batch in (missing[:1], missing[1:]):
-            with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1))) as pool:
-                list(pool.map(lambda noise: _run(program, directory / _folder(noise), seed, noise, timeout), batch))
+        for batch in (missing[:1], *_batches(missing[1:], max(1, os.cpu_count() or 1))):
+            _run_together(program, directory, batch, seed, timeout)
     files = [directory / _folder(noise) / _TRACES / "local-0.trace" for noise in noises]
     return read_reference(files[0], files[1:])
 
@@ -78,22 +77,34 @@ def _folder(noise: int | None) -> str:
     return "plain" if noise is None else f"noise-{noise}"
 
 
-def _run(program: Program, directory: Path, seed: int, noise: int | None, timeout: float) -> None:
-    shutil.rmtree(directory, ignore_errors=True)
-    traces, kept = directory / _TRACES, directory / "kept"
-    traces.mkdir(parents=True)
-    kept.mkdir()
+def _batches(noises: Sequence[int | None], size: int) -> list[Sequence[int | None]]:
+    return [noises[start : start + size] for start in range(0, len(noises), size)]
+
+
+def _run_together(
+    program: Program, directory: Path, noises: Sequence[int | None], seed: int, timeout: float
+) -> None:
+    """Run the program with each of these noises at the same time; an interruption ends them all."""
     case = strategy_case("default")
-    with Cluster(case.topology, timeout=timeout) as cluster:
-        assignment = Assignment(traces=str(traces), directory=str(kept), seed=seed, noise=noise)
-        try:
-            result = cluster.run(run_client, program, case, assignment)
-        except RunFailed as failure:
-            during = "the reference run (default strategy, one device)"
-            raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
-    if not result["local:0"].value["observed"]:
-        raise NothingObserved(program.name)
-    (directory / "done").touch()
+    with contextlib.ExitStack() as stack:
+        runs: list[tuple[Path, Run]] = []
+        for noise in noises:
+            folder = directory / _folder(noise)
+            shutil.rmtree(folder, ignore_errors=True)
+            for name in (_TRACES, _KEPT):
+                (folder / name).mkdir(parents=True)
+            assignment = Assignment(str(folder / _TRACES), str(folder / _KEPT), seed, noise)
+            cluster = stack.enter_context(Cluster(case.topology, timeout=timeout))
+            runs.append((folder, stack.enter_context(cluster.start(run_client, program, case, assignment))))
+        for folder, run in runs:
+            try:
+                result = run.join()
+            except RunFailed as failure:
+                during = "the reference run (default strategy, one device)"
+                raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
+            if not result["local:0"].value["observed"]:
+                raise NothingObserved(program.name)
+            (folder / "done").touch()
 
 
 def cache_directory() -> Path:

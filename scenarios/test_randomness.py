@@ -19,20 +19,29 @@ def _flavour(loop: str) -> models.Flavour:
 
 
 @REPLICATED
-@pytest.mark.parametrize("loop", ["keras3_loop:dropout", "tf_keras_loop:dropout"])
-def test_dropout(strategy: StrategyCase, loop: str) -> None:
-    """Replicas drop different units."""
-    assert verify(randomness.make("dropout", _flavour(loop)), strategy, tier="exact")
+@pytest.mark.parametrize("loop", ["keras3_loop:dropout", "keras3_loop:dropout_seeded"])
+def test_dropout_of_keras3(strategy: StrategyCase, loop: str) -> None:
+    """Replicas drop different units, whether the layer has a seed or not."""
+    assert verify(randomness.make("dropout", "keras", seeded=loop.endswith("seeded")), strategy, tier="exact")
 
 
-@REPLICATED
-@pytest.mark.parametrize("loop", ["keras3_loop:dropout_seeded", "tf_keras_loop:dropout_seeded"])
-def test_dropout_with_a_seed(strategy: StrategyCase, loop: str) -> None:
-    """Also when the layer has a seed."""
-    assert verify(randomness.make("dropout", _flavour(loop), seeded=True), strategy, tier="exact")
+@pytest.mark.strategies("mirrored-2", full=("one_device", "mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2"))
+@pytest.mark.parametrize("seeded", [False, True], ids=["unseeded", "seeded"])
+def test_dropout_of_tf_keras(strategy: StrategyCase, seeded: bool) -> None:
+    """Replicas drop different units, whether the layer has a seed or not."""
+    assert verify(randomness.make("dropout", "tf_keras", seeded=seeded), strategy, tier="exact")
 
 
-@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
+@pytest.mark.strategies("multi_worker-2", full=("multi_worker-3",))
+def test_workers_with_one_global_seed_draw_alike(strategy: StrategyCase) -> None:
+    """Documented by `tf.random.set_seed`: programs with the same global seed draw the same numbers, and so do workers."""
+    verdict = verify(randomness.make("dropout", "tf_keras"), strategy, tier="exact")
+    assert not verdict
+    assert verdict.first_divergence is not None
+    assert verdict.first_divergence.observed == pytest.approx(1 / strategy.replicas)
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3",))
 @pytest.mark.parametrize("loop", ["keras3_loop:noise", "tf_keras_loop:noise"])
 def test_noise(strategy: StrategyCase, loop: str) -> None:
     """Replicas add different noise."""

@@ -10,7 +10,10 @@ from harness.explain._scene import Floats, Scene, scene_of
 from harness.explain.protocol import Attempt, Case, Explanation
 from harness.tolerance import eps
 
-__all__ = ["Check", "Predicting", "check", "evident", "judged", "undone"]
+__all__ = ["EVIDENCE", "Check", "Predicting", "check", "evident", "judged", "undone"]
+
+EVIDENCE = 80
+"""The priority of rules that have circumstantial evidence only: after all that predict numbers."""
 
 _ROUNDINGS = 16.0
 """Roundings by which a prediction may differ from what the program computed, relative to the largest number in it.

@@ -60,7 +60,7 @@ def _slices(scene: Scene, groups: list[list[int]]) -> Iterable[Attempt | None]:
     if group is None or any(scene.wrong("gradients", step) for step in group):
         return
     step, pairs = group[-1], paired(scene, group[-1])
-    rate = _rate(scene, [other for other in groups if other != groups[0]], pairs)
+    rate = _rate(scene, groups, pairs)
     off = excess(scene, "variables", step, pairs.values())
     terms = [[scene.truth("gradients", part, name) for name in pairs] for part in group]
     total = [np.sum(arrays, axis=0) for arrays in zip(*terms, strict=True)]
@@ -81,27 +81,28 @@ def _slices(scene: Scene, groups: list[list[int]]) -> Iterable[Attempt | None]:
 
 
 def _rate(scene: Scene, groups: list[list[int]], pairs: dict[str, str]) -> float | None:
-    """How far the reference moves per unit of summed gradient: a step of SGD or, after its first, of momentum."""
+    """How far the reference moves per unit of summed gradient, if it moves by SGD or by momentum."""
     import numpy as np
 
-    moves: list[Floats] = []
-    sums: list[Floats] = []
-    before: list[Floats] = []
-    for group in groups:
-        for gradient, name in pairs.items():
-            first, last = group[0] - 1, group[-1]
-            moves.append(scene.truth("variables", last, name) - scene.truth("variables", first, name))
-            sums.append(np.sum([scene.truth("gradients", step, gradient) for step in group], axis=0))
-            earlier = first - len(group) if first - len(group) in scene.steps("variables") else None
-            origin = None if earlier is None else scene.truth("variables", earlier, name)
-            before.append(
-                np.zeros_like(moves[-1]) if origin is None else scene.truth("variables", first, name) - origin
-            )
-    for basis in ([sums], [sums, before]):
+    size = len(groups[0])
+    for momentum in (False, True):
+        known = [group for group in groups if group[0] - 1 - momentum * size in scene.steps("variables")]
+        places = [(group, gradient, name) for group in known for gradient, name in pairs.items()]
+        moves = [_move(scene, name, group[-1], size) for group, _, name in places]
+        sums: list[Floats] = [
+            np.sum([scene.truth("gradients", step, gradient) for step in group], axis=0)
+            for group, gradient, _ in places
+        ]
+        before = [_move(scene, name, group[0] - 1, size) for group, _, name in places] if momentum else []
+        basis = [sums, before] if momentum else [sums]
         factors = span(moves, basis) if moves else None
         if factors is not None and _residual(moves, basis, factors) <= _WHOLE:
             return factors[0]
     return None
+
+
+def _move(scene: Scene, name: str, step: int, size: int) -> Floats:
+    return scene.truth("variables", step, name) - scene.truth("variables", step - size, name)
 
 
 def _residual(target: list[Floats], basis: list[list[Floats]], factors: list[float]) -> float:

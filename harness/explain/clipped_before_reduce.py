@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from harness.explain._prediction import Predicting, check, evident, judged, undone
+from harness.explain._prediction import EVIDENCE, Predicting, check, evident, judged, undone
 from harness.explain._response import combined, exceeding, excess, paired, span
 from harness.explain._scene import Floats, Scene
 from harness.explain.protocol import Attempt, Rule
@@ -36,9 +36,13 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
             by_name = [part for part in parts if part is not None]
             yield _rescaled(scene, step, names, by_name)
             yield _by_value(scene, step, names, by_name)
-        else:
-            yield _threshold_missed(scene, step, names)
     yield _in_variables(scene)
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    step = scene.origin("gradients")
+    if scene.replicas > 1 and step is not None:
+        yield _threshold_missed(scene, step, scene.names("gradients", step))
 
 
 def _norm(arrays: Sequence[Floats]) -> float:
@@ -79,12 +83,13 @@ def _by_value(scene: Scene, step: int, names: list[str], parts: list[list[Floats
     at_limit = np.array([np.isclose(np.abs(array), limit, rtol=_SAME_NORM / 100, atol=0) for array in flat])
     if limit == 0 or at_limit.sum() < 2 or at_limit.any(axis=0).all():
         return None
+    highest = max(float(np.max(np.abs(scene.truth("gradients", step, name)))) for name in names)
     checks = []
     position = 0
     for name in names:
         value, truth = scene.value("gradients", step, name), scene.truth("gradients", step, name)
-        free = ~at_limit.any(axis=0)[position : position + value.size].reshape(value.shape)
-        free &= np.abs(truth) < scene.replicas * limit * (1 - _SAME_NORM)
+        free = ~np.any(at_limit, axis=0)[position : position + value.size].reshape(value.shape)
+        free &= np.abs(truth) < highest * (1 - _SAME_NORM)
         position += value.size
         # Where a part was clipped nothing is predicted; there the observed value stands for the prediction.
         checks.append(check(scene, "gradients", step, name, np.where(free, truth, value)))
@@ -145,4 +150,4 @@ def _in_variables(scene: Scene) -> Attempt | None:
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 60, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 60, _attempts), Predicting(_ID, EVIDENCE + 2, _evidence))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.consumed import by_step, recorders
-from harness.explain._prediction import Predicting, evident
+from harness.explain._prediction import EVIDENCE, Predicting, evident
 from harness.explain._scene import Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -20,11 +20,12 @@ _CURE = (
 
 
 def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    if scene.replicas < 2:
-        return
-    if recorders(scene.case.run)[0]:
+    if scene.replicas > 1:
         yield _by_ids(scene)
-    else:
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    if scene.replicas > 1 and not recorders(scene.case.run)[0]:
         yield _by_steps(scene)
 
 
@@ -67,4 +68,4 @@ def _by_steps(scene: Scene) -> Attempt | None:
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 5, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 5, _attempts), Predicting(_ID, EVIDENCE + 4, _evidence))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from harness.explain._prediction import Predicting, check, evident, judged
+from harness.explain._prediction import EVIDENCE, Predicting, check, evident, judged
 from harness.explain._response import combined, exceeding, excess, is_first_moment, paired, scaled, span
 from harness.explain._scene import Floats, Scene
 from harness.explain.protocol import Attempt, Rule
@@ -20,24 +21,31 @@ _CURE = (
     "needs "
     "aggregation=tf.VariableAggregation.SUM and not ON_READ synchronization."
 )
+_STATISTICS = re.compile(r"moving_|running_")
+"""Copies of these drift for a reason of their own, which `batch_statistics_local` explains."""
 _ADAM_EPSILONS = (0.0, 1e-8, 1e-7, 1e-7 / 0.001**0.5)
 """What may stand next to |g| in Adam's first update: the epsilons of TensorFlow and Keras, before and after the bias
 correction by the square root of 1 - beta_2.
 """
 
 
+def _first(scene: Scene) -> tuple[int, list[str]] | None:
+    """The first step after which variables are wrong or their copies differ, and which copies do."""
+    steps = scene.steps("variables") if scene.replicas > 1 else []
+    step = next(
+        (step for step in steps if scene.drifted(step) or _apart(scene, step) or scene.wrong("variables", step)), None
+    )
+    return None if step is None else (step, _apart(scene, step))
+
+
 def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    if scene.replicas < 2:
+    found = _first(scene)
+    if found is None:
         return
-    steps = scene.steps("variables")
-    step = next((step for step in steps if _apart(scene, step) or scene.wrong("variables", step)), None)
-    if step is None:
-        return
-    drifting = _apart(scene, step)
+    step, drifting = found
     if drifting:
         yield from _own_gradients(scene, step, drifting)
         yield _mean_is_right(scene, step, drifting)
-        yield _all_moved(scene, step, drifting)
     else:
         yield from _one_gradient(scene, step)
 
@@ -46,7 +54,7 @@ def _apart(scene: Scene, step: int) -> list[str]:
     """Drifting variables, among them those of ON_READ synchronization that are trained."""
     trained = paired(scene, step).values() if scene.names("gradients", step) else ()
     on_read = [name for name in trained if scene.on_read(step, name) and scene.apart(step, name)]
-    return [*scene.drifted(step), *on_read]
+    return [*(name for name in scene.drifted(step) if not _STATISTICS.search(name)), *on_read]
 
 
 def _key(array: Floats) -> bytes:
@@ -116,8 +124,14 @@ def _mean_is_right(scene: Scene, step: int, drifting: list[str]) -> Attempt | No
     )
 
 
-def _all_moved(scene: Scene, step: int, drifting: list[str]) -> Attempt | None:
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
     """Nothing recorded predicts the copies, but every one of them has moved, and none to where it should be."""
+    found = _first(scene)
+    if found is not None and found[1]:
+        yield _all_moved(scene, *found)
+
+
+def _all_moved(scene: Scene, step: int, drifting: list[str]) -> Attempt | None:
     for name in drifting:
         copies = scene.copies(step, name)
         before = scene.copies(step - 1, name) if step - 1 in scene.steps("variables") else []
@@ -169,4 +183,4 @@ def _one_gradient(scene: Scene, step: int) -> Iterable[Attempt | None]:
                 )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 30, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 30, _attempts), Predicting(_ID, EVIDENCE, _evidence))

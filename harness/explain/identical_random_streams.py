@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.explain._prediction import Predicting, evident
+from harness.explain._prediction import EVIDENCE, Predicting, evident
 from harness.explain._scene import Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -28,6 +28,11 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
     if scene.replicas > 1 and step is not None and _different_examples(scene, step):
         yield _same_draws(scene)
         yield _same_zeros(scene)
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    step = scene.origin("loss") or scene.origin("gradients")
+    if scene.replicas > 1 and step is not None and _different_examples(scene, step):
         yield _same_state(scene, step)
 
 
@@ -111,4 +116,4 @@ def _same_state(scene: Scene, step: int) -> Attempt | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts), Predicting(_ID, EVIDENCE + 3, _evidence))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.explain._prediction import Check, Predicting, evident, judged, undone
+from harness.explain._prediction import EVIDENCE, Check, Predicting, evident, judged, undone
 from harness.explain._scene import Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -19,8 +19,7 @@ _CURE = (
 
 
 def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = [(what, step) for what in ("loss", "gradients") if (step := scene.origin(what)) is not None]
-    for observable, step in found:
+    for observable, step in _wrong(scene):
         counts = _uneven(scene, step)
         if counts is None:
             continue
@@ -33,8 +32,14 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
                 f"were {'averaged' if divided else 'summed'} with equal weights. {_CURE}",
                 list(_reweighted(scene, observable, step, shares, divided)),
             )
-    if found:
-        yield _circumstantial(scene, *found[0])
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    yield from (_circumstantial(scene, observable, step) for observable, step in _wrong(scene)[:1])
+
+
+def _wrong(scene: Scene) -> list[tuple[str, int]]:
+    return [(what, step) for what in ("loss", "gradients") if (step := scene.origin(what)) is not None]
 
 
 def _uneven(scene: Scene, step: int) -> list[int] | None:
@@ -88,4 +93,4 @@ def _listed(counts: list[int]) -> str:
     return ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 35, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 35, _attempts), Predicting(_ID, EVIDENCE + 1, _evidence))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from harness.explain._prediction import Check, Predicting, judged
+from harness.explain._prediction import EVIDENCE, Predicting, check, evident, judged
 from harness.explain._scene import Floats, Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -16,6 +17,9 @@ _CURE = (
     "summed over replicas when result() is read. Reduce other values over all replicas: strategy.reduce with "
     "ReduceOp.SUM for counts and sums, or sums and counts apart for a mean."
 )
+
+
+_CHANCE = 1 / 8
 
 
 def _attempts(scene: Scene) -> Iterable[Attempt | None]:
@@ -34,12 +38,10 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
 def _attempt(scene: Scene, step: int | None, name: str, text: str, predicted: Floats, gain: float) -> Attempt | None:
     observed, truth = scene.value("metrics", step, name), scene.truth("metrics", step, name)
     when = "at the end" if step is None else f"at step {step}"
-    dtype = scene.run["metrics"][step][name].dtype
-    bound = gain * scene.bound("metrics", name, step)
     return judged(
         _ID,
         f"The metric {name!r} is {_shown(observed)} {when} where {_shown(truth)} is right: {text}. {_CURE}",
-        [Check(observed, predicted, truth, bound, "float32" if dtype == "float64" else dtype)],
+        [replace(check(scene, "metrics", step, name, predicted, gain), dtype="float32")],
     )
 
 
@@ -68,10 +70,6 @@ def _models(scene: Scene, step: int | None, name: str) -> Iterator[tuple[str, Fl
                 yield text, truth * weight / sum(weights), 1
     elif truth.size == 1:
         yield from ((f"replica {replica}'s value alone", value, count) for replica, value in _own(scene, step, name))
-        if weights is not None and len(set(weights)) == 1 and not _fraction(observed, sum(weights)):
-            text = f"a fraction with the denominator {weights[0]}, the number of one replica's examples"
-            if _fraction(observed, weights[0]) and _fraction(truth, sum(weights)):
-                yield text, observed, 1
     yield f"1/{count} of it, one replica's share", truth / count, 1
 
 
@@ -88,6 +86,32 @@ def _whole(array: Floats) -> bool:
     import numpy as np
 
     return bool(np.all(array == np.round(array)))
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    """Every wrong value is a whole number over one replica's examples, as a fraction of them would be."""
+    steps = [
+        step for step in (*scene.steps("metrics"), None) if step is None or step <= scene.horizon or not scene.horizon
+    ]
+    for name in dict.fromkeys(name for step in steps for name in scene.wrong("metrics", step)):
+        found = [(step, _examples(scene, step)) for step in steps if name in scene.wrong("metrics", step)]
+        values = [
+            (scene.value("metrics", step, name), scene.truth("metrics", step, name), counts) for step, counts in found
+        ]
+        if any(counts is None or value.size != 1 or _whole(value) for value, _, counts in values):
+            continue
+        own = all(
+            counts and _fraction(value, counts[0]) and _fraction(truth, sum(counts)) for value, truth, counts in values
+        )
+        chance = scene.replicas ** -float(len(values))
+        if own and chance <= _CHANCE:
+            yield evident(
+                _ID,
+                f"The metric {name!r} is wrong {len(values)} times, and each time a whole number over the examples "
+                f"that the first replica has seen ({', '.join(str(counts[0]) for _, _, counts in values if counts)}); "
+                f"of fractions of all examples {chance:.2g} would be by chance. It seems to be one replica's value. "
+                f"{_CURE}",
+            )
 
 
 def _fraction(array: Floats, denominator: int) -> bool:
@@ -131,4 +155,4 @@ def _state(scene: Scene, step: int | None) -> tuple[list[Floats], list[Floats]] 
     return scene.copies(step, total), scene.copies(step, count)
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 70, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 70, _attempts), Predicting(_ID, EVIDENCE + 5, _evidence))

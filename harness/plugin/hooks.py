@@ -174,9 +174,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     cells = config.stash[_CELLS]
     if not cells:
         return
-    from harness.report import Matrix
+    from harness.report import Matrix, in_order
 
-    matrix = Matrix(cells=cells, versions=_versions(), hardware=hardware_of(config))
+    matrix = Matrix(cells=in_order(cells), versions=_versions(), hardware=hardware_of(config))
     terminalreporter.section(
         f"lockstep matrix ({', '.join(f'{name} {text}' for name, text in matrix.versions.items())})"
     )

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["OUTCOMES", "Cell", "Matrix"]
+from harness.strategies import catalogue
+
+__all__ = ["OUTCOMES", "Cell", "Matrix", "in_order"]
 
 # Worst last: the order in which a row's or a session's worst outcome is chosen.
 OUTCOMES = ("ok", "skipped", "known", "FAIL")
@@ -46,6 +48,12 @@ class Cell(msgspec.Struct, frozen=True):
         if self.outcome == "ok" and consistent and isinstance(self.ratio, (int, float)):
             return f"ok {self.ratio:.2g}" if self.ratio else "ok exact"
         return self.outcome
+
+
+def in_order(cells: Iterable[Cell]) -> list[Cell]:
+    """Cells by strategy as in the catalogue, then by row: not in the order in which a parallel session finished them."""
+    position = {case.name: number for number, case in enumerate(catalogue())}
+    return sorted(cells, key=lambda cell: (position.get(cell.strategy, len(position)), cell.strategy, cell.row))
 
 
 class Matrix(msgspec.Struct):

@@ -14,18 +14,18 @@ Form = Literal["clip_reduced", "clip_local", "accumulate", "accumulate_stale", "
 Clip = Literal["value", "norm", "global_norm"]
 
 
-def make(form: Form, clip: Clip = "value", *, xla: bool = False) -> Callable[[Any, Any], None]:
+def make(form: Form, clip: Clip = "value") -> Callable[[Any, Any], None]:
     """A training program; all but the norms are exact.
 
     Right are `clip_reduced` (the sum over replicas is clipped), `accumulate` (every second step applies the mean of two batches),
     `averages` (a moving average of the variables, updated once a step) and `outside` (the step size is a tensor that the
     replica function captures). Wrong are `clip_local` (clipped before the sum), `accumulate_stale` (the accumulator is not
-    cleared) and `not_reduced` (each replica applies its own gradient to its own copy). `xla` compiles the replica function.
+    cleared) and `not_reduced` (each replica applies its own gradient to its own copy).
     """
-    return functools.partial(_train, form=form, clip=clip, xla=xla)
+    return functools.partial(_train, form=form, clip=clip)
 
 
-def _train(strategy: Any, record: Any, *, form: Form, clip: Clip, xla: bool) -> None:
+def _train(strategy: Any, record: Any, *, form: Form, clip: Clip) -> None:
     import tensorflow as tf
 
     distributed = strategy.experimental_distribute_dataset(margins.dataset())
@@ -51,11 +51,9 @@ def _train(strategy: Any, record: Any, *, form: Form, clip: Clip, xla: bool) -> 
         _apply(form, variables, extra, updates, steps, captured)
         return loss, gradients, ids
 
-    compiled = tf.function(replica_step, jit_compile=True) if xla else replica_step
-
     @tf.function(reduce_retracing=True)
     def train_step(batch: Any) -> Any:
-        losses, gradients, ids = strategy.run(compiled, args=batch)
+        losses, gradients, ids = strategy.run(replica_step, args=batch)
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), gradients, ids
 
     recorded = [*variables, *extra, steps]

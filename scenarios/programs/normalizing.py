@@ -65,7 +65,9 @@ def _train(
     @tf.function(reduce_retracing=True)
     def train_step(batch: Any) -> Any:
         losses, gradients, ids = strategy.run(replica_step, args=batch)
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), gradients, ids
+        # Reduced, so that what is reported is global whatever the optimizer does with the replicas' own.
+        total = functools.partial(strategy.reduce, tf.distribute.ReduceOp.SUM, axis=None)
+        return total(losses), [total(gradient) for gradient in gradients], ids
 
     names = [getattr(variable, "path", variable.name) for variable in model.trainable_variables]
     for batch in strategy.experimental_distribute_dataset(_dataset(batches)):

@@ -68,7 +68,9 @@ def _train(
     @tf.function(reduce_retracing=True)
     def train_step(batch: Any) -> Any:
         losses, gradients, ids = strategy.run(replica_step, args=batch)
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), gradients, ids
+        # Reduced, so that what is reported is global whatever the optimizer does with the replicas' own.
+        total = functools.partial(strategy.reduce, tf.distribute.ReduceOp.SUM, axis=None)
+        return total(losses), [total(gradient) for gradient in gradients], ids
 
     for batch in distributed:
         loss, gradients, ids = train_step(batch)

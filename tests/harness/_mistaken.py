@@ -1,4 +1,6 @@
-"""Real TensorFlow programs with the mistakes that explanations name, one switch each; one replica hides every one of them.
+"""Real TensorFlow programs with the mistakes that explanations name, a switch for each.
+
+One replica hides every one of them.
 
 A small regression of 12 examples a step, and 7 in the last, with hand-written SGD, momentum or Adam; all report what
 each replica contributed. They import TensorFlow when they are called, which happens in tasks only.
@@ -8,12 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from harness.program import Program
 
-__all__ = ["accumulating", "commuting", "keras_model", "regression"]
+__all__ = ["accumulating", "commuting", "keras_model", "masked", "metrics", "regression", "within_step"]
 
 BATCHES = (12, 12, 12, 7)
 _SHAPES = {"hidden": (5, 6), "bias": (6,), "out": (6, 1)}
@@ -29,7 +32,7 @@ def _program(train: Callable[..., Any], mistake: str, **options: Any) -> Program
 def regression(mistake: str = "", optimizer: str = "momentum", extra: str = "") -> Program:
     """A step at a time; see the uses of `wrong` for what may go wrong.
 
-    `extra` makes the right program clip its gradients by `norm` or by `value`, or skip an update whose gradients `overflow`.
+    `extra` makes the right program clip by `norm` or `value`, or skip an update whose gradients `overflow`.
     """
     return _program(_regression, mistake, optimizer=optimizer, extra=extra)
 
@@ -52,7 +55,7 @@ def _batches(strategy: Any, wrong: str, extra: str) -> Any:
     if extra == "overflow":
         y[BATCHES[0] + BATCHES[1] - 1] = np.inf
     ends = np.cumsum((0, *BATCHES))
-    slices = [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    slices = [np.arange(a, b) for a, b in itertools.pairwise(ends)]
 
     def shard(context: Any) -> Any:
         """What each replica reads, one after another: step by step, replica by replica."""
@@ -80,10 +83,12 @@ def _batches(strategy: Any, wrong: str, extra: str) -> Any:
     return strategy.distribute_datasets_from_function(shard)
 
 
-def _apply(variable: Any, gradient: Any, first: Any, second: Any, kind: str, step: Any) -> None:
-    """One update of one copy."""
+def _apply(variable: Any, gradient: Any, first: Any, second: Any, kind: str, step: Any, go: Any = True) -> None:
+    """One update of one copy, unless it is to be skipped."""
     import tensorflow as tf
 
+    if not go:
+        return
     if kind == "adam":
         first.assign(0.9 * first + 0.1 * gradient)
         second.assign(0.999 * second + 0.001 * gradient**2)
@@ -95,73 +100,94 @@ def _apply(variable: Any, gradient: Any, first: Any, second: Any, kind: str, ste
 
 
 def _regression(strategy: Any, record: Any, *, mistake: str, optimizer: str, extra: str) -> None:
-    import numpy as np
     import tensorflow as tf
 
-    count = strategy.num_replicas_in_sync
-    wrong = mistake if count > 1 else ""
-    random = np.random.default_rng(7)
-    with strategy.scope():
-        w, first, second = (
-            [tf.Variable(start(shape), name=f"{name}{suffix}") for name, shape in _SHAPES.items()]
-            for suffix, start in (
-                ("", lambda shape: random.standard_normal(shape).astype(np.float32)),
-                ("/momentum", lambda shape: np.zeros(shape, np.float32)),
-                ("/velocity", lambda shape: np.zeros(shape, np.float32)),
-            )
+    run = _Regression(strategy, mistake if strategy.num_replicas_in_sync > 1 else "", optimizer, extra)
+    for index, (ids, x, y, total) in enumerate(_batches(strategy, run.wrong, extra), start=1):
+        loss, gradients, seen = strategy.run(run.replica_step, args=(tf.constant(float(index)), ids, x, y, total))
+        if run.wrong == "hidden_mean_then_sum":
+            loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, loss, axis=None)
+        record.step(
+            loss=loss,
+            gradients=run.applied or gradients,
+            variables=[*run.weights, *run.first, *run.second],
+            examples=seen,
         )
 
-    def replica_step(step: Any, ids: Any, x: Any, y: Any, total: Any) -> Any:
-        local = tf.cast(tf.size(ids), tf.float32)
+
+class _Regression:
+    """The variables of a run, and a step of it; what is wrong differs from what is right by a line or two."""
+
+    def __init__(self, strategy: Any, wrong: str, optimizer: str, extra: str) -> None:
+        import numpy as np
+        import tensorflow as tf
+
+        self.count, self.wrong, self.optimizer, self.extra = strategy.num_replicas_in_sync, wrong, optimizer, extra
+        self.applied: list[Any] = []
+        random = np.random.default_rng(7)
+        with strategy.scope():
+            self.weights = [
+                tf.Variable(random.standard_normal(shape).astype(np.float32), name=name)
+                for name, shape in _SHAPES.items()
+            ]
+            self.first, self.second = (
+                [tf.Variable(tf.zeros(shape), name=f"{name}/{slot}") for name, shape in _SHAPES.items()]
+                for slot in ("momentum", "velocity")
+            )
+
+    def replica_step(self, step: Any, ids: Any, x: Any, y: Any, total: Any) -> tuple[Any, list[Any], Any]:
+        import tensorflow as tf
+
         with tf.GradientTape() as tape:
-            error = (tf.tanh(x @ w[0] + w[1]) @ w[2] - y) ** 2
-            penalty = 0.03 * tf.add_n([tf.reduce_sum(kernel**2) for kernel in (w[0], w[2])])
-            loss = tf.reduce_sum(error) / total + (penalty if wrong == "regularizer" else penalty / count)
-            if wrong in ("mean_then_sum", "hidden_mean_then_sum"):
-                loss = tf.reduce_sum(error) / local + penalty
-            elif wrong == "mean_of_means":
-                loss = (tf.reduce_sum(error) / local + penalty) / count
-            elif wrong == "sum_then_mean":
-                loss /= count
-        gradients = tape.gradient(loss, w)
-        if wrong == "clip_first":
-            gradients = clipped(gradients)
+            error = (tf.tanh(x @ self.weights[0] + self.weights[1]) @ self.weights[2] - y) ** 2
+            loss = self._loss(tf.reduce_sum(error), total, tf.cast(tf.size(ids), tf.float32))
+        gradients = tape.gradient(loss, self.weights)
+        if self.wrong in ("clip_first", "clip_unseen"):
+            clipped = self._clipped(gradients)
+            applied, gradients = clipped, clipped if self.wrong == "clip_first" else gradients
+        else:
+            applied = gradients
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
-        tf.distribute.get_replica_context().merge_call(update, args=(gradients, finite, step))
+        tf.distribute.get_replica_context().merge_call(self._update, args=(applied, finite, step))
         return loss, gradients, ids
 
-    def clipped(gradients: Any) -> Any:
-        if extra == "norm":
-            return tf.clip_by_global_norm(gradients, 0.5)[0]
-        return [tf.clip_by_value(gradient, -0.05, 0.05) for gradient in gradients] if extra == "value" else gradients
+    def _loss(self, errors: Any, total: Any, local: Any) -> Any:
+        import tensorflow as tf
 
-    def update(strategy: Any, gradients: Any, finite: Any, step: Any) -> None:
-        step = strategy.experimental_local_results(step)[0]
-        if wrong == "one_replica":
-            gradients = [strategy.experimental_local_results(gradient)[0] for gradient in gradients]
-        elif wrong != "not_reduced":
+        penalty = 0.03 * tf.add_n([tf.reduce_sum(kernel**2) for kernel in (self.weights[0], self.weights[2])])
+        if self.wrong in ("mean_then_sum", "hidden_mean_then_sum"):
+            return errors / local + penalty
+        if self.wrong == "mean_of_means":
+            return (errors / local + penalty) / self.count
+        loss = errors / total + (penalty if self.wrong == "regularizer" else penalty / self.count)
+        return loss / self.count if self.wrong == "sum_then_mean" else loss
+
+    def _clipped(self, gradients: list[Any]) -> list[Any]:
+        import tensorflow as tf
+
+        if self.extra == "norm":
+            return list(tf.clip_by_global_norm(gradients, 0.5)[0])
+        return [tf.clip_by_value(gradient, -0.05, 0.05) for gradient in gradients]
+
+    def _update(self, strategy: Any, gradients: list[Any], finite: Any, step: Any) -> None:
+        import tensorflow as tf
+
+        local = strategy.experimental_local_results
+        if self.wrong == "one_replica":
+            gradients = [local(gradient)[0] for gradient in gradients]
+        elif self.wrong != "not_reduced":
             total = tf.distribute.ReduceOp.SUM
-            gradients = [strategy.extended.reduce_to(total, g, v) for g, v in zip(gradients, w, strict=True)]
-        if extra == "overflow" and wrong != "decide_each":
-            everywhere = strategy.experimental_local_results(finite)
-            finite = everywhere[0] if wrong == "decide_first" else all(bool(x) for x in everywhere)
-        if wrong not in ("not_reduced", "clip_first", "clip_off") and extra in ("norm", "value"):
-            whole = clipped([strategy.experimental_local_results(gradient)[0] for gradient in gradients])
-            applied[:] = whole
-            gradients = whole
-        for variable, gradient, one, two in zip(w, gradients, first, second, strict=True):
-            strategy.extended.update(variable, guarded, args=(gradient, one, two, finite, step))
-
-    def guarded(variable: Any, gradient: Any, one: Any, two: Any, finite: Any, step: Any) -> None:
-        if extra != "overflow" or finite:
-            _apply(variable, gradient, one, two, optimizer, step)
-
-    applied: list[Any] = []
-    for index, (ids, x, y, total) in enumerate(_batches(strategy, wrong, extra), start=1):
-        loss, gradients, seen = strategy.run(replica_step, args=(tf.constant(float(index)), ids, x, y, total))
-        if wrong == "hidden_mean_then_sum":
-            loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, loss, axis=None)
-        record.step(loss=loss, gradients=applied or gradients, variables=[*w, *first, *second], examples=seen)
+            gradients = [strategy.extended.reduce_to(total, g, v) for g, v in zip(gradients, self.weights, strict=True)]
+        if self.extra in ("norm", "value") and not self.wrong.startswith("clip"):
+            gradients = self._clipped([local(gradient)[0] for gradient in gradients])
+            self.applied = gradients
+        if self.extra != "overflow":
+            finite = True
+        elif self.wrong != "decide_each":
+            finite = local(finite)[0] if self.wrong == "decide_first" else all(bool(each) for each in local(finite))
+        for variable, gradient, first, second in zip(self.weights, gradients, self.first, self.second, strict=True):
+            args = (gradient, first, second, self.optimizer, local(step)[0], finite)
+            strategy.extended.update(variable, _apply, args=args)
 
 
 def accumulating(mistake: str = "", optimizer: str = "sgd") -> Program:
@@ -178,8 +204,8 @@ def _accumulating(strategy: Any, record: Any, *, mistake: str, optimizer: str) -
     ids, x, y = _data(3 * slices * size)
     dataset = tf.data.Dataset.from_tensor_slices((ids, x, y)).batch(size)
     with strategy.scope():
-        w = tf.Variable([[0.5], [-0.25], [0.125], [1.0], [0.0]], name="w")
-        first, second = (tf.Variable(tf.zeros((5, 1)), name=name) for name in ("w/momentum", "w/velocity"))
+        w = tf.Variable(tf.reshape(tf.linspace(-1.0, 1.0, 20), (5, 4)), name="w")
+        first, second = (tf.Variable(tf.zeros((5, 4)), name=name) for name in ("w/momentum", "w/velocity"))
 
     def replica_step(ids: Any, x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -196,7 +222,7 @@ def _accumulating(strategy: Any, record: Any, *, mistake: str, optimizer: str) -
             divisor = {"divided_again": slices * count, "not_divided": 1}.get(wrong, slices)
             update = functools.partial(_apply, kind=optimizer, step=float(index // slices))
             for copies in zip(*map(strategy.experimental_local_results, (w, first, second)), strict=True):
-                update(copies[0], tf.add_n(sums) / divisor, *copies[1:])
+                update(copies[0], tf.add_n(sums) / divisor, copies[1], copies[2])
             sums = []
         record.step(loss=loss, gradients=[gradient], variables=[w, first, second], examples=seen)
 
@@ -214,8 +240,8 @@ def _within_step(strategy: Any, record: Any, *, mistake: str, optimizer: str) ->
     _, x, y = _data(3 * slices * size)
     dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, y)).batch(size))
     with strategy.scope():
-        w = tf.Variable([[0.5], [-0.25], [0.125], [1.0], [0.0]], name="w")
-        first, second = (tf.Variable(tf.zeros((5, 1)), name=name) for name in ("w/momentum", "w/velocity"))
+        w = tf.Variable(tf.reshape(tf.linspace(-1.0, 1.0, 20), (5, 4)), name="w")
+        first, second = (tf.Variable(tf.zeros((5, 4)), name=name) for name in ("w/momentum", "w/velocity"))
 
     def replica_step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -231,7 +257,7 @@ def _within_step(strategy: Any, record: Any, *, mistake: str, optimizer: str) ->
         )
         gradient = gradient * slices if wrong == "not_divided" else gradient
         for copies in zip(*map(strategy.experimental_local_results, (w, first, second)), strict=True):
-            _apply(copies[0], gradient, *copies[1:], optimizer, float(index))
+            _apply(copies[0], gradient, copies[1], copies[2], optimizer, float(index))
         record.step(loss=loss, gradients={"w": gradient}, variables=[w, first, second])
 
 
@@ -244,7 +270,7 @@ def _metrics(strategy: Any, record: Any, *, mistake: str) -> None:
     import tensorflow as tf
 
     wrong = mistake if strategy.num_replicas_in_sync > 1 else ""
-    ids, x, y = _data(36)
+    ids, x, y = _data(72)
     dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((ids, x, y)).batch(12))
     total = tf.distribute.ReduceOp.SUM
 
@@ -252,20 +278,20 @@ def _metrics(strategy: Any, record: Any, *, mistake: str) -> None:
         right = tf.cast(tf.reduce_sum(x, axis=1, keepdims=True) * y > 0, tf.float32)
         return tf.reduce_sum(right), tf.cast(tf.size(ids), tf.float32), tf.reduce_mean(right), ids
 
+    locally = strategy.experimental_local_results
     right = seen = 0.0
     for batch in dataset:
         correct, count, mean, used = strategy.run(replica_step, args=batch)
-        locals_ = strategy.experimental_local_results
-        if wrong == "one_replica":
-            right, seen = right + locals_(correct)[0], seen + locals_(count)[0]
-        else:
-            right, seen = right + strategy.reduce(total, correct, axis=None), seen + strategy.reduce(total, count, axis=None)
-        accuracy = right / seen
-        if wrong == "sum_of_copies":
-            accuracy = strategy.reduce(total, strategy.run(lambda value: value, args=(accuracy,)), axis=None)
-        now = {"sum_of_means": mean}.get(wrong, strategy.reduce(total, correct, axis=None) / 12)
-        examples = locals_(count)[0] if wrong == "count_of_one" else strategy.reduce(total, count, axis=None)
-        record.step(metrics={"now": now, "examples": tf.cast(examples, tf.int64)}, examples=used)
+        whole = [strategy.reduce(total, value, axis=None) for value in (correct, count)]
+        some = [locally(correct)[0], locally(count)[0]] if wrong == "one_replica" else whole
+        right, seen = right + some[0], seen + some[1]
+        examples = locally(count)[0] if wrong == "count_of_one" else whole[1]
+        now = mean if wrong == "sum_of_means" else whole[0] / 12
+        found = {"now": now, "so_far": right / seen, "examples": tf.cast(examples, tf.int64)}
+        record.step(metrics=found, examples=used)
+    accuracy = right / seen
+    if wrong == "sum_of_copies":
+        accuracy = strategy.reduce(total, strategy.run(lambda value: value + 0.0, args=(accuracy,)), axis=None)
     record.final(metrics={"accuracy": accuracy})
 
 
@@ -294,7 +320,7 @@ def _keras_model(strategy: Any, record: Any, *, kind: str) -> None:
 
 
 def masked(mistake: str = "") -> Program:
-    """Dropout on the inputs by a stateless mask that follows the example; mistake: `same_seed`, one mask per replica."""
+    """Dropout by a stateless mask that follows the example; mistake: `same_seed`, one mask for all replicas."""
     return _program(_masked, mistake)
 
 
@@ -304,20 +330,17 @@ def _masked(strategy: Any, record: Any, *, mistake: str) -> None:
 
     wrong = mistake if strategy.num_replicas_in_sync > 1 else ""
     random = np.random.default_rng(2)
-    x = random.standard_normal((36, 16)).astype(np.float32)
-    dataset = strategy.experimental_distribute_dataset(
-        tf.data.Dataset.from_tensor_slices((np.arange(36), x)).batch(6)
-    )
+    x = random.standard_normal((36, 48)).astype(np.float32)
+    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((np.arange(36), x)).batch(6))
     with strategy.scope():
-        w = tf.Variable(random.standard_normal((16, 1)).astype(np.float32), name="w")
+        w = tf.Variable(random.standard_normal((48, 1)).astype(np.float32), name="w")
 
     def replica_step(step: Any, ids: Any, x: Any) -> Any:
         if wrong == "same_seed":
             mask = tf.random.stateless_uniform(tf.shape(x), seed=(1, step)) < 0.5
         else:
-            mask = tf.map_fn(
-                lambda key: tf.random.stateless_uniform((16,), seed=tf.stack([key, step])), ids, fn_output_signature=tf.float32
-            ) < 0.5
+            drawn = [tf.random.stateless_uniform((48,), seed=(int(key), int(step))) for key in ids]
+            mask = tf.stack(drawn) < 0.5
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum((tf.where(mask, x, 0.0) @ w - 1.0) ** 2) / 6
         return loss, tape.gradient(loss, w), ids
@@ -330,32 +353,33 @@ def _masked(strategy: Any, record: Any, *, mistake: str) -> None:
         record.step(loss=loss, gradients={"w": gradient}, variables=[w], examples=ids)
 
 
-def commuting(mistake: str = "", counter: bool = True) -> Program:
-    """Eight updates of a coordinator that commute; mistakes: `lost` (the sixth is never scheduled), `repeated` (twice)."""
-    return _program(_commuting, mistake, counter=counter)
+def commuting(mistake: str = "") -> Program:
+    """Eight updates of a coordinator that commute; mistakes: the sixth is `lost` (not scheduled) or `repeated`."""
+    return _program(_commuting, mistake)
 
 
-def _commuting(strategy: Any, record: Any, *, mistake: str, counter: bool) -> None:
+def _commuting(strategy: Any, record: Any, *, mistake: str) -> None:
     import tensorflow as tf
 
     with strategy.scope():
         w = tf.Variable([0.0, 0.0], name="w")
-        updates = tf.Variable(0, dtype=tf.int64, name="updates" if counter else "something")
+        updates = tf.Variable(0, dtype=tf.int64, name="updates")
 
     @tf.function
     def update(amount: Any) -> None:
         w.assign_add([amount, 1.0])
         updates.assign_add(1)
 
-    amounts = [tf.constant(float(number)) for number in (1, 2, 4, 8, 16, 32, 64, 128)]
-    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
-        for amount in amounts:
-            update(amount)
-            record.step(variables=[w, updates] if counter else [w])
-    else:
-        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        for number, amount in enumerate(amounts):
+    many = isinstance(strategy, tf.distribute.ParameterServerStrategy)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy) if many else None
+    for number in range(8):
+        args = (tf.constant(2.0**number),)
+        if coordinator is None:
+            update(*args)
+        else:
             for _ in range({"lost": 0, "repeated": 2}.get(mistake, 1) if number == 5 else 1):
-                coordinator.schedule(update, args=(amount,))
-        coordinator.join()
-    record.final(variables=[w, updates] if counter else [w])
+                coordinator.schedule(update, args=args)
+        if number % 4 == 3:
+            if coordinator is not None:
+                coordinator.join()
+            record.step(variables=[w, updates])

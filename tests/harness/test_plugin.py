@@ -323,8 +323,7 @@ def test_the_matrix_is_printed_and_written(session: Session, pytester: pytest.Py
     result.stdout.fnmatch_lines(
         [
             "*lockstep matrix (tensorflow *",
-            "*mirrored-2 *",
-            "*-2 *-2x2:ring tpu",
+            "*mirrored-2 :ring*tpu",
             "sample: model?cnn? *ok 0.12*FAIL*skipped*",
             "2 ok, 1 skipped, 0 known, 1 FAIL",
             "FAIL: program under mirrored-2 is inconsistent  [[]multi_worker-2x2:ring]",

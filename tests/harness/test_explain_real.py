@@ -1,0 +1,124 @@
+"""Explanations of real TensorFlow programs: every mistake that TensorFlow lets one make is named, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import verify
+from harness.program import Program
+from harness.verdict import Verdict
+from tests.harness._mistaken import accumulating, commuting, keras_model, masked, metrics, regression, within_step
+
+REPLICAS = pytest.mark.parametrize("strategy", ["mirrored-2", "mirrored-3"])
+
+
+def _named(program: Program, strategy: str) -> str:
+    """The explanation's rule; the text is part of the verdict's."""
+    verdict = verify(program, strategy)
+    assert not verdict
+    assert verdict.explanation is not None, str(verdict)
+    words = " ".join(str(verdict).split())
+    assert " ".join(f"{verdict.explanation.rule}: {verdict.explanation.text}".split()) in words
+    return verdict.explanation.rule
+
+
+def _right(program: Program, strategy: str) -> Verdict:
+    verdict = verify(program, strategy)
+    assert verdict, str(verdict)
+    return verdict
+
+
+@REPLICAS
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("mean_then_sum", "loss_times_replicas"),
+        ("hidden_mean_then_sum", "loss_times_replicas"),
+        ("sum_then_mean", "loss_divided_by_replicas"),
+        ("mean_of_means", "mean_of_replica_means"),
+        ("regularizer", "regularizer_times_replicas"),
+        ("not_reduced", "gradients_not_reduced"),
+        ("one_replica", "gradients_not_reduced"),
+        ("overlap", "examples_duplicated"),
+        ("tail_dropped", "examples_missing"),
+        ("global_batch", "global_batch_per_replica"),
+    ],
+)
+def test_mistakes_of_a_training_step_are_named(mistake: str, rule: str, strategy: str) -> None:
+    """With momentum, two or three replicas and a last batch that does not divide."""
+    assert _named(regression(mistake), strategy) == rule
+
+
+@pytest.mark.parametrize("strategy", ["mirrored-2"])
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("hidden_mean_then_sum", "loss_times_replicas"),
+        ("regularizer", "regularizer_times_replicas"),
+        ("not_reduced", "gradients_not_reduced"),
+        ("one_replica", "gradients_not_reduced"),
+    ],
+)
+def test_adam_hides_none_of_them(mistake: str, rule: str, strategy: str) -> None:
+    """Adam's update does not grow with the gradient, so what is named must not rest on that."""
+    assert _named(regression(mistake, "adam"), strategy) == rule
+
+
+@REPLICAS
+@pytest.mark.parametrize("extra", ["norm", "value"])
+def test_clipping_on_each_replica_is_named(extra: str, strategy: str) -> None:
+    """By global norm and by value, of gradients reported after clipping."""
+    assert _named(regression("clip_first", extra=extra), strategy) == "clipped_before_reduce"
+
+
+@REPLICAS
+@pytest.mark.parametrize("mistake", ["decide_first", "decide_each"])
+def test_skipping_an_overflow_on_one_replica_only_is_named(mistake: str, strategy: str) -> None:
+    """The last replica's gradient is infinite: the first decides for all, or each for itself."""
+    assert _named(regression(mistake, extra="overflow"), strategy) == "local_overflow_decision"
+
+
+@pytest.mark.parametrize("extra", ["", "norm", "overflow"])
+def test_the_right_step_needs_no_explanation(extra: str) -> None:
+    """The program without a mistake, under the same strategies."""
+    assert _right(regression(extra=extra), "mirrored-2").explanation is None
+
+
+@REPLICAS
+@pytest.mark.parametrize("mistake", ["divided_again", "not_divided", "slice_twice"])
+def test_accumulation_is_named(mistake: str, strategy: str) -> None:
+    """Four slices make an update, and are divided once too often, not at all, or taken twice."""
+    assert _named(accumulating(mistake), strategy) == "accumulation_off"
+
+
+@REPLICAS
+def test_accumulation_within_a_step_is_named(strategy: str) -> None:
+    """Only the accumulated gradient was reported, four times too large."""
+    assert _named(within_step("not_divided"), strategy) == "accumulation_off"
+
+
+@REPLICAS
+@pytest.mark.parametrize("mistake", ["one_replica", "sum_of_copies", "sum_of_means", "count_of_one"])
+def test_metrics_of_one_replica_or_of_copies_are_named(mistake: str, strategy: str) -> None:
+    """Accuracy and counts, while there is no other number to go wrong."""
+    assert _named(metrics(mistake), strategy) == "metric_not_aggregated"
+
+
+@REPLICAS
+def test_one_mask_for_all_replicas_is_named(strategy: str) -> None:
+    """A stateless seed that does not know the replica."""
+    assert _named(masked("same_seed"), strategy) == "identical_random_streams"
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"), [("norm", "batch_statistics_local"), ("dropout", "identical_random_streams")]
+)
+def test_layers_of_keras_that_know_their_replica_only_are_named(kind: str, rule: str) -> None:
+    """BatchNormalization and Dropout under `fit`, where nothing but variables and logs is recorded."""
+    assert _named(keras_model(kind), "mirrored-2") == rule
+
+
+@pytest.mark.parametrize(("mistake", "rule"), [("lost", "update_lost"), ("repeated", "update_repeated")])
+def test_asynchronous_updates_are_counted(mistake: str, rule: str) -> None:
+    """One of eight updates of a coordinator is not scheduled, or scheduled twice."""
+    assert _named(commuting(mistake), "parameter_server-1w1p") == rule
