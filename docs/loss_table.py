@@ -35,7 +35,9 @@ def _cell(row: loss_table.Row, batch: int) -> str:
     parts = loss_formulas.shares(batch, REPLICAS)
     true = row.formula(loss_formulas.shares(batch, 1))
     values = row.formula(parts)
-    words = [loss_formulas.describe(value, one, parts) for value, one in zip(values, true, strict=True) if one is not None]
+    words = [
+        loss_formulas.describe(value, one, parts) for value, one in zip(values, true, strict=True) if one is not None
+    ]
     return words[0] if len(set(words)) == 1 else " / ".join(words)
 
 

@@ -53,7 +53,9 @@ def _parts_of_a_sum(case: Case) -> set[_Place]:
                 if name not in expected or len(parts) < len(values) or all(part == parts[0] for part in parts):
                     continue
                 bound = case.tolerance.bound(observable, name, moment.step)
-                if any(_equal(summed(parts), expected[name], bound, factor) for factor in (1, len(parts), 1 / len(parts))):
+                if any(
+                    _equal(summed(parts), expected[name], bound, factor) for factor in (1, len(parts), 1 / len(parts))
+                ):
                     places.add((moment.step, observable, name))
     return places
 

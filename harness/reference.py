@@ -81,9 +81,7 @@ def _batches(noises: Sequence[int | None], size: int) -> list[Sequence[int | Non
     return [noises[start : start + size] for start in range(0, len(noises), size)]
 
 
-def _run_together(
-    program: Program, directory: Path, noises: Sequence[int | None], seed: int, timeout: float
-) -> None:
+def _run_together(program: Program, directory: Path, noises: Sequence[int | None], seed: int, timeout: float) -> None:
     """Run the program with each of these noises at the same time; an interruption ends them all."""
     case = strategy_case("default")
     with contextlib.ExitStack() as stack:

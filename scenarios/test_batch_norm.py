@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import models, normalizing
 
 from harness import StrategyCase, Verdict, verify
+from scenarios.programs import models, normalizing
 
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",

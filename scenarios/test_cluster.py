@@ -54,7 +54,7 @@ def test_every_task_knows_its_role(cluster: Cluster) -> None:
 
 @pytest.mark.cluster(chief=1, worker=2, ps=1)
 def test_workers_and_ps_serve_and_the_chief_is_the_only_client(cluster: Cluster) -> None:
-    """With ps tasks, workers and ps run tf.distribute.Server, place variables and ops, and end when the chief is done."""
+    """Workers and ps run tf.distribute.Server, hold variables and run ops, and end when the chief is done."""
 
     def place() -> dict[str, Any]:
         import tensorflow as tf

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import gradient_flow, models, optimizing
 
 from harness import StrategyCase, Verdict, verify
+from scenarios.programs import gradient_flow, models, optimizing
 
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import loss_formulas, loss_table, models, reductions, scalar_loss
 
 from harness import StrategyCase, Verdict, verify
 from harness.verify import Tier
+from scenarios.programs import loss_formulas, loss_table, models, reductions, scalar_loss
 from simulator import Cluster
 
 REPLICATED = pytest.mark.strategies(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import measuring, models
 
 from harness import StrategyCase, verify
+from scenarios.programs import measuring, models
 
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from scenarios.programs import model_parallel
 
+from scenarios.programs import model_parallel
 from simulator import Cluster, Topology
 
 if TYPE_CHECKING:

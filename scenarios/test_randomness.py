@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import models, randomness
 
 from harness import StrategyCase, verify
+from scenarios.programs import models, randomness
 
 REPLICATED = pytest.mark.strategies(
     "mirrored-2",

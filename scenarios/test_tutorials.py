@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scenarios.programs import tutorials
 
 from harness import StrategyCase, Verdict, verify
+from scenarios.programs import tutorials
 from simulator import Cluster, RunFailed, Topology, UsageError
 
 REPLICATED = pytest.mark.strategies("mirrored-2", "multi_worker-2", full=("mirrored-3", "multi_worker-2x2"))
@@ -18,7 +18,7 @@ def _broken(verdict: Verdict) -> set[str]:
 @REPLICATED
 @pytest.mark.parametrize("program", ["custom_training", "dataset_function", "text_classification"])
 def test_right_programs_are_consistent(strategy: StrategyCase, program: str) -> None:
-    """ "Custom training", input from a dataset function, and text classification with an embedding."""
+    """The tutorial "Custom training", input from a dataset function, and text classification with an embedding."""
     assert verify(getattr(tutorials, program), strategy)
 
 
@@ -31,13 +31,13 @@ def test_synchronized_batch_normalization_is_consistent(strategy: StrategyCase) 
 @pytest.mark.loop("tf_keras_fit")
 @pytest.mark.strategies("multi_worker-2")
 def test_multi_worker_training_with_keras(strategy: StrategyCase) -> None:
-    """ "Multi-worker training with Keras", with tf_keras."""
+    """The tutorial "Multi-worker training with Keras", with tf_keras."""
     assert verify(tutorials.multi_worker_with_keras, strategy)
 
 
 @pytest.mark.strategies("parameter_server-2w1p", full=("parameter_server-2w2p:min_size",))
 def test_parameter_server_training(strategy: StrategyCase) -> None:
-    """ "Parameter server training" with a custom loop."""
+    """The tutorial "Parameter server training", with a custom loop."""
     assert verify(tutorials.parameter_server_training, strategy)
 
 
@@ -69,7 +69,7 @@ def test_batch_normalization_that_is_expected_to_synchronize_is_caught(strategy:
 
 
 def test_parameter_servers_without_a_chief_hang_and_are_shown_where() -> None:
-    """A worker that takes itself for the coordinator waits for ever; the run ends at its deadline and shows the stack."""
+    """A worker that takes itself for the coordinator waits for ever; the run ends in time and shows the stack."""
     with Cluster(Topology(worker=2), timeout=6) as cluster, pytest.raises(RunFailed) as failure:
         cluster.run(tutorials.parameter_server_without_chief)
     assert {cause.kind for cause in failure.value.causes} == {"Hang"}

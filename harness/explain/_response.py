@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.explain._prediction import Check, check
 from harness.explain._scene import Floats, Scene
 
-__all__ = ["combined", "exceeding", "excess", "is_first_moment", "paired", "scaled", "slopes", "span"]
+__all__ = ["combined", "exceeding", "excess", "is_first_moment", "paired", "responses", "scaled", "slopes", "span"]
 
 _FIRST_MOMENT = re.compile(r"(?:^|[/_])(?:m|momentum)(?:/|#|$)")
+
+_ADAM_EPSILONS = (0.0, 1e-8, 1e-7, 1e-7 / 0.001**0.5)
+"""What may stand next to |g|: the epsilons of TensorFlow and Keras, before and after the bias correction by the square
+root of 1 - beta_2.
+"""
 
 
 def is_first_moment(name: str) -> bool:
@@ -21,9 +26,12 @@ def is_first_moment(name: str) -> bool:
     return _FIRST_MOMENT.search(name) is not None
 
 
-def paired(scene: Scene, step: int) -> dict[str, str]:
-    """The variable of each gradient: the one of the same name, else the next of the same shape in recorded order."""
-    variables = scene.names("variables", step)
+def paired(scene: Scene, step: int, moments: bool = False) -> dict[str, str]:
+    """The variable of each gradient: the one of the same name, else the next of the same shape in recorded order.
+
+    Instead of the variables, their first moments in the optimizer can be had. Empty where not every gradient has one.
+    """
+    variables = [name for name in scene.names("variables", step) if is_first_moment(name) == moments]
     rest = iter(variables)
     found: dict[str, str] = {}
     for gradient in scene.names("gradients", step):
@@ -36,6 +44,17 @@ def paired(scene: Scene, step: int) -> dict[str, str]:
             return {}
         found[gradient] = name
     return found
+
+
+def responses(step: int) -> list[tuple[str, Callable[[Floats], Floats]]]:
+    """How an update depends on the gradient while all else is equal: linearly, or in Adam's first step as g / (|g| + e)."""
+    import numpy as np
+
+    def adam(epsilon: float) -> Callable[[Floats], Floats]:
+        return lambda g: np.divide(g, np.abs(g) + epsilon, out=np.zeros_like(g), where=g != 0)
+
+    first = [("Adam's first update from", adam(epsilon)) for epsilon in _ADAM_EPSILONS]
+    return [("a constant times", lambda g: g), *(first if step == 1 else [])]
 
 
 def slopes(scene: Scene) -> tuple[str, int, list[str]] | None:

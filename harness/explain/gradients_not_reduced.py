@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from harness.explain._prediction import EVIDENCE, Predicting, check, evident, judged
-from harness.explain._response import combined, exceeding, excess, is_first_moment, paired, scaled, span
+from harness.explain._response import combined, exceeding, excess, is_first_moment, paired, responses, scaled, span
 from harness.explain._scene import Floats, Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -23,10 +23,6 @@ _CURE = (
 )
 _STATISTICS = re.compile(r"moving_|running_")
 """Copies of these drift for a reason of their own, which `batch_statistics_local` explains."""
-_ADAM_EPSILONS = (0.0, 1e-8, 1e-7, 1e-7 / 0.001**0.5)
-"""What may stand next to |g| in Adam's first update: the epsilons of TensorFlow and Keras, before and after the bias
-correction by the square root of 1 - beta_2.
-"""
 
 
 def _first(scene: Scene) -> tuple[int, list[str]] | None:
@@ -61,17 +57,6 @@ def _key(array: Floats) -> bytes:
     return array.tobytes()
 
 
-def _responses(step: int) -> list[tuple[str, Callable[[Floats], Floats]]]:
-    """How an update depends on the gradient while everything else is equal: linearly, or in Adam's first step not."""
-    import numpy as np
-
-    def adam(epsilon: float) -> Callable[[Floats], Floats]:
-        return lambda g: np.divide(g, np.abs(g) + epsilon, out=np.zeros_like(g), where=g != 0)
-
-    first = [("Adam's first update from", adam(epsilon)) for epsilon in _ADAM_EPSILONS]
-    return [("a constant times", lambda g: g), *(first if step == 1 else [])]
-
-
 def _own_gradients(scene: Scene, step: int, drifting: list[str]) -> Iterable[Attempt | None]:
     """The copies differ from their mean as the replicas' gradients differ from theirs."""
     import numpy as np
@@ -82,7 +67,7 @@ def _own_gradients(scene: Scene, step: int, drifting: list[str]) -> Iterable[Att
     if not pairs or any(part.shape != copy.shape for part, copy in zip(parts, copies, strict=True)):
         return
     spread = [copy - copy.mean(axis=0) for copy in copies]
-    for text, response in _responses(step):
+    for text, response in responses(step):
         slopes = [response(part) for part in parts]
         slopes = [slope - slope.mean(axis=0) for slope in slopes]
         factors = span(spread, [slopes])
@@ -167,7 +152,7 @@ def _one_gradient(scene: Scene, step: int) -> Iterable[Attempt | None]:
     off = excess(scene, "variables", step, pairs.values())
     for replica in range(scene.replicas):
         for factor in (1, scene.replicas):
-            for text, response in _responses(step):
+            for text, response in responses(step):
                 others = [
                     response(factor * (parts[name] or [])[replica]) - response(scene.truth("gradients", step, name))
                     for name in pairs

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from harness.explain._prediction import Predicting, check, judged
-from harness.explain._response import combined, is_first_moment, paired, slopes, span
+from harness.explain._response import combined, is_first_moment, paired, responses, slopes, span
 from harness.explain._scene import Floats, Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -95,7 +95,7 @@ def _in_gradients(scene: Scene) -> Iterable[Attempt | None]:
     before = step - 1 in scene.steps("variables")
     weights = [scene.truth("variables", step - before, pairs[name]) for name in wrong]
     slope = [scene.truth("gradients", step, name) for name in wrong]
-    moves: list[list[list[Floats]]] = [[]] if before else [[slope], [[np.sign(array) for array in slope]]]
+    moves: list[list[list[Floats]]] = [[]] if before else [[[response(g) for g in slope]] for _, response in responses(step)]
     for kind, penalty in (("squares", lambda array: array), ("magnitudes", np.sign)):
         for moved in moves:
             basis = [[np.asarray(penalty(array)) for array in weights], *(moved if kind == "squares" else [])]

@@ -51,9 +51,16 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 def in_order(cells: Iterable[Cell]) -> list[Cell]:
-    """Cells by strategy as in the catalogue, then by row: not in the order in which a parallel session finished them."""
-    position = {case.name: number for number, case in enumerate(catalogue())}
-    return sorted(cells, key=lambda cell: (position.get(cell.strategy, len(position)), cell.strategy, cell.row))
+    """Cells by strategy, kinds and names as in the catalogue, then by row: not as a parallel session finished them."""
+    named = {case.name: number for number, case in enumerate(catalogue())}
+    # A strategy that the catalogue does not list stands after the last one of its kind.
+    kinds = {case.kind: number for number, case in enumerate(catalogue())}
+
+    def key(cell: Cell) -> tuple[float, str, str]:
+        kind = cell.strategy.partition("-")[0]
+        return named.get(cell.strategy, kinds.get(kind, len(named)) + 0.5), cell.strategy, cell.row
+
+    return sorted(cells, key=key)
 
 
 class Matrix(msgspec.Struct):

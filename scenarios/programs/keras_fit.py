@@ -28,8 +28,8 @@ def make(
 ) -> Callable[[Any, Any], None]:
     """A training program that fits, then evaluates and predicts held-out digits.
 
-    `source` is how data reaches `fit`: a repeated dataset with `steps_per_epoch`, a plain dataset, or NumPy arrays; the latter two
-    also with validation data after each epoch.
+    `source` is how data reaches `fit`: a repeated dataset with `steps_per_epoch`, a plain dataset, or NumPy arrays; the
+    latter two also with validation data after each epoch.
 
     `log_reduction` is `Model.distribute_reduction_method`: how per-replica results become the logs that callbacks get.
     """

@@ -25,7 +25,7 @@ def make(
     mode: Mode = "function",
     iterate: Iterate = "dataset",
 ) -> Callable[[Any, Any], None]:
-    """A training program in the tutorial's form; it records losses, gradients, variables, ids, accuracy and predictions.
+    """A training program in the tutorial's form; records losses, gradients, variables, ids, accuracy and predictions.
 
     Its step is eager, in a `tf.function`, or has its forward and backward pass compiled by XLA (`jit`).
     """

@@ -59,7 +59,7 @@ def initializer(seed: int) -> Callable[..., Any]:
 
 
 def build_model(flavour: Flavour, name: ModelName, style: Style = "sequential") -> Any:
-    """Build a digits classifier that returns logits, in one of Keras's three styles; call it inside `strategy.scope()`."""
+    """A digits classifier that returns logits, in one of Keras's three styles; call it inside `strategy.scope()`."""
     keras = keras_module(flavour)
     layers = keras.layers
     if name == "cnn":
@@ -77,7 +77,7 @@ def build_model(flavour: Flavour, name: ModelName, style: Style = "sequential") 
     if style == "functional":
         return keras.Model(image, _through(stack, image))
 
-    class Classifier(keras.Model):  # type: ignore[misc]  # Keras is untyped
+    class Classifier(keras.Model):  # type: ignore[misc, name-defined]  # Keras is untyped
         def __init__(self) -> None:
             super().__init__()
             self.stack = stack

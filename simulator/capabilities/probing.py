@@ -52,7 +52,10 @@ _CONSEQUENCES: dict[str, tuple[str, str]] = {
         "a program under test that detaches its own children can leave them behind",
         "set sysctl user.max_pid_namespaces",
     ),
-    "tun": ("nothing today; there could be no packet-level links", "create /dev/net/tun; with docker: --device=/dev/net/tun"),
+    "tun": (
+        "nothing today; there could be no packet-level links",
+        "create /dev/net/tun; with docker: --device=/dev/net/tun",
+    ),
     "tbf": (
         "nothing today; the kernel could not limit the rate of a link",
         "install iproute2, and load the kernel module sch_tbf",

@@ -1,4 +1,4 @@
-"""Explanations of real TensorFlow programs: every mistake that TensorFlow lets one make is named, and nothing else is."""
+"""Explanations of real TensorFlow programs: every mistake that TensorFlow lets one make is named, and no other."""
 
 from __future__ import annotations
 

@@ -88,7 +88,6 @@ def test_unknown_capability_names_the_known_ones() -> None:
         found["warp"]
 
 
-
 def test_capabilities_cannot_be_changed() -> None:
     """The answer is immutable."""
     with pytest.raises(AttributeError):

@@ -1,0 +1,126 @@
+"""The rules about a training step: each names its mistake, under any optimizer, and leaves the others' alone."""
+
+from __future__ import annotations
+
+import pytest
+from _replicated import case
+
+from harness.explain import all_rules, closest, explain
+from harness.laws import Case, judge_all
+
+REPLICAS = pytest.mark.parametrize("replicas", [2, 3, 4])
+OPTIMIZERS = pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+
+
+def _rule(case: Case) -> str | None:
+    found = explain(case)
+    return None if found is None else found.rule
+
+
+def _text(case: Case) -> str:
+    found = explain(case)
+    assert found is not None
+    return found.text
+
+
+@REPLICAS
+@OPTIMIZERS
+@pytest.mark.parametrize("options", [{}, {"parts": False}, {"clip": 0.3}, {"overflow": 2}], ids=str)
+def test_a_right_run_has_nothing_to_explain(replicas: int, optimizer: str, options: dict[str, float]) -> None:
+    """All laws hold, and no rule claims anything."""
+    right = case(replicas, optimizer=optimizer, **options)
+    assert not [judgement for judgement in judge_all(right) if judgement.status == "broken"]
+    assert [rule.id for rule in all_rules() if rule.explain(right)] == []
+
+
+@REPLICAS
+@OPTIMIZERS
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("mean_then_sum", "loss_times_replicas"),
+        ("hidden", "loss_times_replicas"),
+        ("sum_then_mean", "loss_divided_by_replicas"),
+        ("mean_of_means", "mean_of_replica_means"),
+        ("regularizer", "regularizer_times_replicas"),
+        ("not_reduced", "gradients_not_reduced"),
+        ("only_0", "gradients_not_reduced"),
+        ("only_1", "gradients_not_reduced"),
+    ],
+)
+def test_every_mistake_is_named(mistake: str, rule: str, replicas: int, optimizer: str) -> None:
+    """With what each replica contributed on record."""
+    assert _rule(case(replicas, mistake, optimizer=optimizer)) == rule
+
+
+@REPLICAS
+@OPTIMIZERS
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("mean_then_sum", "loss_times_replicas"),
+        ("hidden", "loss_times_replicas"),
+        ("sum_then_mean", "loss_divided_by_replicas"),
+        ("mean_of_means", "mean_of_replica_means"),
+        ("regularizer", "regularizer_times_replicas"),
+        ("not_reduced", "gradients_not_reduced"),
+    ],
+)
+def test_reduced_values_are_enough(mistake: str, rule: str, replicas: int, optimizer: str) -> None:
+    """With sums only, if with circumstantial evidence for some."""
+    assert _rule(case(replicas, mistake, optimizer=optimizer, parts=False)) == rule
+
+
+@REPLICAS
+@OPTIMIZERS
+@pytest.mark.parametrize("mistake", ["hidden", "not_reduced"])
+def test_first_moments_stand_in_for_gradients(mistake: str, replicas: int, optimizer: str) -> None:
+    """Keras `fit` reports the optimizer's variables and no gradients."""
+    found = _rule(case(replicas, mistake, optimizer=optimizer, parts=False, gradients=False))
+    assert found == {"hidden": "loss_times_replicas", "not_reduced": "gradients_not_reduced"}[mistake]
+
+
+@REPLICAS
+@OPTIMIZERS
+@pytest.mark.parametrize("mistake", ["clip_first", "clip_unseen"])
+def test_clipping_each_gradient_is_named(mistake: str, replicas: int, optimizer: str) -> None:
+    """Gradients on record after clipping; before clipping the variables tell, unless Adam's first step hides it."""
+    found = _rule(case(replicas, mistake, optimizer=optimizer, clip=0.3))
+    assert found == "clipped_before_reduce"
+
+
+@REPLICAS
+@OPTIMIZERS
+@pytest.mark.parametrize("mistake", ["decide_each", "decide_first"])
+@pytest.mark.parametrize("overflow", [1, 2, 3])
+def test_a_local_decision_to_skip_is_named(mistake: str, replicas: int, optimizer: str, overflow: int) -> None:
+    """At the first step and later ones."""
+    assert _rule(case(replicas, mistake, optimizer=optimizer, overflow=overflow)) == "local_overflow_decision"
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_an_uneven_tail_is_proved_or_said_to_be_likely(replicas: int) -> None:
+    """The text tells proof from evidence, and lists the shards."""
+    proved, likely = (_text(case(replicas, "mean_of_means", parts=parts)) for parts in (True, False))
+    shards = {2: "4 and 3 examples", 3: "3, 2 and 2 examples"}[replicas]
+    assert shards in proved
+    assert "gives the reference's value" in proved
+    assert "evidence, not proof" in likely
+    assert "compute_average_loss" in proved
+
+
+def test_texts_have_numbers_and_cures() -> None:
+    """Strength of the penalty, the factor of the updates, the replica whose gradient was used."""
+    assert "0.05 x the sum of squares" in _text(case(3, "regularizer"))
+    assert "scale_regularization_loss" in _text(case(3, "regularizer"))
+    assert "with the factor 0.05 for all of them" in _text(case(3, "not_reduced"))
+    assert "replica 1's gradient alone" in _text(case(3, "only_1"))
+    assert "norm 0.3" in _text(case(2, "clip_first", clip=0.3))
+    assert "replica 2" in _text(case(3, "decide_each", overflow=2))
+
+
+def test_two_mistakes_at_once_are_not_explained_but_something_is_closest() -> None:
+    """A factor next to the right one is no claim; the attempt that comes nearest is on record."""
+    odd = case(2, "divisor")
+    assert _rule(odd) is None
+    assert closest(case(2)) is None
