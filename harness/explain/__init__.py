@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
+from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 from harness.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
 
 __all__ = ["Attempt", "Case", "Explanation", "Rule", "all_rules", "closest", "explain"]
+
+_Answer = TypeVar("_Answer")
 
 _CLOSE = 0.5
 """A prediction that leaves more than this share of the mismatch unexplained is not worth showing."""
@@ -29,23 +33,32 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def explain(case: Case) -> Explanation | None:
-    """The most specific rule that reproduces an inconsistent run's numbers; None when none does.
+    """The most specific rule that reproduces an inconsistent run's numbers, else the first with evidence, else None.
 
     A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained.
     """
-    for rule in all_rules():
-        try:
-            found = rule.explain(case)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with a rule, the verdict stands
-            warnings.warn(f"explanation rule {rule.id} failed: {error!r}", RuntimeWarning, stacklevel=2)
-            continue
-        if found is not None:
+    proofs = ((rule.id, rule.explain) for rule in all_rules())
+    suspicions = ((rule.id, rule.suspect) for rule in _attempting())
+    for name, ask in (*proofs, *suspicions):
+        if (found := _asked(name, ask, case)) is not None:
             return found
     return None
 
 
 def closest(case: Case) -> Attempt | None:
     """Of the predictions that do not reproduce the numbers, the one that explains most of the mismatch."""
-    rules = (rule for rule in all_rules() if isinstance(rule, AttemptingRule))
-    near = [attempt for rule in rules for attempt in rule.attempts(case) if attempt.unexplained < _CLOSE]
+    attempts = [attempt for rule in _attempting() for attempt in _asked(rule.id, rule.attempts, case) or ()]
+    near = [attempt for attempt in attempts if attempt.unexplained < _CLOSE]
     return min(near, key=lambda attempt: attempt.unexplained, default=None)
+
+
+def _attempting() -> list[AttemptingRule]:
+    return [rule for rule in all_rules() if isinstance(rule, AttemptingRule)]
+
+
+def _asked(name: str, ask: Callable[[Case], _Answer], case: Case) -> _Answer | None:
+    try:
+        return ask(case)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with a rule, the verdict stands
+        warnings.warn(f"explanation rule {name} failed: {error!r}", RuntimeWarning, stacklevel=3)
+        return None

@@ -10,10 +10,9 @@ from harness.explain._scene import Floats, Scene, scene_of
 from harness.explain.protocol import Attempt, Case, Explanation
 from harness.tolerance import eps
 
-__all__ = ["EVIDENCE", "Check", "Predicting", "check", "evident", "judged", "undone"]
+__all__ = ["Check", "Predicting", "check", "evident", "judged", "undone"]
 
-EVIDENCE = 80
-"""The priority of rules that have circumstantial evidence only: after all that predict numbers."""
+_Model = Callable[[Scene], "Iterable[Attempt | None]"]
 
 _ROUNDINGS = 16.0
 """Roundings by which a prediction may differ from what the program computed, relative to the largest number in it.
@@ -80,19 +79,38 @@ def evident(rule: str, text: str) -> Attempt:
 
 @dataclass(frozen=True)
 class Predicting:
-    """A rule that makes attempts; the first one within its bound is the explanation."""
+    """A rule that makes attempts; the first one within its bound is the explanation.
+
+    `evidence` is what it can still say where nothing is recorded that a prediction could be held against.
+    """
 
     id: str
     priority: int
-    model: Callable[[Scene], Iterable[Attempt | None]]
+    model: _Model
+    evidence: _Model | None = None
 
     def attempts(self, case: Case) -> Iterable[Attempt]:
         """What the rule predicts for this case, and how far off that is."""
-        return (attempt for attempt in self.model(scene_of(case)) if attempt is not None)
+        return _made(self.model, case)
 
     def explain(self, case: Case) -> Explanation | None:
         """The first attempt that reproduces what was observed."""
-        return next((Explanation(self.id, found.text) for found in self.attempts(case) if found.ratio <= 1), None)
+        return self._first(self.model, case)
+
+    def suspect(self, case: Case) -> Explanation | None:
+        """What circumstantial evidence says."""
+        return None if self.evidence is None else self._first(self.evidence, case)
+
+    def _first(self, model: _Model, case: Case) -> Explanation | None:
+        return next((Explanation(self.id, made.text) for made in _made(model, case) if made.ratio <= 1), None)
+
+
+def _made(model: _Model, case: Case) -> list[Attempt]:
+    import numpy as np
+
+    # A run with Inf and NaN is a case like any other; no prediction is equal to what they lead to.
+    with np.errstate(all="ignore"):
+        return [attempt for attempt in model(scene_of(case)) if attempt is not None]
 
 
 def _distance(a: Floats, b: Floats) -> float:

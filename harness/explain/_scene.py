@@ -55,9 +55,9 @@ class Scene:
         return [step for step in self.run[observable] if step is not None and step in self.reference[observable]]
 
     def names(self, observable: str, step: int | None) -> list[str]:
-        """What both recorded of an observable at a step, in the reference's order."""
-        ours = self.run[observable].get(step, {})
-        return [name for name in self.reference[observable].get(step, {}) if name in ours]
+        """What both recorded of an observable at a step in the same shape, in the reference's order."""
+        ours, truth = self.run[observable].get(step, {}), self.reference[observable].get(step, {})
+        return [name for name in truth if name in ours and ours[name].array.shape == truth[name].array.shape]
 
     def bound(self, observable: str, name: str, step: int | None) -> float:
         """The tolerance's bound."""

@@ -56,10 +56,10 @@ def _weighted(weights: list[float], copies: list[Floats]) -> Floats:
 def _total_variance(scene: Scene, step: int, mean: str, variance: str) -> Attempt | None:
     """The law of total variance, for which the copies of the replicas' statistics are needed.
 
-    With momentum m, a copy of the mean is m * old + (1 - m) * mean_r, one of the variance m * old + (1 - m) * var_r. The
-    variance of all examples is the mean of var_r plus the variance of mean_r, so that the reference's moving variance
-    exceeds the mean of the copies by the variance of the moving means, divided by 1 - m. One number, the same for
-    all channels, has to fit.
+    With momentum m, a copy of the mean is m * old + (1 - m) * mean_r, one of the variance m * old + (1 - m) * var_r.
+    The variance of all examples is the mean of var_r plus the variance of mean_r, so the reference's moving variance
+    exceeds the mean of the copies by the variance of the moving means, divided by 1 - m. One number has to fit all
+    channels.
     """
     means, variances, weights = scene.copies(step, mean), scene.copies(step, variance), _weights(scene, step)
     if len(means) != scene.replicas or len(variances) != scene.replicas:
@@ -94,7 +94,7 @@ def _smaller_variance(scene: Scene, step: int, mean: str, variance: str) -> Atte
     if mean in scene.wrong("variables", step) or variance not in scene.wrong("variables", step):
         return None
     missing = scene.truth("variables", step, variance) - scene.value("variables", step, variance)
-    if np.any(missing < -scene.bound("variables", variance, step)):
+    if not np.all(missing >= -scene.bound("variables", variance, step)):
         return None
     return evident(
         _ID,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.consumed import by_step, recorders
-from harness.explain._prediction import EVIDENCE, Predicting, evident
+from harness.explain._prediction import Predicting, evident
 from harness.explain._scene import Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -68,4 +68,4 @@ def _by_steps(scene: Scene) -> Attempt | None:
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 5, _attempts), Predicting(_ID, EVIDENCE + 4, _evidence))
+RULES: tuple[Rule, ...] = (Predicting(_ID, 5, _attempts, _evidence),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.explain._prediction import EVIDENCE, Predicting, evident
+from harness.explain._prediction import Predicting, evident
 from harness.explain._scene import Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -116,4 +116,4 @@ def _same_state(scene: Scene, step: int) -> Attempt | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts), Predicting(_ID, EVIDENCE + 3, _evidence))
+RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts, _evidence),)

@@ -85,11 +85,11 @@ def _each_by_itself(scene: Scene, step: int, names: list[str]) -> Attempt | None
     over, moved = _overflowing(scene, step), _moved(scene, step, names)
     if not over or not moved or sorted([*over, *moved]) != list(range(scene.replicas)):
         return None
+    skipping, going = (", ".join(map(str, replicas)) for replicas in (over, moved))
     return evident(
         _ID,
-        f"At step {step} the gradients of replica {_listed(over)} are not finite. The reference skips that update; "
-        f"here replica {_listed(over)} skipped it and replica {_listed(moved)} applied it: each decided from its own "
-        f"gradients. {_CURE}",
+        f"At step {step} the gradients of replica {skipping} are not finite. The reference skips that update; here "
+        f"replica {skipping} skipped it and replica {going} applied it: each decided from its own gradients. {_CURE}",
     )
 
 
@@ -101,22 +101,16 @@ def _for_all(scene: Scene, step: int, names: list[str]) -> Attempt | None:
     if not moved or (over is not None and (not over or len(over) == scene.replicas)):
         return None
     broken = sum(not np.isfinite(scene.value("variables", step, name)).all() for name in names)
-    whose = "the reduced gradient is" if over is None else f"the gradients of replica {_listed(over)} are"
-    who = (
-        "a replica without overflow"
-        if over is None
-        else f"replica {next(k for k in range(scene.replicas) if k not in over)}"
-    )
+    whose, who = "the reduced gradient is", "a replica without overflow"
+    if over is not None:
+        first = next(k for k in range(scene.replicas) if k not in over)
+        whose, who = f"the gradients of replica {', '.join(map(str, over))} are", f"replica {first}"
     return evident(
         _ID,
         f"At step {step} {whose} not finite. The reference skips that update; here it was applied"
         f"{f' ({broken} of {len(names)} variables are Inf or NaN now)' if broken else ''}, as if {who} had decided "
         f"for all. {_CURE}",
     )
-
-
-def _listed(replicas: list[int]) -> str:
-    return ", ".join(map(str, replicas))
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 25, _attempts),)

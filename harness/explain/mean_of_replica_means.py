@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.explain._prediction import EVIDENCE, Check, Predicting, evident, judged, undone
+from harness.explain._prediction import Check, Predicting, evident, judged, undone
 from harness.explain._scene import Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -93,4 +93,4 @@ def _listed(counts: list[int]) -> str:
     return ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 35, _attempts), Predicting(_ID, EVIDENCE + 1, _evidence))
+RULES: tuple[Rule, ...] = (Predicting(_ID, 35, _attempts, _evidence),)

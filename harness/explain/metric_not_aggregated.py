@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from harness.explain._prediction import EVIDENCE, Predicting, check, evident, judged
+from harness.explain._metric_values import examples_seen, fraction, own_values, whole
+from harness.explain._prediction import Predicting, check, evident, judged
 from harness.explain._scene import Floats, Scene
 from harness.explain.protocol import Attempt, Rule
 
@@ -55,37 +56,24 @@ def _models(scene: Scene, step: int | None, name: str) -> Iterator[tuple[str, Fl
 
     count, truth = scene.replicas, scene.truth("metrics", step, name)
     observed = scene.value("metrics", step, name)
-    yield f"{count} times as much, the sum of {count} copies", count * truth, count
     parts = scene.parts("metrics", step, name)
-    weights = _examples(scene, step)
+    weights = examples_seen(scene, step)
     if parts is not None and len(parts) == count:
         shares = [1 / count] * count if weights is None else [weight / sum(weights) for weight in weights]
         middle = np.sum([share * part for share, part in zip(shares, parts, strict=True)], axis=0)
         if np.allclose(middle, truth, rtol=1e-5, atol=scene.bound("metrics", name, step)):
             yield "the sum of the replicas' means, each of which is a value by itself", np.sum(parts, axis=0), count
-    if weights is not None and truth.size == 1 and _whole(truth) and _whole(observed):
+    yield f"{count} times as much, the sum of {count} copies", count * truth, count
+    if weights is not None and truth.size == 1 and whole(truth) and whole(observed):
         for replica, weight in enumerate(weights):
-            if _whole(truth * weight / sum(weights)):
+            if whole(truth * weight / sum(weights)):
                 text = f"the share of replica {replica}, which had {weight} of {sum(weights)} examples"
                 yield text, truth * weight / sum(weights), 1
     elif truth.size == 1:
-        yield from ((f"replica {replica}'s value alone", value, count) for replica, value in _own(scene, step, name))
+        yield from (
+            (f"replica {replica}'s value alone", value, count) for replica, value in own_values(scene, step, name)
+        )
     yield f"1/{count} of it, one replica's share", truth / count, 1
-
-
-def _examples(scene: Scene, step: int | None) -> list[int] | None:
-    """How many examples each replica has seen up to and including a step; at the end: in all."""
-    steps = [other for other in scene.moments if other is not None and (step is None or other <= step)]
-    shards = [scene.shards(other) for other in steps]
-    if not steps or any(found is None for found in shards):
-        return None
-    return [sum(len(found[replica]) for found in shards if found) for replica in range(scene.replicas)]
-
-
-def _whole(array: Floats) -> bool:
-    import numpy as np
-
-    return bool(np.all(array == np.round(array)))
 
 
 def _evidence(scene: Scene) -> Iterable[Attempt | None]:
@@ -94,14 +82,14 @@ def _evidence(scene: Scene) -> Iterable[Attempt | None]:
         step for step in (*scene.steps("metrics"), None) if step is None or step <= scene.horizon or not scene.horizon
     ]
     for name in dict.fromkeys(name for step in steps for name in scene.wrong("metrics", step)):
-        found = [(step, _examples(scene, step)) for step in steps if name in scene.wrong("metrics", step)]
+        found = [(step, examples_seen(scene, step)) for step in steps if name in scene.wrong("metrics", step)]
         values = [
             (scene.value("metrics", step, name), scene.truth("metrics", step, name), counts) for step, counts in found
         ]
-        if any(counts is None or value.size != 1 or _whole(value) for value, _, counts in values):
+        if any(counts is None or value.size != 1 or whole(value) for value, _, counts in values):
             continue
         own = all(
-            counts and _fraction(value, counts[0]) and _fraction(truth, sum(counts)) for value, truth, counts in values
+            counts and fraction(value, counts[0]) and fraction(truth, sum(counts)) for value, truth, counts in values
         )
         chance = scene.replicas ** -float(len(values))
         if own and chance <= _CHANCE:
@@ -114,45 +102,4 @@ def _evidence(scene: Scene) -> Iterable[Attempt | None]:
             )
 
 
-def _fraction(array: Floats, denominator: int) -> bool:
-    """Whether a value is a whole number over the denominator, up to float32's rounding."""
-    import numpy as np
-
-    times = array * denominator
-    return bool(np.all(np.abs(times - np.round(times)) <= 1e-6 * np.maximum(1.0, np.abs(times))))
-
-
-def _own(scene: Scene, step: int | None, name: str) -> Iterator[tuple[int, Floats]]:
-    """Each replica's value: of a mean metric's state (total over count), or of the loss that it contributed."""
-    steps = [other for other in scene.steps("loss") if step is None or other <= step]
-    state = _state(scene, step)
-    if state is not None:
-        yield from (
-            (replica, total / count) for replica, (total, count) in enumerate(zip(*state, strict=True)) if count
-        )
-    parts = [scene.parts("loss", other, "loss") for other in steps]
-    shards = [scene.shards(other) for other in steps]
-    if not steps or any(part is None for part in parts) or any(shard is None for shard in shards):
-        return
-    for replica in range(scene.replicas):
-        values = [
-            part[replica] * sum(map(len, shard)) / len(shard[replica])
-            for part, shard in zip(parts, shards, strict=True)
-            if part is not None and shard is not None and shard[replica] and part[replica].size == 1
-        ]
-        if values:
-            yield replica, values[-1]
-            yield replica, sum(values[1:], values[0]) / len(values)
-
-
-def _state(scene: Scene, step: int | None) -> tuple[list[Floats], list[Floats]] | None:
-    names = scene.names("variables", step)
-    total = next(
-        (name for name in names if name.endswith("total") and len(scene.copies(step, name)) == scene.replicas), None
-    )
-    if total is None or (count := total.removesuffix("total") + "count") not in names:
-        return None
-    return scene.copies(step, total), scene.copies(step, count)
-
-
-RULES: tuple[Rule, ...] = (Predicting(_ID, 70, _attempts), Predicting(_ID, EVIDENCE + 5, _evidence))
+RULES: tuple[Rule, ...] = (Predicting(_ID, 70, _attempts, _evidence),)

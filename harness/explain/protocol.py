@@ -50,7 +50,10 @@ class Rule(Protocol):
 
 @runtime_checkable
 class AttemptingRule(Rule, Protocol):
-    """A rule that can also tell how close its predictions came."""
+    """A rule that can also tell how close its predictions came, and what it suspects where it cannot predict."""
 
     def attempts(self, case: Case) -> Iterable[Attempt]:
         """What the rule predicts for this case, and how far off that is."""
+
+    def suspect(self, case: Case) -> Explanation | None:
+        """An explanation by circumstantial evidence, whose text says so, else None."""

@@ -95,7 +95,9 @@ def _in_gradients(scene: Scene) -> Iterable[Attempt | None]:
     before = step - 1 in scene.steps("variables")
     weights = [scene.truth("variables", step - before, pairs[name]) for name in wrong]
     slope = [scene.truth("gradients", step, name) for name in wrong]
-    moves: list[list[list[Floats]]] = [[]] if before else [[[response(g) for g in slope]] for _, response in responses(step)]
+    moves: list[list[list[Floats]]] = (
+        [[]] if before else [[[response(g) for g in slope]] for _, response in responses(step)]
+    )
     for kind, penalty in (("squares", lambda array: array), ("magnitudes", np.sign)):
         for moved in moves:
             basis = [[np.asarray(penalty(array)) for array in weights], *(moved if kind == "squares" else [])]

@@ -315,7 +315,7 @@ def _keras_model(strategy: Any, record: Any, *, kind: str) -> None:
         }.get(kind, [keras.layers.Dense(8, activation="tanh")])
         model = keras.Sequential([keras.Input((5,)), *layers, keras.layers.Dense(1)])
         clip = {"global_clipnorm": 0.1} if kind == "clip" else {}
-        model.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.5, **clip), loss="mse")
+        model.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.5, **clip), loss="mse", jit_compile=False)
     model.fit(x, y, batch_size=12, epochs=1, shuffle=False, verbose=0, callbacks=[record.keras_callback(model)])
 
 

@@ -29,7 +29,9 @@ def _text(case: Case) -> str:
 
 def test_rules_are_found_and_ordered() -> None:
     """Causes in the data come before factors in the loss, replicas before workers."""
-    assert [rule.id for rule in all_rules()] == [
+    order = [rule.id for rule in all_rules()]
+    named = ("examples", "loss")
+    assert [rule for rule in order if rule.startswith(named)] == [
         "examples_duplicated",
         "examples_missing",
         "loss_times_replicas",

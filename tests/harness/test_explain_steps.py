@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from _replicated import case
 
 from harness.explain import all_rules, closest, explain
 from harness.laws import Case, judge_all
+from tests.harness._replicated import case
 
 REPLICAS = pytest.mark.parametrize("replicas", [2, 3, 4])
 OPTIMIZERS = pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
@@ -26,7 +28,7 @@ def _text(case: Case) -> str:
 @REPLICAS
 @OPTIMIZERS
 @pytest.mark.parametrize("options", [{}, {"parts": False}, {"clip": 0.3}, {"overflow": 2}], ids=str)
-def test_a_right_run_has_nothing_to_explain(replicas: int, optimizer: str, options: dict[str, float]) -> None:
+def test_a_right_run_has_nothing_to_explain(replicas: int, optimizer: str, options: dict[str, Any]) -> None:
     """All laws hold, and no rule claims anything."""
     right = case(replicas, optimizer=optimizer, **options)
     assert not [judgement for judgement in judge_all(right) if judgement.status == "broken"]
@@ -82,11 +84,19 @@ def test_first_moments_stand_in_for_gradients(mistake: str, replicas: int, optim
 
 @REPLICAS
 @OPTIMIZERS
-@pytest.mark.parametrize("mistake", ["clip_first", "clip_unseen"])
-def test_clipping_each_gradient_is_named(mistake: str, replicas: int, optimizer: str) -> None:
-    """Gradients on record after clipping; before clipping the variables tell, unless Adam's first step hides it."""
-    found = _rule(case(replicas, mistake, optimizer=optimizer, clip=0.3))
-    assert found == "clipped_before_reduce"
+def test_clipping_each_gradient_is_named(replicas: int, optimizer: str) -> None:
+    """Gradients are on record after clipping."""
+    assert _rule(case(replicas, "clip_first", optimizer=optimizer, clip=0.3)) == "clipped_before_reduce"
+
+
+@REPLICAS
+@pytest.mark.parametrize(
+    ("optimizer", "slots"), [("sgd", False), ("momentum", False), ("momentum", True), ("adam", True)]
+)
+def test_clipping_is_named_where_gradients_are_on_record_before_it(replicas: int, optimizer: str, slots: bool) -> None:
+    """The variables tell, or under Adam, whose first update does not know the norm, its first moments."""
+    found = case(replicas, "clip_unseen", optimizer=optimizer, slots=slots, clip=0.3, unclipped=True)
+    assert _rule(found) == "clipped_before_reduce"
 
 
 @REPLICAS
@@ -107,6 +117,13 @@ def test_an_uneven_tail_is_proved_or_said_to_be_likely(replicas: int) -> None:
     assert "gives the reference's value" in proved
     assert "evidence, not proof" in likely
     assert "compute_average_loss" in proved
+
+
+@REPLICAS
+def test_clipping_is_likely_where_only_sums_are_on_record(replicas: int) -> None:
+    """The reference's norm is the threshold at every step, the run's is another."""
+    found = case(replicas, "clip_first", clip=0.1, parts=False)
+    assert _rule(found) == "clipped_before_reduce"
 
 
 def test_texts_have_numbers_and_cures() -> None:

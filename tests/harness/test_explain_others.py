@@ -1,0 +1,282 @@
+"""The rules about accumulation, statistics, random numbers, metrics, batches and updates, on hand-made numbers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.explain import all_rules, closest, explain
+from harness.laws import Case
+from harness.laws.protocol import Finding, Judgement
+from harness.tolerance import Derived
+from harness.trace import RunTrace, Step
+from harness.verdict import Verdict
+from tests.harness._replicated import case as trained
+from tests.harness._traces import client, step, variable
+
+REPLICAS = pytest.mark.parametrize("replicas", [2, 3])
+
+
+def _case(run: list[Step], reference: list[Step], replicas: int = 2, **rest: Any) -> Case:
+    trace = RunTrace((client(*run, replicas=replicas, **rest),))
+    truth = RunTrace((client(*reference),))
+    return Case(trace, truth, Derived(truth, [truth]))
+
+
+def _rule(case: Case) -> str | None:
+    found = explain(case)
+    return None if found is None else found.rule
+
+
+def _text(case: Case) -> str:
+    found = explain(case)
+    assert found is not None
+    return found.text
+
+
+def _accumulated(times: list[float], replicas: int = 1, momentum: float = 0.0) -> list[Step]:
+    """Three updates of four slices; `times` is how often each slice of an update counts."""
+    rng = np.random.default_rng(1)
+    w, slot, steps = np.ones(12), np.zeros(12), []
+    for update in range(3):
+        slices = rng.standard_normal((4, 12))
+        for k, gradient in enumerate(slices):
+            if k == 3:
+                slot = momentum * slot + sum(t * g for t, g in zip(times, slices, strict=True)) / 4
+                w = w - 0.5 * slot
+            parts = [np.float32(gradient / replicas)] * replicas
+            steps.append(step(4 * update + k + 1, gradients={"w": parts}, variables={"w": np.float32(w)}))
+    return steps
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ([0.25] * 4, "4 times too small (4 is the number of slices)"),
+        ([4.0] * 4, "4 times too large (4 is the number of slices)"),
+        ([0.5] * 4, "2 times too small (2 is the number of replicas)"),
+        ([2.0, 0.0, 1.0, 1.0], "the slices count 2, 0, 1, 1 times"),
+        ([1.0, 1.0, 1.0, 0.0], "the slices count 1, 1, 1, 0 times"),
+    ],
+)
+def test_slices_are_counted(times: list[float], said: str, momentum: float) -> None:
+    """From the gradients of the slices and the rate at which the reference follows them."""
+    case = _case(_accumulated(times, 2, momentum), _accumulated([1.0] * 4, 1, momentum))
+    assert _rule(case) == "accumulation_off"
+    assert said in _text(case)
+
+
+def test_slices_that_count_once_or_oddly_are_not_explained() -> None:
+    """Right accumulation, and a slice that counts one and a half times."""
+    assert _rule(_case(_accumulated([1.0] * 4, 2), _accumulated([1.0] * 4))) is None
+    assert _rule(_case(_accumulated([1.5, 1.0, 1.0, 1.0], 2), _accumulated([1.0] * 4))) is None
+
+
+def _normalised(local: list[np.ndarray[Any, Any]] | None, kind: str) -> list[Step]:
+    """Moving statistics after one step on 12 examples of 6 channels; per replica where shards are given."""
+    x = np.random.default_rng(2).standard_normal((12, 6)) * 2 + 1
+    shards = [x] if local is None else [x[ids] for ids in local]
+    means, variances = ([0.1 * f(shard, axis=0) for shard in shards] for f in (np.mean, np.var))
+    means, variances = ([np.float32(0.9 * 1 + array) for array in found] for found in (means, variances))
+    if kind == "averaged":
+        means, variances = ([np.mean(found, axis=0)] * len(shards) for found in (means, variances))
+    pair = {"norm/moving_mean": means, "norm/moving_variance": variances}
+    found = {name: variable(name, copies, "mirrored" if len(shards) > 1 else "plain") for name, copies in pair.items()}
+    ids = (tuple(range(12)),) if local is None else tuple(tuple(int(i) for i in shard) for shard in local)
+    return [step(1, variables=found, examples=ids)]
+
+
+@REPLICAS
+@pytest.mark.parametrize("kind", ["own", "averaged"])
+def test_local_statistics_are_named(replicas: int, kind: str) -> None:
+    """From each replica's statistics by the law of total variance, or from averages that lack a part of it."""
+    case = _case(_normalised(np.array_split(np.arange(12), replicas), kind), _normalised(None, kind), replicas)
+    assert _rule(case) == "batch_statistics_local"
+    assert ("momentum of 0.9" if kind == "own" else "too small in 6 of 6 channels") in _text(case)
+
+
+def test_statistics_that_are_off_otherwise_are_not_named() -> None:
+    """A moving variance that is too large says nothing of the kind."""
+    run, truth = _normalised([np.arange(12)], "own"), _normalised(None, "own")
+    found = dict(zip(("a", "b"), run[0].variables or (), strict=True))
+    larger = variable("norm/moving_variance", found["b"].copies[0].numpy() * np.float32(1.5))
+    case = _case([step(1, variables={"a": found["a"], "b": larger}, examples=run[0].examples)], truth)
+    assert _rule(case) is None
+
+
+@REPLICAS
+def test_the_same_draws_everywhere_are_named(replicas: int) -> None:
+    """A metric that follows the random numbers, and a mask that leaves zeros in all gradients."""
+    rng = np.random.default_rng(3)
+    drawn = rng.random(4).astype(np.float32)
+    ids, every = [tuple((k,) for k in range(replicas))] * 4, tuple(range(replicas))
+    run = [step(k + 1, loss=np.float32(k), metrics={"kept": [drawn[k]] * replicas}, examples=ids[k]) for k in range(4)]
+    truth = [step(k + 1, loss=np.float32(k + 1), metrics={"kept": np.float32(3)}, examples=(every,)) for k in range(4)]
+    assert "'kept' is the same on all" in _text(_case(run, truth, replicas))
+    keep = np.arange(20) % 2
+    parts = [(keep * rng.standard_normal(20)).astype(np.float32) for _ in range(replicas)]
+    whole = {"w": rng.standard_normal(20).astype(np.float32)}
+    case = _case([step(1, gradients={"w": parts})], [step(1, gradients=whole)], replicas)
+    assert "10 elements of the gradients are exactly zero" in _text(case)
+    parts[0][0] = 1.0
+    assert _rule(_case([step(1, gradients={"w": parts})], [step(1, gradients=whole)], replicas)) is None
+
+
+@REPLICAS
+def test_metrics_that_are_not_aggregated_are_named(replicas: int) -> None:
+    """A sum of copies, a sum of means, one replica's count, and one replica's mean loss."""
+    ids = tuple(tuple(range(4 * k, 4 * k + 4)) for k in range(replicas))
+    every = (tuple(range(4 * replicas)),)
+
+    def told(run: Any, truth: Any, loss: Any = None) -> str:
+        whole = None if loss is None else np.sum(loss, dtype=np.float32)
+        case = _case(
+            [step(1, loss=loss, metrics={"m": run}, examples=ids)],
+            [step(1, loss=whole, metrics={"m": truth}, examples=every)],
+            replicas,
+        )
+        assert _rule(case) == "metric_not_aggregated"
+        return _text(case)
+
+    means = [np.float32(0.25 * (k + 1)) for k in range(replicas)]
+    assert f"the sum of {replicas} copies" in told(np.float32(0.3 * replicas), np.float32(0.3))
+    assert "the sum of the replicas' means" in told(means, np.mean(means, dtype=np.float32))
+    assert "the share of replica 0, which had 4 of" in told(np.int64(4), np.int64(4 * replicas))
+    losses = [np.float32(0.1 * (k + 1) ** 2 / replicas) for k in range(replicas)]
+    assert "replica 1's value alone" in told(np.float32(losses[1] * replicas), np.sum(losses, dtype=np.float32), losses)
+
+
+def test_metrics_that_follow_wrong_variables_are_not_blamed() -> None:
+    """After the variables have gone wrong no metric is evidence of anything."""
+    run = [step(k, variables={"w": np.float32(k + 1)}, metrics={"m": np.float32(k)}) for k in (1, 2)]
+    truth = [step(k, variables={"w": np.float32(1)}, metrics={"m": np.float32(1)}) for k in (1, 2)]
+    assert _rule(_case(run, truth)) is None
+
+
+@REPLICAS
+def test_a_global_batch_for_every_replica_is_named(replicas: int) -> None:
+    """From ids, or where none are on record from the number of steps."""
+    batches = [tuple(range(4 * k, 4 * k + 4)) for k in range(6)]
+    reference = [step(k, loss=np.float32(k), examples=(ids,)) for k, ids in enumerate(batches, 1)]
+    shared = [tuple(batches[k : k + replicas]) for k in range(0, 6, replicas)]
+    run = [step(k, loss=np.float32(k + 5), examples=ids) for k, ids in enumerate(shared, 1)]
+    assert _rule(_case(run, reference, replicas)) == "global_batch_per_replica"
+    bare = [[step(each.index, loss=np.float32(each.index + n)) for each in of] for n, of in ((5, run), (0, reference))]
+    assert "would prove it" in _text(_case(bare[0], bare[1], replicas))
+    everybody = [step(k, loss=np.float32(k + 5), examples=(ids,) * replicas) for k, ids in enumerate(batches, 1)]
+    assert _rule(_case(everybody, reference, replicas)) == "examples_duplicated"
+
+
+AMOUNTS = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+def _updated(amounts: tuple[float, ...], each: bool, counted: bool) -> list[Step]:
+    """One record of the end, or one after each update."""
+    sums = np.cumsum(amounts)
+    found = [
+        {"w": np.array([total, k], np.float32), **({"updates": np.int64(k)} if counted else {})}
+        for k, total in enumerate(sums, 1)
+    ]
+    return [step(k, variables=now) for k, now in enumerate(found, 1)] if each else [step(1, variables=found[-1])]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("each", [True, False])
+def test_lost_and_repeated_updates_are_named(each: bool, counted: bool) -> None:
+    """By what one update of the reference does, or by counters; with neither nothing can be said."""
+    for amounts, rule, name in (
+        ((1.0, 2.0, 8.0, 16.0), "update_lost", "lack exactly what update 3"),
+        ((1.0, 2.0, 4.0, 4.0, 8.0, 16.0), "update_repeated", "have what update 3"),
+    ):
+        run = _updated(amounts, each=False, counted=counted)
+        reference = _updated(AMOUNTS, each, counted)
+        case = _case(run, reference, 1, scheduled=5)
+        assert _rule(case) == (rule if each or counted else None)
+        assert not each or name in _text(case)
+        assert not counted or "5 updates were scheduled" in _text(case)
+
+
+def test_an_update_that_is_not_scheduled_is_lost_too() -> None:
+    """The coordinator's count agrees with the counter, and both fall short of the reference."""
+    run = _updated((1.0, 2.0, 8.0, 16.0), each=False, counted=True)
+    case = _case(run, _updated(AMOUNTS, each=False, counted=True), 1, scheduled=4)
+    assert "4 updates were scheduled, 'updates' counts 4, the reference made 5: 1 lost" in _text(case)
+
+
+def test_a_copy_that_misses_an_update_is_named() -> None:
+    """One replica's copy keeps its old value while the others are right."""
+    run = [step(1, variables={"w": [1.0, 1.0, 1.0]}), step(2, variables={"w": [2.0, 1.0, 2.0]})]
+    reference = [step(1, variables={"w": 1.0}), step(2, variables={"w": 2.0})]
+    assert _rule(_case(run, reference, 3)) == "update_lost"
+    assert "on replica 1 keep their value of step 1" in _text(_case(run, reference, 3))
+    odd = [run[0], step(2, variables={"w": [2.0, 1.5, 2.0]})]
+    assert _rule(_case(odd, reference, 3)) is None
+
+
+def test_the_closest_prediction_is_shown_where_none_fits() -> None:
+    """Gradients scaled by nearly a whole number: the factor explains most of it, but not all."""
+    truth = np.array([1.0, 2.0, -3.0], np.float32)
+    case = _case([step(1, gradients={"w": truth * np.float32(5.01)})], [step(1, gradients={"w": truth})])
+    near = closest(case)
+    assert explain(case) is None
+    assert near is not None
+    assert near.rule == "accumulation_off"
+    assert 0 < near.unexplained < 0.01
+    finding = Finding("l", "it differs", observable="gradients")
+    text = " ".join(str(Verdict("p", "s", (Judgement("l", "broken", findings=(finding,)),), closest=near)).split())
+    assert "no rule reproduces these numbers; the closest, accumulation_off, explains 99.8 % of the mismatch" in text
+
+
+def test_nothing_is_close_to_noise() -> None:
+    """A mismatch that no model comes near has no closest prediction."""
+    odd = _case(
+        [step(1, gradients={"w": np.array([1.0, 7.0, -2.0])})], [step(1, gradients={"w": np.array([3.0, 2.0, 1.0])})]
+    )
+    assert explain(odd) is None
+    assert closest(odd) is None
+    assert closest(trained(2)) is None
+
+
+def test_evidence_comes_after_proof() -> None:
+    """What is only likely, an uneven tail, gives way to what reproduces the numbers, and each rule has one id."""
+    ids = [rule.id for rule in all_rules()]
+    assert len(set(ids)) == len(ids)
+    shards = (((0, 1), (2, 3)), ((4, 5, 6), (7,)))
+
+    def steps(losses: tuple[float, float], split: bool) -> list[Step]:
+        return [
+            step(k, loss=np.float32(loss), variables={"w": 1.0}, examples=ids if split else (sum(ids, ()),))
+            for k, (loss, ids) in enumerate(zip(losses, shards, strict=True), 1)
+        ]
+
+    assert _rule(_case(steps((1, 3), split=True), steps((1, 2), split=False))) == "mean_of_replica_means"
+    assert _rule(_case(steps((1, 5), split=True), steps((1, 2), split=False))) is None
+    assert _rule(_case(steps((2, 4), split=True), steps((1, 2), split=False))) == "loss_times_replicas"
+
+
+def test_a_rule_that_fails_costs_its_own_explanation_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is warned of, and the rules after it are asked."""
+
+    def fail(case: Case) -> None:
+        raise ZeroDivisionError("no examples")
+
+    broken = SimpleNamespace(id="broken", priority=0, explain=fail, attempts=fail, suspect=fail)
+    rules = (broken, *all_rules())
+    monkeypatch.setattr("harness.explain.all_rules", lambda: rules)
+    with pytest.warns(RuntimeWarning, match="rule broken failed: ZeroDivisionError"):
+        assert _rule(trained(2, "mean_then_sum")) == "loss_times_replicas"
+    with pytest.warns(RuntimeWarning, match="rule broken failed"):
+        assert closest(trained(2)) is None
+
+
+def test_numbers_that_are_not_finite_are_no_obstacle() -> None:
+    """A run that ends in NaN is asked about like any other."""
+    truth = [step(k, loss=np.float32(1), gradients={"w": np.ones(4)}, variables={"w": np.ones(4)}) for k in (1, 2)]
+    nan = np.full(4, np.nan)
+    run = [step(k, loss=np.float32("nan"), gradients={"w": [nan, nan]}, variables={"w": [nan, nan]}) for k in (1, 2)]
+    assert _rule(_case(run, truth)) is None
+    assert closest(_case(run, truth)) is None
