@@ -1,4 +1,6 @@
-"""Write docs/loss-reduction.md from the closed forms that scenarios/test_loss_reduction.py checks: `python docs/loss_table.py`."""
+"""Write docs/loss-reduction.md from the closed forms that scenarios/test_loss_reduction.py checks: `python
+docs/loss_table.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,15 @@ REPLICAS = 2
 HEADER = """\
 # What each way to reduce a loss trains with
 
-Two replicas, by the closed forms in `scenarios/programs/loss_formulas.py`, which `scenarios/test_loss_reduction.py` checks under
-every strategy against what TensorFlow does (three and four replicas likewise). Each cell is **loss / gradient**: what is
-reported and what is applied, as a multiple of what one device has. "mean of replica means" is the average of the replicas' own
-averages, which weights replicas equally however many examples they have. The batches: 12 examples, which two replicas
-divide; 7, which they do not; 1, of which the second replica gets nothing. In `fit`, loss is that of the epoch (`History`).
+Two replicas, by the closed forms in `scenarios/programs/loss_formulas.py`, which `scenarios/test_loss_reduction.py`
+checks under every strategy against what TensorFlow does (three and four replicas likewise). Each cell is **loss /
+gradient**: what is reported and what is applied, as a multiple of what one device has. "mean of replica means" is the
+average of the replicas' own averages, which weights replicas equally however many examples they have. The batches: 12
+examples, which two replicas divide; 7, which they do not; 1, of which the second replica gets nothing. In `fit`, loss
+is that of the epoch (`History`).
 
-The rows hold under MirroredStrategy, MultiWorkerMirroredStrategy and CentralStorageStrategy, except that Keras 3 `fit` raises under
-MultiWorkerMirroredStrategy.
+The rows hold under MirroredStrategy, MultiWorkerMirroredStrategy and CentralStorageStrategy, except that Keras 3 `fit`
+raises under MultiWorkerMirroredStrategy.
 """
 
 

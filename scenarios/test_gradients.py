@@ -10,7 +10,15 @@ from scenarios.programs import gradient_flow, models, optimizing
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+    full=(
+        "one_device",
+        "mirrored-1",
+        "mirrored-2",
+        "mirrored-4",
+        "central_storage-2",
+        "multi_worker-3",
+        "multi_worker-2x2",
+    ),
 )
 ROUNDED = ("clipnorm", "global_clipnorm")
 

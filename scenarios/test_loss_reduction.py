@@ -12,7 +12,15 @@ from simulator import Cluster
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+    full=(
+        "one_device",
+        "mirrored-1",
+        "mirrored-2",
+        "mirrored-4",
+        "central_storage-2",
+        "multi_worker-3",
+        "multi_worker-2x2",
+    ),
 )
 TRAINING_LAWS = {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"}
 
@@ -74,10 +82,20 @@ def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
 @pytest.mark.strategies(
     "mirrored-2",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2", "multi_worker-3", "multi_worker-2x2"),
+    full=(
+        "one_device",
+        "mirrored-1",
+        "mirrored-3",
+        "mirrored-4",
+        "central_storage-2",
+        "multi_worker-3",
+        "multi_worker-2x2",
+    ),
 )
 def test_the_truth_table_holds(strategy: StrategyCase) -> None:
-    """Loss and gradient of every row are what its closed form predicts, for an even, an uneven and a single-example batch."""
+    """Loss and gradient of every row are what its closed form predicts, for an even, an uneven and a single-example
+    batch.
+    """
     with Cluster(strategy.topology) as cluster:
         measured = cluster.run(loss_table.measure, strategy)[strategy.clients[0]].value
     wrong = []

@@ -17,10 +17,10 @@ Clip = Literal["value", "norm", "global_norm"]
 def make(form: Form, clip: Clip = "value") -> Callable[[Any, Any], None]:
     """A training program; all but the norms are exact.
 
-    Right are `clip_reduced` (the sum over replicas is clipped), `accumulate` (every second step applies the mean of two batches),
-    `averages` (a moving average of the variables, updated once a step) and `outside` (the step size is a tensor that the
-    replica function captures). Wrong are `clip_local` (clipped before the sum), `accumulate_stale` (the accumulator is not
-    cleared) and `not_reduced` (each replica applies its own gradient to its own copy).
+    Right are `clip_reduced` (the sum over replicas is clipped), `accumulate` (every second step applies the mean of two
+    batches), `averages` (a moving average of the variables, updated once a step) and `outside` (the step size is a
+    tensor that the replica function captures). Wrong are `clip_local` (clipped before the sum), `accumulate_stale` (the
+    accumulator is not cleared) and `not_reduced` (each replica applies its own gradient to its own copy).
     """
     return functools.partial(_train, form=form, clip=clip)
 

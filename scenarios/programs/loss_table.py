@@ -54,8 +54,20 @@ ROWS = (
     Row("fit", "function of one scalar", ("tf_keras",), forms.fit_mean, _KERAS2),
     Row("fit", "sample weights", BOTH, forms.weighted_fit_mean, _KERAS3),
     Row("fit", "mean_with_sample_weight", ("keras",), forms.keras3_fit_weighted_mean, "keras/src/losses/loss.py:150"),
-    Row("fit", "kernel regularizer", BOTH, forms.regularizer_once, "keras/src/backend/tensorflow/trainer.py:_aggregate_additional_loss"),
-    Row("fit", "add_loss", BOTH, forms.regularizer_once, "keras/src/backend/tensorflow/trainer.py:_aggregate_additional_loss"),
+    Row(
+        "fit",
+        "kernel regularizer",
+        BOTH,
+        forms.regularizer_once,
+        "keras/src/backend/tensorflow/trainer.py:_aggregate_additional_loss",
+    ),
+    Row(
+        "fit",
+        "add_loss",
+        BOTH,
+        forms.regularizer_once,
+        "keras/src/backend/tensorflow/trainer.py:_aggregate_additional_loss",
+    ),
 )
 
 
@@ -128,7 +140,9 @@ def _measure_loop(strategy: Any, flavour: models.Flavour) -> Measured:
         return strategy.run(replica_step, args=(values, global_batch))
 
     measured: Measured = {}
-    for batch, (values,) in zip(forms.BATCHES, strategy.experimental_distribute_dataset(_dataset(_losses)), strict=True):
+    for batch, (values,) in zip(
+        forms.BATCHES, strategy.experimental_distribute_dataset(_dataset(_losses)), strict=True
+    ):
         for name, (loss, gradient) in step(values, tf.constant(batch)).items():
             mean = tf.distribute.ReduceOp.MEAN if name.endswith("MEAN") else tf.distribute.ReduceOp.SUM
             reduced = strategy.reduce(mean, loss, axis=None), strategy.reduce("SUM", gradient, axis=None)

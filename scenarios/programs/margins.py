@@ -1,4 +1,6 @@
-"""Ten one-against-all hinge classifiers on integer pixels, cut into the batches that sharding finds hardest; all numbers exact."""
+"""Ten one-against-all hinge classifiers on integer pixels, cut into the batches that sharding finds hardest; all
+numbers exact.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ MARGIN = 2.0
 
 @dataclass(frozen=True)
 class Margins:
-    """Ids (int64, [n]), pixels (float32, [n, 64], integers 0-4), targets (float32, [n, 10], +1 or -1), labels (int64, [n])."""
+    """Ids (int64, [n]), pixels (float32, [n, 64], integers 0-4), targets (float32, [n, 10], +1 or -1), labels (int64,
+    [n]).
+    """
 
     ids: np.ndarray[Any, Any]
     pixels: np.ndarray[Any, Any]
@@ -35,8 +39,8 @@ class Margins:
 def load(count: int) -> Margins:
     """The first `count` digits.
 
-    A gradient of the hinge loss sums +pixels and -pixels. Divided by a power of two, and with weights that are dyadic as well,
-    each number of a short training fits into the 24 bits of a float32, in any order of summation.
+    A gradient of the hinge loss sums +pixels and -pixels. Divided by a power of two, and with weights that are dyadic
+    as well, each number of a short training fits into the 24 bits of a float32, in any order of summation.
     """
     import numpy as np
 

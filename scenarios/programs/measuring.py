@@ -1,4 +1,6 @@
-"""Metrics and predictions of a fixed linear model on digits: in a custom loop, in `evaluate` and `predict`, and in the logs of `fit`."""
+"""Metrics and predictions of a fixed linear model on digits: in a custom loop, in `evaluate` and `predict`, and in the
+logs of `fit`.
+"""
 
 from __future__ import annotations
 

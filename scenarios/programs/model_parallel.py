@@ -1,4 +1,6 @@
-"""One step of a two-layer network cut in two by `tf.device`: a whole batch, or a pipeline of microbatches; all numbers exact."""
+"""One step of a two-layer network cut in two by `tf.device`: a whole batch, or a pipeline of microbatches; all numbers
+exact.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ _MICROBATCHES = 4
 def train(devices: int, schedule: Schedule) -> Result:
     """Runs in one task: the first layer on the first logical device, the second on the last one.
 
-    `pipeline` runs four microbatches through the two stages, each with its own gradient tape, and applies the sum of their gradients;
-    the mistake `pipeline_without_sum` keeps the last microbatch's only.
+    `pipeline` runs four microbatches through the two stages, each with its own gradient tape, and applies the sum of
+    their gradients; the mistake `pipeline_without_sum` keeps the last microbatch's only.
     """
     import numpy as np
     import tensorflow as tf

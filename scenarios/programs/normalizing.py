@@ -17,15 +17,17 @@ _EVEN = (12, 12)
 
 
 def make(form: Form, flavour: models.Flavour, batches: tuple[int, ...] = _EVEN) -> Callable[[Any, Any], None]:
-    """Trains on rows of pixels, [n, 8, 8]; `masked` leaves out empty rows and asks to synchronize the others' statistics."""
+    """Trains on rows of pixels, [n, 8, 8]; `masked` leaves out empty rows and asks to synchronize the others'
+    statistics.
+    """
     return functools.partial(_train, form=form, flavour=flavour, batches=batches)
 
 
 def make_moving_mean(flavour: models.Flavour) -> Callable[[Any, Any], None]:
     """Runs a local BatchNormalization forward and reports its moving mean, with numbers that are exact.
 
-    Replicas have equal shares and a momentum of 1/2, so the mean over replicas of their moving means is the moving mean of the
-    global batch.
+    Replicas have equal shares and a momentum of 1/2, so the mean over replicas of their moving means is the moving mean
+    of the global batch.
     """
     return functools.partial(_moving_mean, flavour=flavour)
 
@@ -42,9 +44,7 @@ def _dataset(batches: tuple[int, ...]) -> Any:
     return functools.reduce(lambda left, right: left.concatenate(right), pieces)
 
 
-def _train(
-    strategy: Any, record: Any, *, form: Form, flavour: models.Flavour, batches: tuple[int, ...]
-) -> None:
+def _train(strategy: Any, record: Any, *, form: Form, flavour: models.Flavour, batches: tuple[int, ...]) -> None:
     import tensorflow as tf
 
     keras = models.keras_module(flavour)

@@ -42,9 +42,7 @@ def make(
     return functools.partial(_train, option=option, flavour=flavour, batches=batches)
 
 
-def _train(
-    strategy: Any, record: Any, *, option: Option, flavour: models.Flavour, batches: tuple[int, ...]
-) -> None:
+def _train(strategy: Any, record: Any, *, option: Option, flavour: models.Flavour, batches: tuple[int, ...]) -> None:
     import tensorflow as tf
 
     keras = models.keras_module(flavour)

@@ -16,7 +16,9 @@ Bad = Literal["inf", "nan"]
 def make(
     flavour: models.Flavour, policy: Literal["mixed_float16", "mixed_bfloat16", "float32"], *, xla: bool = False
 ) -> Callable[[Any, Any], None]:
-    """Trains a small dense classifier under this policy; float16 comes with a `LossScaleOptimizer`. `xla` compiles the step."""
+    """Trains a small dense classifier under this policy; float16 comes with a `LossScaleOptimizer`. `xla` compiles the
+    step.
+    """
     return functools.partial(_train, flavour=flavour, policy=policy, xla=xla)
 
 
@@ -28,16 +30,16 @@ def make_overflow(flavour: models.Flavour, bad: Bad, example: int) -> Callable[[
     return functools.partial(_overflow, flavour=flavour, bad=bad, example=example)
 
 
-def _train(
-    strategy: Any, record: Any, *, flavour: models.Flavour, policy: str, xla: bool
-) -> None:
+def _train(strategy: Any, record: Any, *, flavour: models.Flavour, policy: str, xla: bool) -> None:
     import tensorflow as tf
 
     keras = models.keras_module(flavour)
     keras.mixed_precision.set_global_policy(policy)
     with strategy.scope():
         dense = functools.partial(keras.layers.Dense, kernel_initializer=models.initializer(1))
-        model = keras.Sequential([keras.Input((64,)), dense(16, activation="tanh"), dense(digits.CLASSES, dtype="float32")])
+        model = keras.Sequential(
+            [keras.Input((64,)), dense(16, activation="tanh"), dense(digits.CLASSES, dtype="float32")]
+        )
         optimizer = keras.optimizers.SGD(0.125)
         if policy == "mixed_float16":
             optimizer = _scaling(keras, optimizer, 128.0)

@@ -17,9 +17,10 @@ _SIZE = 256
 def make(source: Source, flavour: models.Flavour = "keras", *, seeded: bool = False) -> Callable[[Any, Any], None]:
     """Draws 256 numbers on every replica in each of three steps and reports which share of all the draws are distinct.
 
-    `dropout` and `noise` are Keras layers; `generator` is a `tf.random.Generator` created in the strategy's scope; `stateless` gives
-    every replica and step its own seed, and the mistake `stateless_shared` gives replicas the same one. One device draws a
-    new stream in each step, so that the share is 1; of R replicas that draw the same numbers it is 1 / R.
+    `dropout` and `noise` are Keras layers; `generator` is a `tf.random.Generator` created in the strategy's scope;
+    `stateless` gives every replica and step its own seed, and the mistake `stateless_shared` gives replicas the same
+    one. One device draws a new stream in each step, so that the share is 1; of R replicas that draw the same numbers it
+    is 1 / R.
     """
     return functools.partial(_draw, source=source, flavour=flavour, seeded=seeded)
 
@@ -47,7 +48,9 @@ def _source(source: Source, keras: Any, seeded: bool) -> Callable[[Any], Any]:
 
     seed = 7 if seeded else None
     if source in ("dropout", "noise"):
-        layer = keras.layers.Dropout(0.5, seed=seed) if source == "dropout" else keras.layers.GaussianNoise(1.0, seed=seed)
+        layer = (
+            keras.layers.Dropout(0.5, seed=seed) if source == "dropout" else keras.layers.GaussianNoise(1.0, seed=seed)
+        )
         return lambda _: layer(tf.ones([1, _SIZE]), training=True)
     if source == "generator":
         generator = tf.random.Generator.from_seed(7)

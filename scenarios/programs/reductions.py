@@ -1,4 +1,6 @@
-"""A custom loop that reduces its loss in every way that people write, each beside the mistake that is usually made in it."""
+"""A custom loop that reduces its loss in every way that people write, each beside the mistake that is usually made in
+it.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,17 @@ def make(
 ) -> Callable[[Any, Any], None]:
     """A training program, exact on every replica count; without a flavour it trains plain variables.
 
-    Right are `per_example` (`compute_average_loss` of one loss per example), `sum` (a SUM divided by the global batch), `sample_weight`,
-    `class_weight`, `mask` (divided by the valid examples of all replicas), `regularizer` and `add_loss` (scaled by 1 / R), and
-    `all_reduce_mean` (the divisor is counted over all replicas).
+    Right are `per_example` (`compute_average_loss` of one loss per example), `sum` (a SUM divided by the global batch),
+    `sample_weight`, `class_weight`, `mask` (divided by the valid examples of all replicas), `regularizer` and
+    `add_loss` (scaled by 1 / R), and `all_reduce_mean` (the divisor is counted over all replicas).
 
-    Wrong are `local_mean` (the replica's own mean, then SUM), `local_mask` (divided by R times the replica's own valid examples),
-    `regularizer_per_replica` (not scaled), and `divided_twice` (a global mean that is reduced with MEAN).
+    Wrong are `local_mean` (the replica's own mean, then SUM), `local_mask` (divided by R times the replica's own valid
+    examples), `regularizer_per_replica` (not scaled), and `divided_twice` (a global mean that is reduced with MEAN).
     """
     return functools.partial(_train, form=form, flavour=flavour, batches=batches)
 
 
-def _train(
-    strategy: Any, record: Any, *, form: Form, flavour: models.Flavour | None, batches: tuple[int, ...]
-) -> None:
+def _train(strategy: Any, record: Any, *, form: Form, flavour: models.Flavour | None, batches: tuple[int, ...]) -> None:
     import tensorflow as tf
 
     distributed = strategy.experimental_distribute_dataset(margins.dataset(batches))

@@ -191,8 +191,9 @@ def _classify_text(strategy: Any, record: Any, *, flavour: models.Flavour, epoch
 def parameter_server_without_chief() -> None:
     """The mistake: the script of "Parameter server training", started on a worker and a ps, without a chief task.
 
-    Runs as a plain function on two workers, of which it makes the second one the ps. The worker that runs the script takes itself
-    for the coordinator and connects to every worker; nobody serves as the worker that it is, and it waits without end.
+    Runs as a plain function on two workers, of which it makes the second one the ps. The worker that runs the script
+    takes itself for the coordinator and connects to every worker; nobody serves as the worker that it is, and it waits
+    without end.
     """
     import json
     import os
