@@ -34,7 +34,9 @@ def _broken(verdict: Verdict) -> set[str]:
 @REPLICATED
 @pytest.mark.parametrize("form", ["clip_reduced", "accumulate", "averages", "outside"])
 def test_a_custom_loop_is_exact(strategy: StrategyCase, form: gradient_flow.Form) -> None:
-    """Clipping by value, accumulation, a moving average of variables, and a captured tensor are bit for bit the same."""
+    """Clipping by value, accumulation, a moving average of variables, and a captured tensor are bit for bit the
+    same.
+    """
     assert verify(gradient_flow.make(form), strategy, tier="exact")
 
 

@@ -65,7 +65,9 @@ def test_a_custom_loop_around_keras_is_exact(
     ],
 )
 def test_mistakes_are_caught(strategy: StrategyCase, form: reductions.Form, laws: set[str]) -> None:
-    """A local mean, a local count of valid examples, a penalty for each replica, and a global mean divided by R again."""
+    """A local mean, a local count of valid examples, a penalty for each replica, and a global mean divided by R
+    again.
+    """
     verdict = verify(reductions.make(form), strategy, tier="exact")
     assert not verdict
     assert _broken(verdict) == laws

@@ -44,7 +44,7 @@ def test_dropout_of_tf_keras(strategy: StrategyCase, seeded: bool) -> None:
 
 @pytest.mark.strategies("multi_worker-2", full=("multi_worker-3",))
 def test_workers_with_one_global_seed_draw_alike(strategy: StrategyCase) -> None:
-    """Documented by `tf.random.set_seed`: programs with the same global seed draw the same numbers, and so do workers."""
+    """Documented by `tf.random.set_seed`: programs with one global seed draw alike, and so do workers."""
     verdict = verify(randomness.make("dropout", "tf_keras"), strategy, tier="exact")
     assert not verdict
     assert verdict.first_divergence is not None

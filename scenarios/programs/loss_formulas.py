@@ -1,4 +1,6 @@
-"""Closed forms of what each way to reduce a loss reports and trains with, for a loss that is linear in its one weight."""
+"""Closed forms of what each way to reduce a loss reports and trains with, for a loss that is linear in its one
+weight.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The truth table of loss reduction: what each way to reduce a loss reports and trains with, measured under a strategy."""
+"""The truth table of loss reduction: what each way to reduce a loss reports and trains with, measured under a
+strategy.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,7 @@ def _measure_loop(strategy: Any, flavour: models.Flavour) -> Measured:
 def _loop_losses(keras: Any) -> dict[str, Callable[[Any, Any, Any], Any]]:
     import tensorflow as tf
 
-    class Output(keras.losses.Loss):  # type: ignore[misc]  # Keras is untyped
+    class Output(keras.losses.Loss):  # type: ignore[misc, name-defined]  # Keras is untyped
         """The model's output is the loss of each example."""
 
         def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -186,7 +188,7 @@ def _measure_fit(strategy: Any, flavour: models.Flavour, reduction: str) -> Meas
         model.compile(optimizer=keras.optimizers.SGD(1.0), loss=_fit_loss(keras, reduction))
     measured: Measured = {}
 
-    class Watch(keras.callbacks.Callback):  # type: ignore[misc]  # Keras is untyped
+    class Watch(keras.callbacks.Callback):  # type: ignore[misc, name-defined]  # Keras is untyped
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             model.reset_metrics()
             model.trainable_variables[0].assign([[1.0]])

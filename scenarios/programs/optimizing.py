@@ -1,4 +1,6 @@
-"""A custom loop whose optimizer clips, accumulates, warms up, averages, decays or constrains, with Keras 3 or Keras 2."""
+"""A custom loop whose optimizer clips, accumulates, warms up, averages, decays or constrains, with Keras 3 or
+Keras 2.
+"""
 
 from __future__ import annotations
 
