@@ -155,7 +155,7 @@ def _measure_loop(strategy: Any, flavour: models.Flavour) -> Measured:
 def _loop_losses(keras: Any) -> dict[str, Callable[[Any, Any, Any], Any]]:
     import tensorflow as tf
 
-    class Output(keras.losses.Loss):  # type: ignore[misc, name-defined]  # Keras is untyped
+    class Output(keras.losses.Loss):  # type: ignore[misc]  # Keras is untyped
         """The model's output is the loss of each example."""
 
         def call(self, y_true: Any, y_pred: Any) -> Any:
