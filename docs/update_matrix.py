@@ -23,18 +23,21 @@ __all__ = ["filled", "main", "region", "section"]
 
 BEGIN, END = "<!-- matrix:begin -->", "<!-- matrix:end -->"
 # What GitHub shows of a code block without scrolling.
-WIDTH = 100
+WIDTH = 120
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_keras"}
 
 
-def section(matrix: Matrix) -> str:
-    """The matrix as Markdown: a sentence on what ran, the table, then what failed or was skipped and why."""
+def section(matrix: Matrix, docs: str = "docs/") -> str:
+    """The matrix as Markdown: a sentence on what ran, the table, then what failed or was skipped and why.
+
+    `docs` is the way from the page to the folder docs/.
+    """
     cells = in_order(matrix.cells)
     counts = matrix.counts()
     versions = ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in matrix.versions.items())
     summary = (
         f"{len(cells)} cells with {versions}, on {matrix.hardware.upper()} devices: {counts['ok']} consistent, "
-        f"{counts['known']} known upstream defects ([list](docs/known-issues.md)), {counts['skipped']} skipped, "
+        f"{counts['known']} known upstream defects ([list]({docs}known-issues.md)), {counts['skipped']} skipped, "
         f"{counts['FAIL']} failed. `ok R` is consistent with R = worst observed error / its bound; `ok exact` is "
         "consistent without any difference."
     )
@@ -70,19 +73,24 @@ def region(text: str) -> str:
     return match[1]
 
 
-def filled(text: str, matrix: Matrix) -> str:
+def filled(text: str, matrix: Matrix, docs: str = "docs/") -> str:
     """The README with this matrix in its region."""
-    return text.replace(f"{BEGIN}\n{region(text)}{END}", f"{BEGIN}\n{section(matrix)}\n{END}")
+    return text.replace(f"{BEGIN}\n{region(text)}{END}", f"{BEGIN}\n{section(matrix, docs)}\n{END}")
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(folder: Path) -> None:
-    """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into README.md."""
+    """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into the docs.
+
+    docs/matrix.md gets all of it, README.md the rows of scenarios/test_training.py.
+    """
     matrix = msgspec.json.decode((folder / "matrix.json").read_bytes(), type=Matrix)
-    readme = ROOT / "README.md"
-    readme.write_text(filled(readme.read_text(), matrix))
-    click.echo(f"{readme.name}: {len(matrix.cells)} cells")
+    training = [cell for cell in matrix.cells if cell.row.startswith("training: ") and "other forms" not in cell.label]
+    for file, cells, docs in ((ROOT / "docs" / "matrix.md", matrix.cells, ""), (ROOT / "README.md", training, "docs/")):
+        shown = Matrix(cells=cells, versions=matrix.versions, hardware=matrix.hardware)
+        file.write_text(filled(file.read_text(), shown, docs))
+        click.echo(f"{file.name}: {len(cells)} cells")
 
 
 if __name__ == "__main__":

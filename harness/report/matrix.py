@@ -15,7 +15,7 @@ __all__ = ["OUTCOMES", "Cell", "Matrix", "in_order"]
 # Worst last: the order in which a row's or a session's worst outcome is chosen.
 OUTCOMES = ("ok", "skipped", "known", "FAIL")
 _COLUMN = 11
-_LABEL_MAX = 44
+_LABEL_MAX = 48
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -39,6 +39,12 @@ class Cell(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     reason: str = ""
     verdicts: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The row as a sentence: the test's name with spaces, then its parameters."""
+        name, bracket, parameters = self.row.partition("[")
+        return name.replace("_", " ") + (f" [{parameters}" if bracket else "")
 
     @property
     def text(self) -> str:
@@ -77,9 +83,9 @@ class Matrix(msgspec.Struct):
     def lines(self, width: int) -> Iterator[str]:
         """The matrix as text, in blocks of as many strategies as fit into `width` characters, then the notes."""
         table = [cell for cell in self.cells if cell.strategy]
-        rows = _unique(cell.row for cell in table)
+        rows = sorted({cell.label for cell in table})
         columns = _unique(cell.strategy for cell in table)
-        by_place = {(cell.row, cell.strategy): cell for cell in table}
+        by_place = {(cell.label, cell.strategy): cell for cell in table}
         label = min(max((len(row) for row in rows), default=0), _LABEL_MAX) + 1
         per_block = max(1, (width - label) // _COLUMN)
         for start in range(0, len(columns), per_block):
@@ -87,9 +93,9 @@ class Matrix(msgspec.Struct):
             used = [row for row in rows if any((row, column) in by_place for column in block)]
             yield from _header(block, label)
             for row in used:
-                cells = (by_place.get((row, column)) for column in block)
-                *above, last = textwrap.wrap(row, label - 1, subsequent_indent="  ")
+                *above, last = textwrap.wrap(row, label - 1, subsequent_indent="  ", break_on_hyphens=False)
                 yield from above
+                cells = (by_place.get((row, column)) for column in block)
                 yield last.ljust(label) + "".join((cell.text if cell else "").ljust(_COLUMN) for cell in cells).rstrip()
             yield ""
         yield from self._notes()

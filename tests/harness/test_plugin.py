@@ -324,7 +324,7 @@ def test_the_matrix_is_printed_and_written(session: Session, pytester: pytest.Py
         [
             "*lockstep matrix (tensorflow *",
             "*mirrored-2 :ring*tpu",
-            "sample: model?cnn? *ok 0.12*FAIL*skipped*",
+            "sample: model ?cnn? *ok 0.12*FAIL*skipped*",
             "2 ok, 1 skipped, 0 known, 1 FAIL",
             "FAIL: program under mirrored-2 is inconsistent  [[]multi_worker-2x2:ring]",
             "skipped: needs a TPU, this machine has none  [[]tpu]",
