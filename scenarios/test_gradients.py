@@ -8,7 +8,8 @@ from harness import StrategyCase, Verdict, verify
 from scenarios.programs import gradient_flow, models, optimizing
 
 # Not central storage: replicas can update its variables only with an aggregation, which optimizers give to their slots
-# alone, not to averages and constrained variables ("You must specify an aggregation method to update a AggregatingVariable").
+# alone, not to averages and constrained variables ("You must specify an aggregation method to update a
+# AggregatingVariable").
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
