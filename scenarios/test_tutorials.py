@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Literal
+
 import pytest
 
 from harness import StrategyCase, Verdict, verify
@@ -20,6 +24,16 @@ def _broken(verdict: Verdict) -> set[str]:
 def test_right_programs_are_consistent(strategy: StrategyCase, program: str) -> None:
     """The tutorial "Custom training", input from a dataset function, and text classification with an embedding."""
     assert verify(getattr(tutorials, program), strategy)
+
+
+@pytest.mark.strategies("mirrored-2", full=("multi_worker-2",))
+@pytest.mark.parametrize(("dataset", "file"), [("mnist", "mnist.npz"), ("cifar10", "cifar-10-batches-py-target")])
+def test_the_usual_image_datasets(strategy: StrategyCase, dataset: Literal["mnist", "cifar10"], file: str) -> None:
+    """MNIST and CIFAR-10 through Keras's loaders, where they have been downloaded before; tests download nothing."""
+    home = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
+    if not (home / "datasets" / file).exists():
+        pytest.skip(f"{dataset} is not on this machine; keras.datasets.{dataset}.load_data() fetches it")
+    assert verify(tutorials.make_images(dataset), strategy)
 
 
 @REPLICATED

@@ -15,6 +15,7 @@ __all__ = [
     "dataset_function",
     "dataset_function_global_batch",
     "make_classifier",
+    "make_images",
     "make_text",
     "mean_then_sum",
     "multi_worker_with_keras",
@@ -184,6 +185,43 @@ def _classify_text(strategy: Any, record: Any, *, flavour: models.Flavour, epoch
         distributed=strategy.experimental_distribute_dataset(dataset),
         reduction="global_batch",
         global_batch=global_batch,
+        epochs=epochs,
+    )
+
+
+def make_images(dataset: Literal["mnist", "cifar10"], epochs: int = 1) -> Callable[[Any, Any], None]:
+    """Image classification on a subset of MNIST or CIFAR-10, through Keras's own loader."""
+    return functools.partial(_classify_images, dataset=dataset, epochs=epochs)
+
+
+def _classify_images(strategy: Any, record: Any, *, dataset: str, epochs: int) -> None:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    (images, labels), _ = getattr(keras.datasets, dataset).load_data()
+    images = images[:EXAMPLES].reshape(EXAMPLES, *images.shape[1:3], -1).astype(np.float32) / 255
+    data = tf.data.Dataset.from_tensor_slices((np.arange(EXAMPLES), images, labels[:EXAMPLES].reshape(-1)))
+    with strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.Input(images.shape[1:]),
+                keras.layers.Conv2D(4, 3, strides=2, activation="relu", kernel_initializer=models.initializer(5)),
+                keras.layers.Flatten(),
+                keras.layers.Dense(10, kernel_initializer=models.initializer(6)),
+            ]
+        )
+        optimizer = keras.optimizers.Adam(0.01)
+        per_example = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
+    _custom_loop(
+        strategy,
+        record,
+        model=model,
+        optimizer=optimizer,
+        per_example=per_example,
+        distributed=strategy.experimental_distribute_dataset(data.batch(digits.GLOBAL_BATCH)),
+        reduction="global_batch",
+        global_batch=digits.GLOBAL_BATCH,
         epochs=epochs,
     )
 
