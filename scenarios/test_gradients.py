@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import StrategyCase, Verdict, verify
-from scenarios.programs import gradient_flow, models, optimizing
+from scenarios.programs import every_optimizer, gradient_flow, models, optimizing
 
 # Not central storage: replicas can update its variables only with an aggregation, which optimizers give to their slots
 # alone, not to averages and constrained variables ("You must specify an aggregation method to update a
@@ -22,6 +22,10 @@ REPLICATED = pytest.mark.strategies(
         "multi_worker-2x2",
     ),
 )
+# For what differs little from its neighbours: one strategy in the quick profile.
+REPLICATED_ONCE = pytest.mark.strategies(
+    "mirrored-3", full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "multi_worker-2", "multi_worker-2x2")
+)
 ROUNDED = ("clipnorm", "global_clipnorm")
 
 
@@ -34,7 +38,9 @@ def _broken(verdict: Verdict) -> set[str]:
 
 
 @REPLICATED
-@pytest.mark.parametrize("form", ["clip_reduced", "accumulate", "averages", "outside"])
+@pytest.mark.parametrize(
+    "form", ["clip_reduced", "accumulate", "outside", pytest.param("averages", marks=pytest.mark.full)]
+)
 def test_a_custom_loop_is_exact(strategy: StrategyCase, form: gradient_flow.Form) -> None:
     """Clipping by value, accumulation, a moving average of variables, and a captured tensor are bit for bit the
     same.
@@ -42,7 +48,7 @@ def test_a_custom_loop_is_exact(strategy: StrategyCase, form: gradient_flow.Form
     assert verify(gradient_flow.make(form), strategy, tier="exact")
 
 
-@REPLICATED
+@REPLICATED_ONCE
 @pytest.mark.parametrize("clip", ["norm", "global_norm"])
 def test_clipping_by_a_norm_after_the_reduction(strategy: StrategyCase, clip: gradient_flow.Clip) -> None:
     """The norm of the reduced gradient is the norm of the global gradient."""
@@ -67,7 +73,7 @@ def test_gradients_that_are_not_reduced_are_caught(strategy: StrategyCase) -> No
     assert {"replicas_agree", "variables_match_reference"} <= _broken(verdict)
 
 
-@REPLICATED
+@REPLICATED_ONCE
 @pytest.mark.parametrize("flavour", ["keras3", "tf_keras"])
 @pytest.mark.parametrize("option", ["warm_up", "ema", "weight_decay"])
 def test_optimizer_options_are_exact(strategy: StrategyCase, flavour: str, option: optimizing.Option) -> None:
@@ -75,7 +81,7 @@ def test_optimizer_options_are_exact(strategy: StrategyCase, flavour: str, optio
     assert verify(optimizing.make(option, _flavour(flavour)), strategy, tier="exact")
 
 
-@REPLICATED
+@REPLICATED_ONCE
 @pytest.mark.parametrize("flavour", ["keras3", "tf_keras"])
 def test_constraints(strategy: StrategyCase, flavour: str) -> None:
     """A constraint acts on the variable after the update of all replicas."""
@@ -86,9 +92,14 @@ def test_constraints(strategy: StrategyCase, flavour: str) -> None:
 @pytest.mark.parametrize(
     "loop",
     [
-        f"{flavour}_loop:{option}"
-        for option in ("clipvalue", "global_clipnorm", "clipnorm", "ema_overwrite")
-        for flavour in ("keras3", "tf_keras")
+        "keras3_loop:clipvalue",
+        "tf_keras_loop:clipvalue",
+        "keras3_loop:global_clipnorm",
+        "tf_keras_loop:global_clipnorm",
+        pytest.param("keras3_loop:clipnorm", marks=pytest.mark.full),
+        pytest.param("tf_keras_loop:clipnorm", marks=pytest.mark.full),
+        "keras3_loop:ema_overwrite",
+        "tf_keras_loop:ema_overwrite",
     ],
 )
 def test_optimizer_options(strategy: StrategyCase, loop: str) -> None:
@@ -103,3 +114,25 @@ def test_optimizer_options(strategy: StrategyCase, loop: str) -> None:
 def test_gradient_accumulation_of_keras3(strategy: StrategyCase) -> None:
     """`gradient_accumulation_steps=2` applies the mean of two batches."""
     assert verify(optimizing.make("accumulation", "keras"), strategy, tier="exact")
+
+
+@pytest.mark.full
+@pytest.mark.strategies("mirrored-2", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+def test_every_optimizer(strategy: StrategyCase, flavour: models.Flavour) -> None:
+    """All optimizers of both Kerases keep variables and slots as one device does."""
+    assert verify(every_optimizer.make(flavour), strategy)
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2", "multi_worker-2x2"))
+@pytest.mark.parametrize("loop", ["keras3_loop:nadam", "tf_keras_loop:nadam"])
+def test_nadam(strategy: StrategyCase, loop: str) -> None:
+    """Nadam keeps a product of its past learning rates, once for all replicas."""
+    assert verify(every_optimizer.make(_flavour(loop), every_optimizer.EXCEPT), strategy)
+
+
+@pytest.mark.strategies("mirrored-3", "multi_worker-2", full=("mirrored-2", "mirrored-4", "multi_worker-3"))
+@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
+def test_sparse_gradients_are_exact(strategy: StrategyCase, flavour: models.Flavour) -> None:
+    """An embedding's gradients are reduced exactly, with fewer rows on some replicas than on others."""
+    assert verify(every_optimizer.make_sparse(flavour), strategy, tier="exact")

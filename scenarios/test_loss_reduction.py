@@ -6,7 +6,7 @@ import pytest
 
 from harness import StrategyCase, Verdict, verify
 from harness.verify import Tier
-from scenarios.programs import loss_formulas, loss_table, models, reductions, scalar_loss
+from scenarios.programs import fit_hinge, loss_formulas, loss_table, models, reductions
 from simulator import Cluster
 
 REPLICATED = pytest.mark.strategies(
@@ -37,7 +37,14 @@ def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
 @REPLICATED
 @pytest.mark.parametrize(
     "form",
-    ["per_example", "sum", "sample_weight", "class_weight", "mask", "regularizer", "add_loss", "all_reduce_mean"],
+    [
+        "per_example",
+        "sample_weight",
+        "mask",
+        "regularizer",
+        "all_reduce_mean",
+        *(pytest.param(form, marks=pytest.mark.full) for form in ("sum", "class_weight", "add_loss")),
+    ],
 )
 def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -> None:
     """Batches of 16, 16, 4 and 1 train bit for bit as on one device, also where a replica gets nothing."""
@@ -79,7 +86,7 @@ def test_mistakes_are_caught(strategy: StrategyCase, form: reductions.Form, laws
 def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
     """A loss function that returns the mean of its batch trains as one that returns a loss for each example."""
     flavour: models.Flavour = "tf_keras" if loop.startswith("tf_keras") else "keras"
-    assert verify(scalar_loss.make(flavour), strategy, tier="exact")
+    assert verify(fit_hinge.make(flavour, scalar=True), strategy, tier="exact")
 
 
 @pytest.mark.strategies(

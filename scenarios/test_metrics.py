@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import StrategyCase, verify
-from scenarios.programs import measuring, models
+from scenarios.programs import every_metric, measuring, models
 
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
@@ -52,3 +52,20 @@ def test_logs_of_fit(strategy: StrategyCase, loop: str) -> None:
 def test_logs_of_fit_on_uneven_batches(strategy: StrategyCase, loop: str) -> None:
     """Also when replicas do not divide the later batches."""
     assert verify(measuring.make_logs(_flavour(loop), measuring.UNEVEN), strategy, tier="exact")
+
+
+@pytest.mark.full
+@pytest.mark.strategies("mirrored-2", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+def test_every_other_metric(strategy: StrategyCase, flavour: models.Flavour) -> None:
+    """Correlations, F scores, intersections over unions and all the others, over uneven shards."""
+    assert verify(every_metric.make(flavour), strategy)
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
+@pytest.mark.parametrize(
+    ("loop", "examples"), [("keras3_fit:outputs", 24), ("keras3_fit:outputs_uneven", 19), ("tf_keras_fit:outputs", 19)]
+)
+def test_losses_of_several_outputs(strategy: StrategyCase, loop: str, examples: int) -> None:
+    """`fit` and `evaluate` report the loss of each output, over all examples."""
+    assert verify(every_metric.make_outputs(_flavour(loop), examples), strategy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import StrategyCase, verify
-from scenarios.programs import models, precision
+from scenarios.programs import fit_hinge, models, precision
 
 # Not central storage: tf_keras refuses mixed precision and loss scaling under it, and XLA cannot compile its variables.
 REPLICATED = pytest.mark.strategies(
@@ -13,13 +13,16 @@ REPLICATED = pytest.mark.strategies(
     "multi_worker-2",
     full=("one_device", "mirrored-1", "mirrored-3", "multi_worker-2x2"),
 )
+MIRRORED_FIRST = pytest.mark.strategies(
+    "mirrored-2", full=("one_device", "mirrored-1", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
+)
 
 
 def _flavour(loop: str) -> models.Flavour:
     return "tf_keras" if loop.startswith("tf_keras") else "keras"
 
 
-@REPLICATED
+@MIRRORED_FIRST
 @pytest.mark.parametrize("loop", ["keras3_loop:bfloat16", "tf_keras_loop:bfloat16"])
 def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
     """A bfloat16 model without loss scaling."""
@@ -49,8 +52,15 @@ def test_overflow_on_the_last_replica(strategy: StrategyCase, loop: str, bad: pr
     assert verify(precision.make_overflow(_flavour(loop), bad, example=11), strategy, tier="exact", timeout=10)
 
 
-@REPLICATED
+@MIRRORED_FIRST
 @pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """Forward and backward pass compiled by XLA in every replica."""
     assert verify(precision.make(flavour, "float32", xla=True), strategy)
+
+
+@pytest.mark.strategies("mirrored-2", full=("one_device", "mirrored-1"))
+@pytest.mark.parametrize("loop", ["keras3_fit:jit_compile", "tf_keras_fit:jit_compile"])
+def test_fit_with_jit_compile(strategy: StrategyCase, loop: str) -> None:
+    """`compile(jit_compile=True)` trains as one device does."""
+    assert verify(fit_hinge.make(_flavour(loop), scalar=False, jit_compile=True), strategy, tier="exact")

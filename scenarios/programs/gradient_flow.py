@@ -10,7 +10,7 @@ from scenarios.programs import digits, margins
 
 __all__ = ["Clip", "Form", "make"]
 
-Form = Literal["clip_reduced", "clip_local", "accumulate", "accumulate_stale", "averages", "outside", "not_reduced"]
+Form = Literal["clip_reduced", "clip_local", "accumulate", "averages", "outside", "not_reduced"]
 Clip = Literal["value", "norm", "global_norm"]
 
 
@@ -19,8 +19,8 @@ def make(form: Form, clip: Clip = "value") -> Callable[[Any, Any], None]:
 
     Right are `clip_reduced` (the sum over replicas is clipped), `accumulate` (every second step applies the mean of two
     batches), `averages` (a moving average of the variables, updated once a step) and `outside` (the step size is a
-    tensor that the replica function captures). Wrong are `clip_local` (clipped before the sum), `accumulate_stale` (the
-    accumulator is not cleared) and `not_reduced` (each replica applies its own gradient to its own copy).
+    tensor that the replica function captures). Wrong are `clip_local` (clipped before the sum) and `not_reduced` (each
+    replica applies its own gradient to its own copy).
     """
     return functools.partial(_train, form=form, clip=clip)
 
@@ -80,11 +80,11 @@ def _apply(form: Form, variables: Any, extra: Any, updates: Any, steps: Any, cap
 
     steps.assign_add(1)
     for variable, more, update in zip(variables, extra, updates, strict=True):
-        if form.startswith("accumulate"):
+        if form == "accumulate":
             due = tf.cast(steps % 2 == 0, tf.float32)
             total = more + update
             variable.assign_sub(due * total / 2)
-            more.assign(total if form == "accumulate_stale" else (1 - due) * total)
+            more.assign((1 - due) * total)
             continue
         step = captured * update if form == "outside" else update
         variable.assign_sub(step)

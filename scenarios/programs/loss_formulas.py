@@ -53,8 +53,7 @@ def examples_of(batch: int) -> tuple[Example, ...]:
 def shares(batch: int, replicas: int) -> Shares:
     """How TensorFlow cuts a global batch: pieces of batch / R, rounded up, for as long as there are examples.
 
-    Source: `RebatchDatasetV2` (legacy `RebatchDataset`) in tensorflow/core/kernels/data/rewrite_dataset_op.cc;
-        measured.
+    Measured, for known and unknown batch sizes; `rebatch_fn` in tensorflow/python/distribute/input_lib.py.
     """
     size = -(-batch // replicas)
     return tuple(examples_of(batch)[replica * size : (replica + 1) * size] for replica in range(replicas))

@@ -29,13 +29,9 @@ def make_evaluate(flavour: models.Flavour, batches: tuple[int, ...] = UNEVEN) ->
     return functools.partial(_evaluate, flavour=flavour, batches=batches)
 
 
-def make_logs(
-    flavour: models.Flavour, batches: tuple[int, ...], steps_per_execution: int = 1, log_reduction: str = "first"
-) -> Callable[[Any, Any], None]:
+def make_logs(flavour: models.Flavour, batches: tuple[int, ...]) -> Callable[[Any, Any], None]:
     """`fit` for two epochs without learning anything, with the metrics that callbacks and `History` get."""
-    return functools.partial(
-        _logs, flavour=flavour, batches=batches, steps_per_execution=steps_per_execution, log_reduction=log_reduction
-    )
+    return functools.partial(_logs, flavour=flavour, batches=batches)
 
 
 def _data(batches: tuple[int, ...], *, ids: bool) -> Any:
@@ -106,16 +102,11 @@ def _loop(strategy: Any, record: Any, *, flavour: models.Flavour, batches: tuple
     record.final(predictions=scores[np.argsort(ids)])
 
 
-def _compiled(strategy: Any, flavour: models.Flavour, steps_per_execution: int = 1) -> Any:
+def _compiled(strategy: Any, flavour: models.Flavour) -> Any:
     keras = models.keras_module(flavour)
     with strategy.scope():
         model = _model(keras)
-        model.compile(
-            optimizer=keras.optimizers.SGD(0.0),
-            loss="mse",
-            metrics=_metrics(keras),
-            steps_per_execution=steps_per_execution,
-        )
+        model.compile(optimizer=keras.optimizers.SGD(0.0), loss="mse", metrics=_metrics(keras))
     return model
 
 
@@ -127,17 +118,10 @@ def _evaluate(strategy: Any, record: Any, *, flavour: models.Flavour, batches: t
     record.final(predictions=model.predict(data, verbose=0))
 
 
-def _logs(
-    strategy: Any,
-    record: Any,
-    *,
-    flavour: models.Flavour,
-    batches: tuple[int, ...],
-    steps_per_execution: int,
-    log_reduction: str,
-) -> None:
-    model = _compiled(strategy, flavour, steps_per_execution)
-    model.distribute_reduction_method = log_reduction
+def _logs(strategy: Any, record: Any, *, flavour: models.Flavour, batches: tuple[int, ...]) -> None:
+    model = _compiled(strategy, flavour)
+    # Otherwise tf_keras multiplies batch logs by the number of workers: tf-keras-fit-batch-logs-times-workers.
+    model.distribute_reduction_method = "first"
     watch = record.keras_callback(model)
     history = model.fit(_data(batches, ids=False), epochs=2, verbose=0, callbacks=[watch])
     record.final(metrics={f"history_{name}": values[-1] for name, values in history.history.items()})
