@@ -3,7 +3,7 @@
 from simulator.cluster import Cluster
 from simulator.errors import DeadlineExceeded, LockstepError, RunFailed, TaskError, UsageError
 from simulator.faults.plan import FaultPlan
-from simulator.network import Link, LinkCounters, LinkRefused, Network, RelayEnded
+from simulator.network import HostsUnavailable, Link, LinkCounters, LinkRefused, Network, NetworkEnded, RelayEnded
 from simulator.results import RunResult, TaskResult
 from simulator.run import Run
 from simulator.steps import step
@@ -15,11 +15,13 @@ __all__ = [
     "DeadlineExceeded",
     "Devices",
     "FaultPlan",
+    "HostsUnavailable",
     "Link",
     "LinkCounters",
     "LinkRefused",
     "LockstepError",
     "Network",
+    "NetworkEnded",
     "RelayEnded",
     "Run",
     "RunFailed",

@@ -7,12 +7,12 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from simulator import control
 from simulator._warden import warden
-from simulator.errors import TaskError
+from simulator.errors import DeadlineExceeded, TaskError
 from simulator.journal import Journal
 from simulator.task import Task, signal_name
 
@@ -46,6 +46,16 @@ class EventLoop:
         """Have everybody who waits look again."""
         with self.changed:
             self.changed.notify_all()
+
+    def wait(self, done: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait until `done`, which is asked at every change.
+
+        Raises:
+            DeadlineExceeded: it is not so within `seconds`; the message says that we waited for `what`.
+        """
+        with self.changed:
+            if not self.changed.wait_for(done, timeout=min(seconds, threading.TIMEOUT_MAX)):
+                raise DeadlineExceeded(what, seconds)
 
     def close(self) -> None:
         """Stop listening; the tasks must have ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from simulator._environment import task_environment
 from simulator._warden import warden
 from simulator.launch import Launched, forkserver
 from simulator.launch.command import Command, launch_command
+from simulator.launch.host import HostDoor
 from simulator.options import Options
 from simulator.task import Task
 from simulator.topology import Topology
@@ -27,8 +28,11 @@ class Launcher:
     options: Options
     directory: Path
     work: bytes | Command
-    ports: Mapping[str, int]
-    address: Path
+    # `host:port` of each task's server.
+    addresses: Mapping[str, str]
+    control: Path
+    # The way into the host of a task, if it has one of its own.
+    door: Callable[[str], HostDoor | None]
 
     def new_task(self, name: str) -> Task:
         """A task that has not been started."""
@@ -58,10 +62,10 @@ class Launcher:
         spec = agent.TaskSpec(
             task=task.name,
             incarnation=task.incarnation,
-            control=str(self.address),
+            control=str(self.control),
             log=str(task.log_path),
             stacks=str(task.stacks_path),
-            environ=task_environment(task.name, self.topology.tf_config(task.name, self.ports), given),
+            environ=task_environment(task.name, self.topology.tf_config(task.name, self.addresses), given),
             devices=str(self.topology.devices_of(task.job)),
             rank=self.topology.tasks.index(task.name),
             threads=max(1, _cores() // len(self.topology.tasks)),
@@ -70,10 +74,11 @@ class Launcher:
             gates=gates,
             hooks=hooks,
         )
+        door = self.door(task.name)
         if isinstance(self.work, Command):
-            launched = launch_command(self.work, spec)
+            launched = launch_command(self.work, spec, door)
         else:
-            launched = forkserver(self.options.preload).start(agent.main, (spec,), task.name)
+            launched = forkserver(self.options.preload).start(agent.main, (spec,), task.name, door)
         warden.watch_group(launched.pid)
         return launched
 

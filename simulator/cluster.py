@@ -16,7 +16,7 @@ from simulator.expectations import Expectation
 from simulator.faults import FaultPlan, Injector
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
 from simulator.launch.command import Command
-from simulator.network import Link, check_links
+from simulator.network import Link, NetworkOptions
 from simulator.options import Options, check_timeout
 from simulator.restarts import RestartPolicy
 from simulator.results import RunResult
@@ -52,6 +52,8 @@ class Cluster:
         links: conditions on the links between tasks, see `Link`. They make every connection between tasks go through a
             relay, which counts bytes; conditions can then be changed while a run goes on, with `Run.network`.
         relay: use the relay although there are no links yet.
+        network: `loopback`: all tasks share this machine's loopback interface. `namespaces`: each task has a host of
+            its own, with a name, an address and a loopback interface that nobody else reaches; see docs/network.md.
         seed: of everything random about the network.
 
     Example:
@@ -74,6 +76,7 @@ class Cluster:
         faults: FaultPlan | None = None,
         links: Iterable[Link] = (),
         relay: bool = False,
+        network: str = "loopback",
         seed: int = 0,
     ) -> None:
         self.topology = topology
@@ -84,7 +87,12 @@ class Cluster:
             env=dict(env or {}),
             stream=stream,
             restarts=RestartPolicy.of(restarts, restart_policy, topology),
-            links=check_links((*links, *plan.links), topology, relay=relay or plan.needs_relay),
+            network=NetworkOptions.of(
+                network,
+                (*links, *plan.links),
+                relay=relay or plan.needs_relay(hosts=network == "namespaces"),
+                topology=topology,
+            ),
             seed=seed or plan.seed,
         )
         self._plan = plan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simulator.errors import UsageError
-from simulator.network import Link
+from simulator.network import NetworkOptions
 from simulator.restarts import RestartPolicy
 
 __all__ = ["Options", "check_timeout"]
@@ -25,8 +25,7 @@ class Options:
     stop_grace: float = 1.0
     evaluator_grace: float = 5.0
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
-    # `None` is no relay at all.
-    links: tuple[Link, ...] | None = None
+    network: NetworkOptions = field(default_factory=NetworkOptions)
     seed: int = 0
 
 

@@ -1,4 +1,4 @@
-"""When a task or the whole job is started again after a failure, and how surely the old one is gone by then."""
+"""What is started again after a failure, and how surely the old processes are gone by then."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ class RestartPolicy:
         if self.kind == "task" or all(tasks[name].job == "evaluator" for name in failed):
             return failed
         return list(tasks)
+
+    def cost(self, tasks: Mapping[str, Task]) -> int:
+        """How many restarts it takes to start `names` again."""
+        return 1 if self.kind == "job" else len(self.names(tasks))
+
+    def allows(self, tasks: Mapping[str, Task], spent: int) -> bool:
+        """Whether the failed ones of `tasks` can be started again after `spent` restarts."""
+        return spent + self.cost(tasks) <= self.limit
 
 
 def group_members(group: int) -> list[int]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,16 +16,16 @@ from simulator._launching import Launcher
 from simulator._stacks import python_stacks
 from simulator._stream import LogStream
 from simulator.companion import Alone, Companion
-from simulator.control import Action, Continue, Proceed, Release, ToTask, encode
-from simulator.errors import DeadlineExceeded, LockstepError, RunFailed, TaskError, UsageError
+from simulator.control import Action, Continue, Release
+from simulator.errors import DeadlineExceeded, RunFailed, TaskError, UsageError
 from simulator.expectations import Expectation, unexpected
 from simulator.journal import Journal
 from simulator.launch.command import Command
-from simulator.network import Network, network_causes
+from simulator.network import Hosts, Network, hold_addresses, network_causes
 from simulator.options import Options
-from simulator.ports import hold_ports
-from simulator.restarts import kill_surely
+from simulator.population import Population
 from simulator.results import RunResult
+from simulator.supervisor import Supervisor
 from simulator.task import Task
 from simulator.topology import Topology
 
@@ -53,11 +51,6 @@ class Run:
 
     def __enter__(self) -> Run:
         self._stack = contextlib.ExitStack()
-        # Guards which processes there are: held while tasks are replaced, and while the run ends.
-        self._population = threading.RLock()
-        self._ending = False
-        self._restarted = 0
-        self._passed: dict[str, set[str]] = {}
         try:
             self._start()
         except BaseException:
@@ -76,13 +69,25 @@ class Run:
         self._began = time.monotonic()
         for name in ("logs", "stacks"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
-        ports = self._ports = self._stack.enter_context(hold_ports(self.topology.networked))
+        self._hosts = self._find_hosts()
+        self._addresses = self._stack.enter_context(
+            hold_addresses(self.topology, hosts=self._hosts is not None)
+        )
         address = self.directory / "control.sock"
-        self._launcher = Launcher(self.topology, self.options, self.directory, self.work, ports, address)
+        door = (lambda task: None) if self._hosts is None else self._hosts.door
+        self._launcher = Launcher(
+            self.topology, self.options, self.directory, self.work, self._addresses, address, door
+        )
         self.tasks = {name: self._launcher.new_task(name) for name in self.topology.tasks}
         self.journal = Journal(self.directory / "journal.jsonl")
         self._stack.callback(self.journal.close)
-        self.journal.write("start", topology=str(self.topology), tasks=list(self.tasks), ports=ports)
+        self.journal.write(
+            "start",
+            topology=str(self.topology),
+            tasks=list(self.tasks),
+            network=self.options.network.tier,
+            addresses=self._addresses,
+        )
         self._events = EventLoop(self.tasks, address, self.journal)
         self._stack.callback(address.unlink)
         self._stack.callback(self._events.close)
@@ -90,21 +95,55 @@ class Run:
             logs = [(task.name, task.log_path) for task in self.tasks.values()]
             self._stack.callback(LogStream(logs, sys.stderr).close)
         self._start_network()
-        self._stack.callback(self._end_all)
-        self._launch(list(self.tasks.values()))
+        self._populate()
         self._stack.callback(self.companion.finish)
         self.companion.begin(self)
-        self._proceed(list(self.tasks.values()))
+        self._population.proceed(list(self.tasks.values()))
+        self._stack.callback(self._supervisor.stop)
+        self._supervisor.start()
+
+    def _populate(self) -> None:
+        """Launch every task, and prepare to start some of them again."""
+        network = self._network
+        self._population = Population(
+            tasks=self.tasks,
+            launcher=self._launcher,
+            events=self._events,
+            journal=self.journal,
+            environ=lambda task: {} if network is None else network.environ(task),
+            gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
+            hooks=self.companion.hooks,
+            call=None if isinstance(self.work, Command) else self.work,
+            start_timeout=self.options.start_timeout,
+        )
+        self._supervisor = Supervisor(
+            self._population, self.options.restarts, peer_grace=self.options.peer_grace, cut_off=self._cut_off
+        )
+        self._stack.callback(self._population.end, self.options.stop_grace)
+        self._population.launch(list(self.tasks.values()))
+
+    def _find_hosts(self) -> Hosts | None:
+        """Hosts for the tasks, if they were asked for; they go last."""
+        if not self.options.network.hosts:
+            return None
+        return self._stack.enter_context(Hosts(self.topology, self.directory))
 
     def _start_network(self) -> None:
-        """Start the relay, if there are links. It goes after the tasks, whose last bytes it counts."""
-        self._relayed: Network | None = None
-        if self.options.links is not None:
+        """Begin to keep conditions, if there can be any. It goes after the tasks, whose last bytes are counted."""
+        self._network: Network | None = None
+        wanted = self.options.network
+        if wanted.relay or self._hosts is not None:
             network = Network(
-                self.topology, self._ports, self.options.links, seed=self.options.seed, journal=self.journal
+                self.topology,
+                self._addresses,
+                wanted.links,
+                hosts=self._hosts,
+                relay=wanted.relay,
+                seed=self.options.seed,
+                journal=self.journal,
             )
             network.on_ended(self._events.announce)
-            self._relayed = self._stack.enter_context(network)
+            self._network = self._stack.enter_context(network)
 
     @property
     def network(self) -> Network:
@@ -113,38 +152,9 @@ class Run:
         Raises:
             UsageError: the cluster was made without links, so its tasks are connected directly.
         """
-        if self._relayed is None:
+        if self._network is None:
             raise UsageError("the tasks are connected directly; write Cluster(..., links=[...]) or relay=True")
-        return self._relayed
-
-    def _launch(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            passed = self._passed.get(task.name, ())
-            gates = (*self.gates.get(task.name, ()), *self.companion.gates.get(task.name, ()))
-            task.launched = self._launcher.launch(
-                task,
-                environ={} if self._relayed is None else self._relayed.environ(task.name),
-                gates=tuple(gate for gate in gates if gate not in passed),
-                hooks=tuple(self.companion.hooks.get(task.name, ())),
-            )
-            self._events.watch(task)
-
-    def _proceed(self, tasks: Sequence[Task]) -> None:
-        """Wait until these tasks have started and their servers listen, then have their clients call the function.
-
-        Programs are on their own from the start.
-        """
-        if isinstance(self.work, Command):
-            return
-        for task in tasks:
-            self._wait_start(task, f"{task.name} to start", lambda task: task.connection is not None or task.ended)
-        servers = [task for task in tasks if not task.is_client]
-        for task in servers:
-            self._wait_start(task, f"the server of {task.name} to listen", lambda task: task.ready or task.finished)
-        if all(task.ready for task in servers):
-            for task in tasks:
-                if task.is_client:
-                    self._send(task, Proceed(call=self.work))
+        return self._network
 
     # -- restarts
 
@@ -168,83 +178,16 @@ class Run:
             LockstepError: the run has ended already.
         """
         self.topology.check_task(task)
-        with self._population:
+        with self._population.lock:
             if after is not None and self.tasks[task].incarnation > after:
                 return self.tasks[task]
-            new = self._replace([task], "asked")
-        self._proceed_again(new)
+            new = self._population.replace([task], "asked")
+        self._population.proceed_again(new)
         return new[0]
 
     def restart_job(self) -> None:
         """Kill every task and start all of them again, as `restart` does with one."""
-        self._proceed_again(self._replace(list(self.tasks), "asked"))
-
-    def _replace(self, names: Sequence[str], reason: str) -> list[Task]:
-        """Kill these tasks' processes and launch new ones."""
-        with self._population:
-            if self._ending:
-                raise LockstepError(f"{', '.join(names)} cannot be restarted: the run has ended")
-            old = [self.tasks[name] for name in names]
-            for task in old:
-                if task.alive:
-                    task.announce_end(comes_back=True)
-            kill_surely(old, self._events.changed)
-            new = [self._successor(task) for task in old]
-            with self._events.changed:
-                self.tasks.update({task.name: task for task in new})
-                self._events.changed.notify_all()
-            for task in new:
-                self.journal.write("restart", task=task.name, incarnation=task.incarnation, reason=reason)
-            self._launch(new)
-            return new
-
-    def _proceed_again(self, new: Sequence[Task]) -> None:
-        try:
-            self._proceed(new)
-        except DeadlineExceeded as late:
-            with self._events.changed:
-                for task in new:
-                    if task.connection is None and task.error is None:
-                        task.error = TaskError(task.name, "NeverStarted", str(late), at=time.monotonic())
-                self._events.changed.notify_all()
-
-    def _successor(self, task: Task) -> Task:
-        if task.at_gate is not None:
-            self._passed.setdefault(task.name, set()).add(task.at_gate)
-        new = self._launcher.new_task(task.name)
-        new.incarnation = task.incarnation + 1
-        new.earlier = (*task.earlier, task.as_incarnation())
-        with new.log_path.open("a") as log:
-            log.write(f"--- lockstep: {task.name} starts again, incarnation {new.incarnation}\n")
-        return new
-
-    def _restart_by_policy(self) -> bool:
-        """After a failure: restart whom the policy names; `False` when it allows no more restarts."""
-        policy = self.options.restarts
-        if policy.kind == "job":
-            # What the survivors saw is worth keeping, and usually comes at once.
-            with contextlib.suppress(DeadlineExceeded):
-                self._wait(
-                    lambda: all(task.finished or task.ended for task in self.clients), "peers", self.options.peer_grace
-                )
-        with self._population:
-            if not self._failed():
-                return True  # somebody else has restarted the failed task in the meantime
-            names = policy.names(self.tasks)
-            cost = 1 if policy.kind == "job" else len(names)
-            if self._restarted + cost > policy.limit:
-                return False
-            spent = self._restarted + cost
-            new = self._replace(names, f"policy {policy.kind}, {spent} of {policy.limit}")
-            # Not before: until the failed tasks are replaced, somebody might take them for beyond help.
-            self._restarted = spent
-        self._proceed_again(new)
-        return True
-
-    @property
-    def _doomed(self) -> bool:
-        """Whether a task has failed and no restart is left for it."""
-        return self._failed() and self._restarted >= self.options.restarts.limit
+        self._population.proceed_again(self._population.replace(list(self.tasks), "asked"))
 
     # -- waiting
 
@@ -261,8 +204,8 @@ class Run:
         """
         self.topology.check_task(task)
         seconds = self.options.timeout if timeout is None else timeout
-        self._wait(
-            lambda: self.tasks[task].steps >= number or self._over(task), f"{task} to reach step {number}", seconds
+        self._events.wait(
+            lambda: self.tasks[task].steps >= number or self.is_over(task), f"{task} to reach step {number}", seconds
         )
 
     def wait_gate(self, task: str, gate: str, timeout: float | None = None) -> bool:
@@ -274,8 +217,8 @@ class Run:
         self.topology.check_task(task)
         seconds = self.options.timeout if timeout is None else timeout
         # A failure elsewhere may keep this task from ever coming there.
-        self._wait(
-            lambda: self.tasks[task].at_gate == gate or self._over(task) or self._doomed,
+        self._events.wait(
+            lambda: self.tasks[task].at_gate == gate or self.is_over(task) or self._supervisor.doomed,
             f"{task} to reach {gate}",
             seconds,
         )
@@ -293,55 +236,62 @@ class Run:
 
     def is_over(self, task: str) -> bool:
         """Whether nothing more is to be expected of this task, not even of a next incarnation."""
-        return self._over(task)
+        asked = self.tasks[task]
+        beyond_help = self._supervisor.doomed
+        return (asked.finished and (asked.error is None or beyond_help)) or self._supervisor.problem is not None
 
     def open_gate(self, task: str, actions: Sequence[Action] = ()) -> None:
         """Let `task` do this, in order, and go on from the gate at which it waits."""
         waiting = self.tasks[self.topology.check_task(task)]
-        if waiting.at_gate is not None:
-            self._passed.setdefault(task, set()).add(waiting.at_gate)
+        self._population.passed(waiting)
         waiting.at_gate = None
-        self._send(waiting, Continue(actions=tuple(actions)))
+        waiting.send(Continue(actions=tuple(actions)))
 
     def kill(self) -> None:
-        """SIGKILL every task at the same time, as a power cut would, and wait until all are gone."""
-        for task in self.tasks.values():
-            task.stopped = True
-        for task in self.tasks.values():
-            task.signal_group(signal.SIGKILL)
-        self._wait(lambda: not any(task.alive for task in self.tasks.values()), "tasks to end after SIGKILL", 30.0)
+        """SIGKILL every task at the same time, as a power cut would, and wait until all are gone.
+
+        No restart policy answers that, and what tasks say of each other's end is no failure of the run.
+        """
+        self._population.kill()
 
     def join(self) -> RunResult:
         """Wait for the end of the run, stop what is left, and return every task's outcome.
 
         Raises:
             RunFailed: a task failed, hung or vanished and that was not expected, or an expected failure never came.
+            Exception: what kept the restart policy from starting a task again.
         """
         stacks: dict[str, str] = {}
         try:
-            self._supervise()
-            if self._failed():
+            self._settle()
+            if self._population.failed:
                 # Peers of a failed task usually fail a moment later; their own words help to understand it.
                 with contextlib.suppress(DeadlineExceeded):
-                    self._wait(lambda: all(task.finished for task in self.clients), "peers", self.options.peer_grace)
+                    self._events.wait(
+                        lambda: all(task.finished for task in self.clients), "peers", self.options.peer_grace
+                    )
         except DeadlineExceeded as late:
+            self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
             self._blame_hang(late)
+        self._supervisor.stop()
+        if self._supervisor.problem is not None:
+            raise self._supervisor.problem
         self._dismiss_servers()
         wrong = self.companion.finish()
         self._release()
-        self._end_all()
+        self._population.end(self.options.stop_grace)
         result = RunResult(
             tasks={name: task.outcome() for name, task in self.tasks.items()},
             seconds=time.monotonic() - self._began,
             directory=self.directory,
-            links=() if self._relayed is None else self._relayed.finish(),
+            links=() if self._network is None else self._network.finish(),
         )
         causes = (*unexpected(self.tasks, self.expectations), *wrong)
         if not causes and isinstance(self.work, Command) and all(task.stopped for task in self.clients):
             name = self.clients[0].name
             causes = (TaskError(name, "NotFinished", "the plan ended every task that could finish the job", at=0.0),)
-        if causes := (*causes, *network_causes(self._relayed, alone=not causes)):
+        if causes := (*causes, *network_causes(self._network, alone=not causes)):
             raise RunFailed(causes, result, stacks=stacks)
         return result
 
@@ -356,42 +306,23 @@ class Run:
             for task in self.tasks.values()
         )
 
-    def _supervise(self) -> None:
-        """Wait until all clients have finished, or one has failed and the policy does not restart it."""
-        deadline = time.monotonic() + self.options.timeout
-        while True:
-            try:
-                self._wait(
-                    lambda: self._failed() or self._cut_off() or self._done(),
-                    "all clients to finish",
-                    max(0.0, deadline - time.monotonic()),
-                )
-            except DeadlineExceeded as late:
-                raise DeadlineExceeded(late.waiting_for, self.options.timeout) from None
-            if not self._failed() or self._cut_off() or not self._restart_by_policy():
-                return
-
-    def _over(self, name: str) -> bool:
-        """Whether nothing more is to be expected of this task, not even of a next incarnation."""
-        task = self.tasks[name]
-        return task.finished and (task.error is None or self._doomed)
-
-    def _wait_start(self, task: Task, what: str, done: Callable[[Task], bool]) -> None:
-        self._wait(lambda: done(task), what, self.options.start_timeout)
-
-    def _wait(self, done: Callable[[], bool], what: str, seconds: float) -> None:
-        with self._events.changed:
-            if not self._events.changed.wait_for(done, timeout=min(seconds, threading.TIMEOUT_MAX)):
-                raise DeadlineExceeded(what, seconds)
+    def _settle(self) -> None:
+        """Wait until all clients have finished, or one has failed and is not started again; from then on none is."""
+        supervisor = self._supervisor
+        with self.changed:
+            self._events.wait(
+                lambda: not supervisor.busy and (self._cut_off() or supervisor.doomed or self._done()),
+                "all clients to finish",
+                self.options.timeout,
+            )
+            supervisor.close()
 
     def _done(self) -> bool:
-        return all(task.finished for task in self.clients) and not self.companion.busy()
+        finished = all(task.finished for task in self.clients) and not self._population.failed
+        return finished and not self.companion.busy()
 
     def _cut_off(self) -> bool:
-        return self.companion.failed() or (self._relayed is not None and self._relayed.failed)
-
-    def _failed(self) -> bool:
-        return any(task.error is not None for task in self.tasks.values())
+        return self.companion.failed() or (self._network is not None and self._network.failed is not None)
 
     # -- judging
 
@@ -408,12 +339,6 @@ class Run:
 
     # -- the end
 
-    def _send(self, task: Task, message: ToTask) -> None:
-        connection: socket.socket | None = task.connection
-        if connection is not None:
-            with contextlib.suppress(OSError):  # it has just ended, which the event loop reports
-                connection.sendall(encode(message))
-
     def _release(self) -> None:
         if isinstance(self.work, Command):
             self._let_evaluator_finish()
@@ -422,9 +347,9 @@ class Run:
             if task.result is not None or (task.ready and not task.is_client):
                 # A server's exit is asked for; a client that returned must still end with exit code 0.
                 task.stopped = not task.is_client
-                self._send(task, Release())
+                task.send(Release())
         with contextlib.suppress(DeadlineExceeded):
-            self._wait(
+            self._events.wait(
                 lambda: all(
                     task.ended
                     for task in self.tasks.values()
@@ -436,34 +361,15 @@ class Run:
 
     def _dismiss_servers(self) -> None:
         """A program's servers wait for ever, or fail when the chief has gone: from now on their end is asked for."""
-        if isinstance(self.work, Command) and not self._failed():
+        if isinstance(self.work, Command) and not self._population.failed:
             for task in self.tasks.values():
                 task.stopped = task.stopped or not (task.is_client or task.job == "evaluator")
 
     def _let_evaluator_finish(self) -> None:
         """An evaluator may still be at the last checkpoint; by TensorFlow's convention it never ends by itself."""
         evaluators = [task for task in self.tasks.values() if task.job == "evaluator"]
-        if not self._failed():
+        if not self._population.failed:
             with contextlib.suppress(DeadlineExceeded):
-                self._wait(
+                self._events.wait(
                     lambda: all(task.ended for task in evaluators), "the evaluator", self.options.evaluator_grace
                 )
-
-    def _end_all(self) -> None:
-        """TERM, then KILL, every process group that is left; return when all of it is gone."""
-        with self._population:
-            self._ending = True
-        living = [task for task in self.tasks.values() if task.alive]
-        for task in living:
-            task.stopped = True
-            task.signal_group(signal.SIGTERM)
-            task.signal_group(signal.SIGCONT)  # a stopped process cannot act on TERM
-        with contextlib.suppress(DeadlineExceeded):
-            self._wait(
-                lambda: not any(task.alive for task in living), "tasks to end after SIGTERM", self.options.stop_grace
-            )
-        for task in self.tasks.values():
-            # Also after a clean exit: what the task started and left behind is in its group.
-            if task.signal_group(signal.SIGKILL) and task.ended:
-                self.journal.write("leaked", task=task.name)
-        kill_surely(list(self.tasks.values()), self._events.changed)

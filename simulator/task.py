@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from simulator.control import ToTask, encode
 from simulator.errors import TaskError
 from simulator.launch import Launched
 from simulator.results import Incarnation, TaskResult
@@ -46,6 +47,8 @@ class Task:
     # An unmodified program, whose exit code says whether it ended well, rather than a function that returns a value.
     is_program: bool = False
     ready: bool = False
+    # A client that was told to call the function.
+    told: bool = False
     steps: int = 0
     # In what way an unmodified program's steps are counted, once that is known.
     counted_by: str | None = None
@@ -104,6 +107,12 @@ class Task:
         """
         self.planned = self.stopped = True
         self.comes_back = comes_back
+
+    def send(self, message: ToTask) -> None:
+        """Tell its agent something; nothing happens if it has gone."""
+        if self.connection is not None:
+            with contextlib.suppress(OSError):  # it has just ended, which the event loop reports
+                self.connection.sendall(encode(message))
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the task's process, if it is still alive."""

@@ -117,19 +117,24 @@ class Topology:
         """Tasks that have an address in the cluster specification."""
         return tuple(task for task in self.tasks if task.partition(":")[0] not in ("evaluator", "local"))
 
-    def cluster_spec(self, ports: Mapping[str, int], host: str = "127.0.0.1") -> dict[str, list[str]]:
-        """The cluster specification: job to a list of `host:port`."""
+    def cluster_spec(self, addresses: Mapping[str, str]) -> dict[str, list[str]]:
+        """The cluster specification: job to a list of `host:port`, in the order of the tasks."""
         spec: dict[str, list[str]] = {}
         for task in self.networked:
-            spec.setdefault(task.partition(":")[0], []).append(f"{host}:{ports[task]}")
+            spec.setdefault(task.partition(":")[0], []).append(addresses[task])
         return spec
 
-    def tf_config(self, task: str, ports: Mapping[str, int]) -> str | None:
-        """The `TF_CONFIG` value of one task, or `None` for a local topology."""
+    def tf_config(self, task: str, addresses: Mapping[str, str]) -> str | None:
+        """The `TF_CONFIG` value of one task, or `None` for a local topology.
+
+        Args:
+            task: the task.
+            addresses: `host:port` of each task that has an address.
+        """
         if self.is_local:
             return None
         job, _, index = task.partition(":")
-        return json.dumps({"cluster": self.cluster_spec(ports), "task": {"type": job, "index": int(index)}})
+        return json.dumps({"cluster": self.cluster_spec(addresses), "task": {"type": job, "index": int(index)}})
 
     def check_task(self, task: str) -> str:
         """Return `task` if it exists.

@@ -13,6 +13,7 @@ __all__ = [
     "format_size",
     "parse_duration",
     "parse_rate",
+    "parse_share",
     "parse_size",
 ]
 
@@ -44,6 +45,19 @@ def parse_duration(text: object, what: str = "duration") -> float:
             f"{what} {text!r} is not understood; write a number and us, ms, s, m or h, for example 20ms or 1.5s"
         )
     return float(number * _SECONDS[unit])
+
+
+def parse_share(text: object, what: str = "share") -> float:
+    """The part of `1%` or `0.5%`: more than 0 and at most 1.
+
+    Raises:
+        UsageError: anything else, also a number without a percent sign.
+    """
+    number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%", text) if isinstance(text, str) else None
+    share = float(number[1]) / 100 if number else 0.0
+    if not 0 < share <= 1:
+        raise UsageError(f"{what} {text!r} is not understood; write a percentage, for example 1% or 0.5%")
+    return share
 
 
 def parse_size(text: object, what: str = "size") -> int:

@@ -154,10 +154,10 @@ def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:
 
 
 def _show(topology: Topology, plan: FaultPlan, *, as_data: bool) -> None:
-    from simulator.ports import hold_ports
+    from simulator.network import hold_addresses
 
-    with hold_ports(topology.networked) as ports:
-        configs = {task: topology.tf_config(task, ports) for task in topology.tasks}
+    with hold_addresses(topology, hosts=False) as addresses:
+        configs = {task: topology.tf_config(task, addresses) for task in topology.tasks}
     if as_data:
         decoded = {task: msgspec.json.decode(config or "null") for task, config in configs.items()}
         click.echo(msgspec.json.encode({"tf_config": decoded, "plan": plan.to_mapping()}))

@@ -146,12 +146,15 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
                 raise UsageError(f"fault {fault.id or number} ({fault.kind}): {error}") from None
         return msgspec.structs.replace(self, topology=topology, links=tuple(links), faults=tuple(faults))
 
-    @property
-    def needs_relay(self) -> bool:
-        """Whether connections between tasks have to go through the relay."""
-        return bool(self.links) or any(
-            isinstance(fault, LinkFault) or fault.trigger in ("bytes", "connections") for fault in self.faults
-        )
+    def needs_relay(self, *, hosts: bool) -> bool:
+        """Whether connections between tasks have to go through the relay; `hosts`: whether each has one of its own.
+
+        Raises:
+            UsageError: a fault of links cannot be had in such a network.
+        """
+        # Each is asked, not only up to the first that does.
+        needed = [fault.needs_relay(hosts=hosts) for fault in self.faults]
+        return any(needed)
 
     def to_mapping(self) -> dict[str, Any]:
         """The tables that `from_mapping` reads; keys with their default values are left out."""

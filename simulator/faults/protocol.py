@@ -183,6 +183,10 @@ class Fault(
         """The condition that the relay shall put in force itself when the trigger on the link comes."""
         return None
 
+    def needs_relay(self, *, hosts: bool) -> bool:
+        """Whether connections have to go through the relay for it; `hosts`: whether each task has one of its own."""
+        return self.trigger in ("bytes", "connections")
+
     def check(self) -> None:
         """Raise UsageError if values of this kind make no sense together."""
 

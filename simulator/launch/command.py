@@ -17,6 +17,7 @@ import msgspec
 from simulator.agent import TaskSpec
 from simulator.errors import UsageError
 from simulator.launch.forkserver import Launched, forkserver
+from simulator.launch.host import HostDoor
 from simulator.launch.process import join_no_one, redirect_output
 from simulator.topology import Topology
 
@@ -101,8 +102,8 @@ class CommandSpec(msgspec.Struct, frozen=True):
     log: str
 
 
-def launch_command(command: Command, spec: TaskSpec) -> Launched:
-    """Start the program as the process of a task.
+def launch_command(command: Command, spec: TaskSpec, door: HostDoor | None = None) -> Launched:
+    """Start the program as the process of a task, inside a host where a door is given.
 
     It is forked by a forkserver that has imported nothing: PR_SET_PDEATHSIG follows the *thread* that forked, and the
     caller's thread may be a short-lived one.
@@ -110,7 +111,7 @@ def launch_command(command: Command, spec: TaskSpec) -> Launched:
     bare = msgspec.structs.replace(spec, environ={}, tensorflow=False, server=False)
     environ = command.environment(spec.environ, msgspec.json.encode(bare), spec.devices)
     program = CommandSpec(argv=command.argv, cwd=command.cwd, environ=environ, log=spec.log)
-    return forkserver(()).start(execute, (program,), spec.task)
+    return forkserver(()).start(execute, (program,), spec.task, door)
 
 
 def execute(spec: CommandSpec) -> NoReturn:

@@ -1,18 +1,29 @@
-"""The network between tasks: conditions per directed link, kept by a relay process."""
+"""The network between tasks: conditions per directed link, kept by a relay process or by the kernel between hosts."""
 
+from simulator.network.addresses import hold_addresses
+from simulator.network.helper import NetworkEnded
+from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
 from simulator.network.link import JITTER_KINDS, Link
-from simulator.network.network import LinkRefused, Network, RelayEnded, Rule, check_links, network_causes
+from simulator.network.network import Network, Rule
+from simulator.network.options import TIERS, NetworkOptions, network_causes
 from simulator.network.protocol import Fired, LinkCounters
+from simulator.network.relay import LinkRefused, RelayEnded
 
 __all__ = [
     "JITTER_KINDS",
+    "TIERS",
     "Fired",
+    "Hosts",
+    "HostsUnavailable",
+    "KeeperEnded",
     "Link",
     "LinkCounters",
     "LinkRefused",
     "Network",
+    "NetworkEnded",
+    "NetworkOptions",
     "RelayEnded",
     "Rule",
-    "check_links",
+    "hold_addresses",
     "network_causes",
 ]

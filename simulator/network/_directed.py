@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simulator.network._rules import Rules
 from simulator.network._timers import Timers
 from simulator.network.protocol import Conditions, LinkCounters
 
@@ -24,6 +24,7 @@ _CHUNK_BYTES_MIN = 1448
 # What a slow link may have taken ahead of its rate; a switch queues tens of milliseconds as well.
 _BACKLOG_SECONDS = 0.05
 _PARETO_SHAPE = 3.0
+_FLAGS = ("stall", "hold", "blackhole", "refuse", "reset")
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Directed:
     dst: str
     timers: Timers
     random: random.Random
-    active: dict[int, tuple[Conditions, float]] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
     triggers: list[Trigger] = field(default_factory=list)
     pumps: set[Pump] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
@@ -151,19 +152,19 @@ class Directed:
 
     def activate(self, rule: int, conditions: Conditions) -> None:
         """Put a rule in force from now on."""
-        self.active[rule] = (conditions, time.monotonic())
+        self.rules.put(rule, conditions)
         self.changed()
 
     def remove(self, rule: int) -> None:
         """Forget a rule, whether it is in force or waits for its trigger."""
         self.triggers = [trigger for trigger in self.triggers if trigger.rule != rule]
-        if self.active.pop(rule, None) is not None:
+        if self.rules.drop(rule):
             self.changed()
 
     def clear(self) -> None:
         """Forget every rule."""
         self.triggers.clear()
-        self.active.clear()
+        self.rules.clear()
         self.changed()
 
     def changed(self) -> None:
@@ -189,27 +190,18 @@ class Directed:
                     future.set_result(None)
 
     def _merge(self) -> None:
-        self.delay, self.jitter, self.jitter_kind, self.rate = 0.0, 0.0, "uniform", 0.0
-        for _, (conditions, _) in sorted(self.active.items()):
-            self.delay = self.delay if conditions.delay is None else conditions.delay
-            self.rate = self.rate if conditions.rate is None else conditions.rate
-            if conditions.jitter is not None:
-                self.jitter, self.jitter_kind = conditions.jitter, conditions.jitter_kind or "uniform"
-        self.stalling = self._lasts("stall")
-        self.holding = self._lasts("hold")
-        self.black = self._lasts("blackhole")
-        self.refusing = self._lasts("refuse")
-        self.resetting = self._lasts("reset")
+        """Read the rules; looks again when the earliest of them ends."""
+        self.delay = self.rules.last("delay") or 0.0
+        self.rate = self.rules.last("rate") or 0.0
+        self.jitter, self.jitter_kind = self.rules.shape()
+        self.stalling = self.rules.lasts("stall")
+        self.holding = self.rules.lasts("hold")
+        self.black = self.rules.lasts("blackhole")
+        self.refusing = self.rules.lasts("refuse")
+        self.resetting = self.rules.lasts("reset")
         self.plain = not (self.delay or self.jitter or self.rate or self.holding or self.black or self.resetting)
-
-    def _lasts(self, flag: str) -> bool:
-        """Whether a rule asks for this now; looks again when the earliest of them ends."""
-        now = time.monotonic()
-        ends = [since + seconds for conditions, since in self.active.values() if (seconds := getattr(conditions, flag))]
-        open_ends = [end for end in ends if end > now]
-        if open_ends and min(open_ends) != float("inf"):
-            self.timers.at(min(open_ends), self.changed)
-        return bool(open_ends)
+        if end := self.rules.next_end(_FLAGS):
+            self.timers.at(end, self.changed)
 
     def counters(self) -> LinkCounters:
         """What the link has done so far."""

@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 
+from simulator import _kernel
 from simulator.network import protocol
 from simulator.network._directed import Directed, Trigger
 from simulator.network._pump import Connection
@@ -37,7 +38,7 @@ class _Relay:
         self._control = control
         self._timers = Timers(loop)
         self._links: dict[tuple[str, str], Directed] = {}
-        self._inbox = protocol.Inbox(protocol.TO_RELAY)
+        self._inbox = protocol.Inbox(protocol.TO_HELPER)
         self._handshakes: set[asyncio.Task[None]] = set()
         self._start = protocol.Start(listeners={}, targets={}, seed=0, queue_bytes=1)
         self.ended = loop.create_future()
@@ -57,7 +58,7 @@ class _Relay:
         for message in self._inbox.feed(data):
             self._obey(message)
 
-    def _obey(self, message: protocol.ToRelay) -> None:
+    def _obey(self, message: protocol.ToHelper) -> None:
         if isinstance(message, protocol.Start):
             self._begin(message)
             return
@@ -75,16 +76,19 @@ class _Relay:
                 self._link(src, dst).clear()
         self._say(protocol.Done(request=message.request))
 
-    def _say(self, message: protocol.FromRelay) -> None:
+    def _say(self, message: protocol.FromHelper) -> None:
         with contextlib.suppress(OSError):  # the parent has just gone, which `_hear` notices
             self._control.sendall(protocol.encode(message))
 
     def _begin(self, start: protocol.Start) -> None:
         self._start = start
-        for task, fd in start.listeners.items():
-            listener = socket.socket(fileno=fd)
-            listener.setblocking(False)
-            self._loop.add_reader(listener, self._accept, task, listener)
+        if start.user is not None:
+            _kernel.set_namespace(start.user, _kernel.NEW_USER)
+        for listeners, only_probes in ((start.listeners, False), (start.probes, True)):
+            for task, fd in listeners.items():
+                listener = socket.socket(fileno=fd)
+                listener.setblocking(False)
+                self._loop.add_reader(listener, self._accept, task, listener, only_probes)
         self._say(protocol.Started(timer=self._timers.kind))
 
     # -- rules
@@ -118,19 +122,21 @@ class _Relay:
 
     # -- connections
 
-    def _accept(self, task: str, listener: socket.socket) -> None:
+    def _accept(self, task: str, listener: socket.socket, only_probes: bool) -> None:
         try:
             client, _ = listener.accept()
         except OSError:
             return
         client.setblocking(False)
-        handshake = self._loop.create_task(self._connect(task, client))
+        handshake = self._loop.create_task(self._connect(task, client, only_probes))
         self._handshakes.add(handshake)
         handshake.add_done_callback(self._handshakes.discard)
 
-    async def _connect(self, task: str, client: socket.socket) -> None:
+    async def _connect(self, task: str, client: socket.socket, only_probes: bool) -> None:
         try:
             head, extra = await asyncio.wait_for(_read_head(self._loop, client), _HEAD_SECONDS_MAX)
+            if only_probes and _target(head)[0] != PROBE_HOST:
+                raise ValueError("not a probe")
             await self._establish(task, client, head, extra)
         except (OSError, ValueError, asyncio.TimeoutError):
             client.close()
@@ -148,7 +154,7 @@ class _Relay:
         # A handshake goes there and back once.
         if delay := out.draw() + back.draw():
             await self._timers.sleep_until(time.monotonic() + delay)
-        server = None if out.refusing else await self._reach(host, port)
+        server = None if out.refusing else await self._reach(task, host, port)
         if server is None:
             out.refused += counted
             await self._loop.sock_sendall(client, b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
@@ -174,18 +180,22 @@ class _Relay:
     def _destination(self, host: str, port: str) -> str:
         if host == PROBE_HOST:
             return port
-        task = self._start.targets.get(int(port)) if host in _LOOPBACK else None
-        return task or f"{host}:{port}"
+        address = f"{'127.0.0.1' if host in _LOOPBACK else host}:{port}"
+        return self._start.targets.get(address) or f"{host}:{port}"
 
-    async def _reach(self, host: str, port: str) -> socket.socket | None:
-        """Connect to the destination; `None` if nobody listens there."""
+    async def _reach(self, task: str, host: str, port: str) -> socket.socket | None:
+        """Connect the task to the destination, from the task's own host if it has one; `None` if nobody listens."""
         if host == PROBE_HOST:
             return _echo(self._loop)
         try:
-            found = await self._loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            known = self._start.addresses.get(host, host)
+            found = await self._loop.getaddrinfo(known, int(port), type=socket.SOCK_STREAM)
         except OSError:
             return None
         for family, kind, number, _, address in found:
+            if task in self._start.networks:
+                # A socket stays in the network in which it was made, wherever its process goes.
+                _kernel.set_namespace(self._start.networks[task], _kernel.NEW_NETWORK)
             server = socket.socket(family, kind, number)
             server.setblocking(False)
             try:

@@ -10,13 +10,15 @@ from dataclasses import dataclass, fields
 from simulator.errors import UsageError
 from simulator.network.protocol import Conditions
 from simulator.topology import JOBS, Topology
-from simulator.units import parse_duration, parse_rate, parse_size
+from simulator.units import parse_duration, parse_rate, parse_share, parse_size
 
 __all__ = ["JITTER_KINDS", "Link", "expand"]
 
 JITTER_KINDS = ("uniform", "normal", "pareto")
 _FLAGS = ("stall", "hold", "blackhole", "refuse", "reset")
-_SHAPES = ("delay", "jitter", "rate")
+_SHAPES = ("delay", "jitter", "rate", "loss")
+# What the kernel does to the cables between hosts; the rest is the relay's.
+_OF_CABLES = ("rate", "loss", "blackhole")
 _PATTERN = re.compile(rf"\*|({'|'.join(JOBS)})(:(\*|[0-9]+))?")
 _WORDS = {"true": True, "false": False}
 
@@ -38,10 +40,13 @@ class Link:
             `pareto` adds `jitter` times a Pareto variable of shape 3 less its minimum, so rarely a lot. The sum is
             never less than zero.
         rate: bytes a second that all connections share on each directed link, `100MB/s` or `1Gbit/s`.
+        loss: part of the packets that are lost, `1%`; TCP sends them again, later and slower. Needs hosts, that is
+            `network=namespaces`; without them `stall` and pareto jitter are what loss looks like.
         stall: the link takes no bytes, so that the sender is slowed down; `True`, or for how long, `2s`.
         hold: bytes are taken, kept, and delivered in order afterwards; `True` or for how long.
         blackhole: bytes vanish and connections stay open; `True` or for how long. When it ends, connections that have
-            lost something are reset, since TCP never delivers what comes after a gap.
+            lost something are reset, since TCP never delivers what comes after a gap. Between hosts it is packets that
+            vanish, so that TCP goes on by itself when it ends.
         refuse: new connections from `src` to `dst` are refused; `True` or for how long.
         reset: connections between the two are reset, those open now at once and later ones with their first byte on
             the link; `True` or for how long.
@@ -62,6 +67,7 @@ class Link:
     jitter: str | None = None
     jitter_kind: str | None = None
     rate: str | None = None
+    loss: str | None = None
     stall: bool | str = False
     hold: bool | str = False
     blackhole: bool | str = False
@@ -97,6 +103,8 @@ class Link:
             raise UsageError("after_bytes and after_connections together are not understood; give one of them")
         if self.after_bytes is not None and parse_size(self.after_bytes, "after_bytes") == 0:
             raise UsageError(f"after_bytes={self.after_bytes!r} is met before it starts; leave it out")
+        if self.loss is not None and self.is_triggered:
+            raise UsageError("loss has no trigger: packets are lost in the kernel, which counts neither; leave it out")
         number: object = self.after_connections
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise UsageError(f"after_connections={number!r} is not a whole number from 1")
@@ -109,6 +117,7 @@ class Link:
             jitter=_parsed(parse_duration, self.jitter, "jitter"),
             jitter_kind=None if self.jitter is None else self.jitter_kind or "uniform",
             rate=_parsed(parse_rate, self.rate, "rate"),
+            loss=_parsed(parse_share, self.loss, "loss"),
             **{name: _lasting(name, getattr(self, name)) for name in _FLAGS},
         )
 
@@ -121,6 +130,33 @@ class Link:
     def is_triggered(self) -> bool:
         """Whether the conditions wait for something."""
         return self.after_bytes is not None or self.after_connections is not None
+
+    @property
+    def of_cables(self) -> Conditions:
+        """The part that the kernel does where tasks have hosts; a trigger is met to the byte by the relay alone."""
+        return _selected(self.conditions, () if self.is_triggered else _OF_CABLES)
+
+    @property
+    def of_relay(self) -> Conditions:
+        """The part that the relay does where tasks have hosts."""
+        rest = tuple(name for name in Conditions.__struct_fields__ if self.is_triggered or name not in _OF_CABLES)
+        return _selected(self.conditions, rest)
+
+    def needs_relay(self, *, hosts: bool) -> bool:
+        """Whether the relay has to do a part of it."""
+        return not hosts or self.of_relay != Conditions()
+
+    def check_network(self, *, hosts: bool) -> None:
+        """Check that the tier can do it.
+
+        Raises:
+            UsageError: packets shall be lost where there are none to lose.
+        """
+        if self.loss is not None and not hosts:
+            raise UsageError(
+                f"loss={self.loss} needs packets, so a host for each task: network=namespaces. Over loopback, stall "
+                "and jitter_kind=pareto are what loss looks like to a receiver"
+            )
 
     def pairs(self, topology: Topology) -> list[tuple[str, str]]:
         """The directed links from `src` to `dst`, without those back.
@@ -195,6 +231,10 @@ def expand(pattern: str, topology: Topology, what: str = "task") -> tuple[str, .
         tasks = ", ".join(topology.networked) or "none, since this is one local process"
         raise UsageError(f"{what}={pattern} matches no task on the network; there are {tasks}")
     return found
+
+
+def _selected(conditions: Conditions, names: tuple[str, ...]) -> Conditions:
+    return Conditions(**{name: getattr(conditions, name) for name in names})
 
 
 def _parsed(parse: Callable[[object, str], float], value: object, what: str) -> float | None:

@@ -1,6 +1,6 @@
-"""Typed messages between the parent and the relay, framed as those of `simulator.control` are.
+"""Typed messages between the parent and the relay or the keeper, framed as those of `simulator.control` are.
 
-The parent sends the messages of `ToRelay`; every one but `Start` carries a request number, which its answer repeats.
+The parent sends the messages of `ToHelper`; every one but the first carries a request number, which its answer repeats.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import msgspec
 from simulator.framing import Inbox, encode
 
 __all__ = [
-    "FROM_RELAY",
-    "TO_RELAY",
+    "FROM_HELPER",
+    "TO_HELPER",
     "Clear",
     "Conditions",
     "Count",
     "Counted",
     "Done",
     "Fired",
-    "FromRelay",
+    "FromHelper",
     "Inbox",
     "Install",
     "LinkCounters",
     "Remove",
     "Start",
     "Started",
-    "ToRelay",
+    "ToHelper",
     "encode",
 ]
 
@@ -33,14 +33,16 @@ __all__ = [
 class Conditions(msgspec.Struct, frozen=True):
     """What a rule asks of a directed link; `None` leaves a field to the rules before it.
 
-    `delay` and `jitter` are seconds, `rate` is bytes a second. The others say for how many seconds from the moment the
-    rule takes effect the link does so; infinity is until the rule is removed.
+    `delay` and `jitter` are seconds, `rate` is bytes a second, `loss` the probability that a packet is lost. The others
+    say for how many seconds from the moment the rule takes effect the link does so; infinity is until the rule is
+    removed.
     """
 
     delay: float | None = None
     jitter: float | None = None
     jitter_kind: str | None = None
     rate: float | None = None
+    loss: float | None = None
     stall: float | None = None
     hold: float | None = None
     blackhole: float | None = None
@@ -63,6 +65,8 @@ class LinkCounters(msgspec.Struct, frozen=True):
         refused: of these, turned away by a condition or because nobody listens at `dst`.
         resets: connections between the two that a condition on this link has reset.
         seconds: between the first byte and the last.
+        packets: sent by `src`, lost ones included; only where tasks have hosts of their own.
+        lost: of these, dropped by a condition, or because the queue of a link with a rate was full.
     """
 
     src: str
@@ -76,19 +80,36 @@ class LinkCounters(msgspec.Struct, frozen=True):
     refused: int = 0
     resets: int = 0
     seconds: float = 0.0
+    packets: int = 0
+    lost: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
-    """To the relay, first: the listening sockets it has inherited, and whom the ports belong to."""
+    """To the relay, first.
+
+    Attributes:
+        listeners: the listening socket of each task, which the relay has inherited.
+        targets: whom an address, `host:port`, belongs to.
+        seed: of the jitter.
+        queue_bytes: what each direction of a connection has on its way at most.
+        probes: listening sockets, inherited as well, that take probes only, where the parent cannot reach the others.
+        user: the user namespace that owns the tasks' hosts, inherited; `None` where they have none.
+        networks: the network namespace of each task's host, inherited.
+        addresses: the IP address of each host name.
+    """
 
     listeners: dict[str, int]
-    targets: dict[int, str]
+    targets: dict[str, str]
     seed: int
     queue_bytes: int
+    probes: dict[str, int] = {}
+    user: int | None = None
+    networks: dict[str, int] = {}
+    addresses: dict[str, str] = {}
 
 
 class Install(msgspec.Struct, frozen=True, tag=True):
-    """To the relay: put a rule on these directed links, at once or when one of them has seen enough.
+    """To a helper: put a rule on these directed links, at once or when one of them has seen enough.
 
     With `both`, a pair's rule also applies to the opposite link; triggers are counted on the named pair alone.
     """
@@ -103,39 +124,39 @@ class Install(msgspec.Struct, frozen=True, tag=True):
 
 
 class Remove(msgspec.Struct, frozen=True, tag=True):
-    """To the relay: take a rule away everywhere; links go back to what the other rules say."""
+    """To a helper: take a rule away everywhere; links go back to what the other rules say."""
 
     request: int
     rule: int
 
 
 class Clear(msgspec.Struct, frozen=True, tag=True):
-    """To the relay: take every rule off these directed links."""
+    """To a helper: take every rule off these directed links."""
 
     request: int
     pairs: list[tuple[str, str]]
 
 
 class Count(msgspec.Struct, frozen=True, tag=True):
-    """To the relay: report the counters."""
+    """To a helper: report the counters."""
 
     request: int
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """From the relay: it accepts connections."""
+    """From the relay: it accepts connections; `timer` is the kind of timers it uses."""
 
     timer: str
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """From the relay: the request has taken effect."""
+    """From a helper: the request has taken effect."""
 
     request: int
 
 
 class Counted(msgspec.Struct, frozen=True, tag=True):
-    """From the relay: the counters of every directed link that has seen a connection."""
+    """From a helper: the counters of every directed link that has seen a connection."""
 
     request: int
     links: list[LinkCounters]
@@ -152,8 +173,8 @@ class Fired(msgspec.Struct, frozen=True, tag=True):
     connections: int
 
 
-ToRelay = Start | Install | Remove | Clear | Count
-FromRelay = Started | Done | Counted | Fired
+ToHelper = Start | Install | Remove | Clear | Count
+FromHelper = Started | Done | Counted | Fired
 
-TO_RELAY: msgspec.msgpack.Decoder[ToRelay] = msgspec.msgpack.Decoder(ToRelay)
-FROM_RELAY: msgspec.msgpack.Decoder[FromRelay] = msgspec.msgpack.Decoder(FromRelay)
+TO_HELPER: msgspec.msgpack.Decoder[ToHelper] = msgspec.msgpack.Decoder(ToHelper)
+FROM_HELPER: msgspec.msgpack.Decoder[FromHelper] = msgspec.msgpack.Decoder(FromHelper)

@@ -80,8 +80,8 @@ def wire(workers: int = 2, queue_bytes: int = 2**20) -> Iterator[Wire]:
         servers = {name: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for name in names}
         for server in servers.values():
             server.settimeout(SECONDS_MAX)
-        ports = {name: server.getsockname()[1] for name, server in servers.items()}
-        network = stack.enter_context(Network(Topology(worker=workers), ports, queue_bytes=queue_bytes))
+        addresses = {name: f"127.0.0.1:{server.getsockname()[1]}" for name, server in servers.items()}
+        network = stack.enter_context(Network(Topology(worker=workers), addresses, queue_bytes=queue_bytes))
         network.wait_ready()
         yield Wire(network, servers, stack)
 

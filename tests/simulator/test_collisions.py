@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator import Cluster, RunFailed, Topology, run
+from simulator import Cluster, RunFailed, Topology
+from simulator.network import addresses
 
 _SCRIPT = """
 import json, os, socket, sys, threading
@@ -91,7 +92,7 @@ def _unheld_ports(monkeypatch: pytest.MonkeyPatch, ports: list[int]) -> None:
     def unheld(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         yield {name: next(proposals) for name in names}
 
-    monkeypatch.setattr(run, "hold_ports", unheld)
+    monkeypatch.setattr(addresses, "hold_ports", unheld)
 
 
 def test_a_start_is_repeated_on_new_ports_after_a_conflict(rival: int, monkeypatch: pytest.MonkeyPatch) -> None:

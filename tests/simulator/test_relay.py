@@ -421,7 +421,7 @@ def test_the_relay_ends_with_its_parent() -> None:
     script = textwrap.dedent("""
         import os, signal, sys
         from simulator import Network, Topology
-        network = Network(Topology(worker=2), {"worker:0": 1, "worker:1": 2}).__enter__()
+        network = Network(Topology(worker=2), {"worker:0": "127.0.0.1:1", "worker:1": "127.0.0.1:2"}).__enter__()
         network.wait_ready()
         sys.stdout.write(str(network.pid))
         sys.stdout.flush()

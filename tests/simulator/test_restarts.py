@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,9 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
-from simulator.journal import read_journal
+from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError, control
+from simulator._events import EventLoop
+from simulator._launching import Launcher
+from simulator.journal import Journal, read_journal
+from simulator.population import Population
 from simulator.restarts import RestartPolicy, group_members
+from simulator.task import Task
 
 bare = partial(Cluster, preload=(), timeout=30)
 
@@ -76,8 +81,8 @@ def test_a_planned_death_is_no_failure_and_is_waited_for() -> None:
         results: list[Any] = []
         joining = threading.Thread(target=lambda: results.append(run.join()))
         joining.start()
-        with run._events.changed:
-            assert run._events.changed.wait_for(lambda: task.ended, timeout=10)
+        with run.changed:
+            assert run.changed.wait_for(lambda: task.ended, timeout=10)
         assert not task.finished
         run.restart("worker:1")
         joining.join(20)
@@ -120,8 +125,6 @@ def test_a_stopped_process_and_its_children_are_dead_before_the_next_incarnation
 
 def test_a_message_of_an_older_incarnation_is_ignored(tmp_path: Path) -> None:
     """A process that greets as incarnation 0 after a restart moves no step and is in the journal as fenced."""
-    from simulator import control
-
     with bare(Topology(worker=2), out=tmp_path) as cluster, cluster.start(_waits_in_first) as run:
         run.wait_step("worker:1", 1)
         new = run.restart("worker:1")
@@ -179,6 +182,104 @@ def test_policy_job_starts_every_task_again(tmp_path: Path) -> None:
         ("worker:1", 2),
     ]
     assert restarts[-1]["reason"] == "policy job, 2 of 2"
+
+
+def _announces_from(incarnation: int, *failing: str) -> int:
+    """Announce step 1, but fail until this incarnation in these tasks (in worker:1 if none is named)."""
+    agent = _agent()
+    if agent.spec.task in (failing or ("worker:1",)) and agent.spec.incarnation < incarnation:
+        os._exit(7)
+    agent.step(1)
+    return int(agent.spec.incarnation)
+
+
+@pytest.mark.parametrize("policy", ["task", "job"])
+def test_a_failure_is_answered_while_the_caller_waits_for_a_gate(policy: str) -> None:
+    """The policy acts from the start of the run: incarnation 2 comes to its gate although nobody has called `join`."""
+    with bare(Topology(worker=2), restarts=2, restart_policy=policy) as cluster:
+        cluster.set_gate("worker:1", "step:1")
+        with cluster.start(_announces_from, 2) as run:
+            assert run.wait_gate("worker:1", "step:1")
+            assert cluster.task("worker:1").incarnation == 2
+            run.open_gate("worker:1")
+            result = run.join()
+    assert [past.exit for past in result["worker:1"].incarnations] == [7, 7, 0]
+
+
+def test_a_failure_is_answered_while_nobody_waits() -> None:
+    """The last incarnation returns while the caller does nothing of the run's; `join` then finds the job done."""
+    with bare(Topology(worker=1), restarts=1) as cluster, cluster.start(_announces_from, 1, "worker:0") as run:
+        with run.changed:
+            assert run.changed.wait_for(lambda: run.tasks["worker:0"].result is not None, timeout=10)
+        assert run.join()["worker:0"].value == 1
+
+
+def test_who_waits_for_a_step_goes_on_waiting_through_a_restart() -> None:
+    """`wait_step` returns at the step of the next incarnation, not at the failure of the first."""
+    with bare(Topology(worker=2), restarts=1) as cluster, cluster.start(_announces_from, 1) as run:
+        run.wait_step("worker:1", 1)
+        assert (cluster.task("worker:1").incarnation, cluster.task("worker:1").steps) == (1, 1)
+        run.join()
+
+
+@pytest.mark.parametrize(("restarts", "failing"), [(1, ["worker:1"]), (1, ["worker:0", "worker:1"])], ids=str)
+def test_who_waits_for_a_doomed_job_is_told(restarts: int, failing: list[str]) -> None:
+    """When no restart is left, or fewer than tasks have failed, waiting for a gate ends long before its deadline."""
+    with bare(Topology(worker=3), restarts=restarts, restart_policy="task") as cluster:
+        cluster.set_gate("worker:1", "step:1")
+        with cluster.start(_announces_from, 99, *failing) as run:
+            assert not run.wait_gate("worker:1", "step:1", timeout=20)
+            with pytest.raises(RunFailed, match="ended with exit code 7"):
+                run.join()
+
+
+def test_a_power_cut_is_not_answered() -> None:
+    """After `kill` the policy starts nothing, and what tasks said of each other's end is no failure."""
+    with bare(Topology(worker=2), restarts=5) as cluster, cluster.start(_waits_in_first) as run:
+        run.wait_step("worker:1", 1)
+        run.kill()
+        assert not any(task.alive for task in run.tasks.values())
+        result = run.join()
+    assert [(task.incarnation, task.exit, task.error) for task in result.values()] == [(0, -9, None)] * 2
+
+
+def test_a_policy_that_cannot_start_a_task_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in the thread that restarts ends every wait at once, and `join` raises it."""
+    launch = Launcher.launch
+
+    def fails(self: Launcher, task: Task, **how: Any) -> Any:
+        if task.incarnation:
+            raise OSError("no more processes")
+        return launch(self, task, **how)
+
+    monkeypatch.setattr(Launcher, "launch", fails)
+    with bare(Topology(worker=2), restarts=3) as cluster, cluster.start(_announces_from, 1) as run:
+        run.wait_step("worker:1", 1, timeout=20)
+        with pytest.raises(OSError, match="no more processes"):
+            run.join()
+
+
+def test_a_client_is_told_to_begin_when_a_later_incarnation_of_a_server_listens(tmp_path: Path) -> None:
+    """A server that ends before it listens keeps the chief waiting; its successor does not. Nobody is told twice."""
+    ours, theirs = socket.socketpair()
+    chief = Task("chief:0", is_client=True, log_path=tmp_path, stacks_path=tmp_path, connection=ours)
+    dead = Task("ps:0", is_client=False, log_path=tmp_path, stacks_path=tmp_path, ended=True)
+    back = Task("ps:0", is_client=False, log_path=tmp_path, stacks_path=tmp_path, connection=ours, ready=True)
+    tasks = {"chief:0": chief, "ps:0": dead}
+    with contextlib.ExitStack() as stack:
+        journal = stack.enter_context(contextlib.closing(Journal(tmp_path / "journal.jsonl")))
+        events = stack.enter_context(contextlib.closing(EventLoop(tasks, tmp_path / "control", journal)))
+        stack.callback(ours.close)
+        stack.callback(theirs.close)
+        population = Population(tasks, None, events, journal, dict, {}, {}, b"call", 1.0)  # type: ignore[arg-type]
+        theirs.setblocking(False)
+        population.proceed([chief, dead])
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        tasks["ps:0"] = back
+        population.proceed([back])
+        population.proceed([back])
+        assert theirs.recv(1000) == control.encode(control.Proceed(call=b"call"))
 
 
 def test_policy_task_starts_the_failed_task_alone() -> None:

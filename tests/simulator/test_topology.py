@@ -25,13 +25,13 @@ def test_workers_are_clients_unless_there_are_parameter_servers() -> None:
 def test_each_task_sees_its_own_tf_config() -> None:
     """All tasks share the cluster and differ in the task; the evaluator is not part of the cluster."""
     topology = Topology(chief=1, worker=2, evaluator=1)
-    ports = {"chief:0": 1, "worker:0": 2, "worker:1": 3}
-    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"]}
-    assert json.loads(topology.tf_config("worker:1", ports) or "") == {
+    addresses = {"chief:0": "127.0.0.1:1", "worker:0": "127.0.0.1:2", "worker:1": "worker-1:3"}
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "worker-1:3"]}
+    assert json.loads(topology.tf_config("worker:1", addresses) or "") == {
         "cluster": cluster,
         "task": {"type": "worker", "index": 1},
     }
-    assert json.loads(topology.tf_config("evaluator:0", ports) or "") == {
+    assert json.loads(topology.tf_config("evaluator:0", addresses) or "") == {
         "cluster": cluster,
         "task": {"type": "evaluator", "index": 0},
     }

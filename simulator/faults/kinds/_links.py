@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from simulator.errors import DeadlineExceeded
 from simulator.faults.protocol import Effect, LinkFault, NoEffect, Scene
-from simulator.network import Link, LinkCounters, LinkRefused, RelayEnded
+from simulator.network import Link, LinkCounters, LinkRefused, NetworkEnded
 
 __all__ = ["Condition", "cut_off", "probe", "slower", "traffic"]
 
@@ -27,6 +27,12 @@ class Condition(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields=True
     def prove(self, scene: Scene) -> Effect:
         """Show with a probe that it is in force."""
         raise NotImplementedError
+
+    def needs_relay(self, *, hosts: bool) -> bool:
+        """For its condition, or to count until its trigger is met."""
+        link = self.trigger_link() or self.link()
+        link.check_network(hosts=hosts)
+        return super().needs_relay(hosts=hosts) or link.needs_relay(hosts=hosts)
 
     def link(self, **trigger: Any) -> Link:
         """The condition as the relay is told."""
@@ -51,7 +57,7 @@ class Condition(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields=True
         seen = traffic(scene, self.struck(scene))
         before = scene.memory.get("before", {})
         came = {name: count - before.get(name, 0) for name, count in seen.items()}
-        if self.needs_traffic and not any(came[name] for name in ("bytes", "connections", "refused", "resets")):
+        if self.needs_traffic and not any(came[name] for name in ("bytes", "connections", "refused", "resets", "lost")):
             raise NoEffect("nothing came by on the link while it was in force")
         return came
 
@@ -71,7 +77,7 @@ def traffic(scene: Scene, pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Sums of the counters of these directed links."""
     try:
         counters = scene.run.network.counters()
-    except RelayEnded as error:
+    except NetworkEnded as error:
         raise NoEffect(str(error)) from None
     seen = [counters[pair] for pair in pairs if pair in counters]
     names = [name for name in LinkCounters.__struct_fields__ if name not in ("src", "dst", "seconds", "queued")]

@@ -1,0 +1,89 @@
+"""Calls of the Linux kernel that Python's standard library lacks, or has from 3.12 on only."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from functools import cache
+from pathlib import Path
+
+__all__ = [
+    "NEW_MOUNTS",
+    "NEW_NETWORK",
+    "NEW_PROCESSES",
+    "NEW_USER",
+    "NEW_UTS",
+    "bind_file",
+    "die_with_parent",
+    "keep_mounts_private",
+    "map_user",
+    "mount_proc",
+    "set_namespace",
+    "unshare",
+]
+
+# linux/sched.h
+NEW_MOUNTS = 0x00020000
+NEW_UTS = 0x04000000
+NEW_USER = 0x10000000
+NEW_PROCESSES = 0x20000000
+NEW_NETWORK = 0x40000000
+# linux/prctl.h, linux/mount.h
+_PR_SET_PDEATHSIG = 1
+_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
+_BIND = 4096
+_RECURSIVE_PRIVATE = 16384 | 1 << 18
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(status: int, what: str) -> None:
+    if status != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    """Leave these namespaces of the process for new ones; new processes: its next children, not itself."""
+    _check(_libc().unshare(flags), "unshare")
+
+
+def set_namespace(descriptor: int, kind: int) -> None:
+    """Enter the namespace that this descriptor stands for; a network namespace for the calling thread alone."""
+    _check(_libc().setns(descriptor, kind), "setns")
+
+
+def map_user(inside: int, outside: int, group_inside: int, group_outside: int) -> None:
+    """Be this user and group in the user namespace that the process has just made."""
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{inside} {outside} 1")
+    Path("/proc/self/gid_map").write_text(f"{group_inside} {group_outside} 1")
+
+
+def die_with_parent() -> None:
+    """Be killed when the thread that forked this process ends."""
+    _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
+
+
+def keep_mounts_private() -> None:
+    """Later mounts of this process's mount namespace are seen in it alone."""
+    _mount("none", "/", None, _RECURSIVE_PRIVATE)
+
+
+def bind_file(source: str, target: str) -> None:
+    """Show the file `source` where the file `target` is."""
+    _mount(source, target, None, _BIND)
+
+
+def mount_proc() -> None:
+    """Show the processes of the own process namespace under `/proc`."""
+    _mount("proc", "/proc", "proc", _NOSUID_NODEV_NOEXEC)
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
+    _check(_libc().mount(*words, ctypes.c_ulong(flags), None), f"mount {target}")

@@ -1,0 +1,136 @@
+"""The parent's side of a process that keeps the network: what it is told, what it answers, and whether it lives."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.network import protocol
+
+__all__ = ["Helper", "NetworkEnded"]
+
+_ANSWER_SECONDS_MAX = 10.0
+
+
+class NetworkEnded(LockstepError):
+    """Raised when a process that keeps the network is asked for something and is not there any more."""
+
+
+class Helper:
+    """A process that obeys the messages of `protocol`.
+
+    Args:
+        name: what it is called in messages, such as `relay`.
+        control: the connection to it.
+        changed: notified whenever it has said something or ended.
+        hear: gets what it says unasked, in a thread of this object.
+        mourn: called in that thread when it has ended before it was told to.
+        error: what is raised when it is gone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        control: socket.socket,
+        changed: threading.Condition,
+        *,
+        hear: Callable[[protocol.FromHelper], None],
+        mourn: Callable[[], None],
+        error: type[NetworkEnded] = NetworkEnded,
+    ) -> None:
+        self.name = name
+        self.ended_at: float | None = None
+        self._control = control
+        self._changed = changed
+        self._hear = hear
+        self._mourn = mourn
+        self._error = error
+        self._closing = False
+        self._sending = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, protocol.Done | protocol.Counted] = {}
+        self._reader = threading.Thread(target=self._listen, name=f"lockstep-{name}", daemon=True)
+        self._reader.start()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended before it was told to."""
+        return self.ended_at is not None and not self._closing
+
+    def number(self) -> int:
+        """A number for the next request."""
+        return next(self._numbers)
+
+    def say(self, message: protocol.ToHelper) -> None:
+        """Tell it something and do not wait."""
+        try:
+            with self._sending:
+                self._control.sendall(protocol.encode(message))
+        except OSError as error:
+            raise self._error(f"the {self.name} has ended ({error})") from None
+
+    def ask(self, message: protocol.Install | protocol.Remove | protocol.Clear, what: str) -> None:
+        """Tell it something and wait until it has done so."""
+        self.say(message)
+        self.answer(message.request, what)
+
+    def count(self) -> tuple[protocol.LinkCounters, ...]:
+        """Its counters, by source and destination."""
+        request = self.number()
+        self.say(protocol.Count(request=request))
+        answer = self.answer(request, f"the counters of the {self.name}")
+        assert isinstance(answer, protocol.Counted)
+        return tuple(sorted(answer.links, key=lambda link: (link.src, link.dst)))
+
+    def wait(self, done: Callable[[], bool], what: str, seconds: float = _ANSWER_SECONDS_MAX) -> None:
+        """Wait for something that it has to bring about."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: done() or self.ended_at is not None, timeout=seconds):
+                raise DeadlineExceeded(what, seconds)
+            if not done():
+                raise self._error(f"the {self.name} ended while waiting for {what}")
+
+    def dismiss(self) -> None:
+        """Tell it to end, which it does when this side is closed for writing."""
+        self._closing = True
+        self._control.shutdown(socket.SHUT_WR)
+
+    def close(self, seconds: float) -> None:
+        """Wait for its last words, after it has ended."""
+        self._reader.join(seconds)
+        self._control.close()
+
+    def answer(self, request: int, what: str) -> protocol.Done | protocol.Counted:
+        """Wait for the answer to a request."""
+        self.wait(lambda: request in self._answers, what)
+        return self._answers.pop(request)
+
+    def _listen(self) -> None:
+        inbox = protocol.Inbox(protocol.FROM_HELPER)
+        while True:
+            try:
+                data = self._control.recv(1 << 16)
+            except OSError:
+                data = b""
+            for message in inbox.feed(data):
+                self._heard(message)
+            if not data:
+                break
+        with self._changed:
+            self.ended_at = time.monotonic()
+            self._changed.notify_all()
+        if not self._closing:
+            self._mourn()
+
+    def _heard(self, message: protocol.FromHelper) -> None:
+        if isinstance(message, (protocol.Done, protocol.Counted)):
+            with self._changed:
+                # The answers to what was said at the start are not waited for.
+                self._answers[message.request] = message
+                self._changed.notify_all()
+        else:
+            self._hear(message)

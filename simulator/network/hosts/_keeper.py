@@ -1,0 +1,153 @@
+"""The keeper: the process that makes the hosts of a run, joins them with cables, and changes conditions on these.
+
+It owns the user namespace of the hosts, so that it may do with them what only an administrator may, and with nothing
+else. Namespaces last as long as something is in them: when the keeper and the tasks have gone, so have the cables.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import time
+from typing import Any, NoReturn
+
+from simulator import _kernel
+from simulator.launch.host import Descriptor
+from simulator.network import protocol
+from simulator.network._rules import Rules
+from simulator.network.hosts._cables import Cables, Network
+from simulator.network.hosts.plan import Host
+
+__all__ = ["ECHO_PORT", "main"]
+
+# RFC 862
+ECHO_PORT = 7
+_TIMED = ("blackhole",)
+
+
+def main(control: Descriptor, doors: Descriptor, hosts: tuple[Host, ...]) -> NoReturn:
+    """Keep the hosts until the parent closes its end of `control`.
+
+    Args:
+        control: a connection to the parent, for the messages of `protocol`.
+        doors: a connection to the parent that takes, for each host, descriptors of its network namespace, of a socket
+            that listens on its loopback interface, and of a UDP socket; with the first that of the user namespace.
+        hosts: what to make.
+    """
+    os.setsid()
+    _kernel.die_with_parent()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with socket.socket(fileno=doors.number) as door:
+        try:
+            keeper = _Keeper(socket.socket(fileno=control.number), hosts)
+        except Exception as error:  # noqa: BLE001 - the parent reports it, whatever the kernel or pyroute2 refused
+            door.send(f"{type(error).__name__}: {error}".encode())
+            os._exit(1)
+        keeper.hand_over(door)
+    keeper.serve()
+    os._exit(0)
+
+
+class _Keeper:
+    def __init__(self, control: socket.socket, hosts: tuple[Host, ...]) -> None:
+        user, group = os.getuid(), os.getgid()
+        _kernel.unshare(_kernel.NEW_USER)
+        _kernel.die_with_parent()
+        _kernel.map_user(0, user, 0, group)
+        self._control = control
+        self._networks = {host.task: Network(host) for host in hosts}
+        self._cables = Cables(self._networks)
+        self._rules = {link: Rules() for link in self._cables.ends}
+        self._inbox = protocol.Inbox(protocol.TO_HELPER)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ)
+        for network in self._networks.values():
+            echo = self._bind(network, network.host.address, ECHO_PORT)
+            self._selector.register(echo, selectors.EVENT_READ)
+
+    @staticmethod
+    def _bind(network: Network, address: str, port: int) -> socket.socket:
+        network.enter()
+        bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        bound.setblocking(False)
+        bound.bind((address, port))
+        return bound
+
+    def hand_over(self, door: socket.socket) -> None:
+        """Give the parent the descriptors it needs; it may use the sockets although it is in none of the hosts."""
+        user = os.open("/proc/self/ns/user", os.O_RDONLY)
+        for network in self._networks.values():
+            network.enter()
+            with (
+                socket.create_server(("127.0.0.1", 0), backlog=128) as listener,
+                self._bind(network, network.host.address, 0) as prober,
+            ):
+                socket.send_fds(door, [b""], [network.namespace, listener.fileno(), prober.fileno(), user])
+        os.close(user)
+
+    # -- the parent
+
+    def serve(self) -> None:
+        """Obey the parent, answer probes, and end conditions in time."""
+        while True:
+            for key, _ in self._selector.select(self._seconds_left()):
+                ready: Any = key.fileobj
+                if ready is not self._control:
+                    _answer(ready)
+                elif not self._hear():
+                    return
+            self._apply()
+
+    def _seconds_left(self) -> float | None:
+        ends = [end for rules in self._rules.values() if (end := rules.next_end(_TIMED))]
+        return max(0.0, min(ends) - time.monotonic()) if ends else None
+
+    def _hear(self) -> bool:
+        try:
+            data = self._control.recv(1 << 16)
+        except OSError:
+            data = b""
+        for message in self._inbox.feed(data):
+            answer = self._obey(message)
+            try:
+                self._control.sendall(protocol.encode(answer))
+            except OSError:
+                return False
+        return bool(data)
+
+    def _obey(self, message: protocol.ToHelper) -> protocol.FromHelper:
+        assert not isinstance(message, protocol.Start)
+        if isinstance(message, protocol.Count):
+            return protocol.Counted(request=message.request, links=self._cables.counters())
+        if isinstance(message, protocol.Install):
+            back = [(dst, src) for src, dst in message.pairs] if message.both else []
+            for link in (*message.pairs, *back):
+                self._rules[link].put(message.rule, message.conditions)
+        elif isinstance(message, protocol.Remove):
+            for rules in self._rules.values():
+                rules.drop(message.rule)
+        else:
+            for link in message.pairs:
+                self._rules[link].clear()
+        self._apply()
+        return protocol.Done(request=message.request)
+
+    def _apply(self) -> None:
+        """Have the kernel do what the rules add up to now."""
+        for link, rules in self._rules.items():
+            end = self._cables.ends[link]
+            end.limit(rules.last("rate") or 0.0)
+            loss = 1.0 if rules.lasts("blackhole") else rules.last("loss") or 0.0
+            if loss != end.loss:
+                end.filter(loss)
+
+
+def _answer(echo: socket.socket) -> None:
+    try:
+        data, sender = echo.recvfrom(512)
+        echo.sendto(data, sender)
+    except OSError:
+        return

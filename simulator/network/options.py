@@ -1,0 +1,77 @@
+"""What kind of network a cluster gets, checked before anything starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from simulator.errors import TaskError, UsageError
+from simulator.network.hosts import plan_hosts
+from simulator.network.link import Link
+from simulator.network.network import Network
+from simulator.topology import Topology
+
+__all__ = ["TIERS", "NetworkOptions", "network_causes"]
+
+TIERS = ("loopback", "namespaces")
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The network of a cluster.
+
+    Attributes:
+        tier: `loopback`: all tasks share this machine's loopback interface. `namespaces`: each has a host of its own.
+        links: conditions from the start.
+        relay: whether connections go through a relay.
+    """
+
+    tier: str = "loopback"
+    links: tuple[Link, ...] = ()
+    relay: bool = False
+
+    @classmethod
+    def of(cls, tier: str, links: Iterable[Link], *, relay: bool, topology: Topology) -> NetworkOptions:
+        """Check what is asked for.
+
+        Args:
+            tier: one of `TIERS`.
+            links: conditions from the start.
+            relay: whether something other than the links needs a relay.
+            topology: the tasks.
+
+        Raises:
+            UsageError: a link names no tasks of this topology or cannot be had in this tier, or there is no network.
+        """
+        found = tuple(links)
+        if tier not in TIERS:
+            raise UsageError(f"network={tier!r} is unknown; it is one of {', '.join(TIERS)}")
+        hosts = tier == "namespaces"
+        if hosts:
+            plan_hosts(topology)
+        if (found or relay) and not topology.networked:
+            raise UsageError(
+                "one local process has no network; give links to a cluster, for example Topology(worker=2)"
+            )
+        for link in found:
+            link.pairs(topology)
+            link.check_network(hosts=hosts)
+        return cls(tier, found, relay or any(link.needs_relay(hosts=hosts) for link in found))
+
+    @property
+    def hosts(self) -> bool:
+        """Whether each task has a host of its own."""
+        return self.tier == "namespaces"
+
+
+def network_causes(network: Network | None, *, alone: bool) -> tuple[TaskError, ...]:
+    """What the network has to say against a run; links without an effect only if `alone`, with no other failure."""
+    if network is None:
+        return ()
+    if name := network.failed:
+        kind = f"{name.capitalize()}Ended"
+        return (TaskError("network", kind, f"the {name} ended during the run", at=network.ended_at or 0.0),)
+    now = time.monotonic()
+    found = network.without_effect() if alone else []
+    return tuple(TaskError("network", "LinkWithoutEffect", text, at=now) for text in found)

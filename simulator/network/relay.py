@@ -1,0 +1,166 @@
+"""The parent's side of the relay: starts its process, hands it the listeners, tells each task where its own is."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from simulator._warden import warden
+from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.network import protocol
+from simulator.network.helper import Helper, NetworkEnded
+from simulator.network.hosts import Hosts
+
+__all__ = ["LinkRefused", "Relay", "RelayEnded"]
+
+_PROBE_HOST = "probe.lockstep"
+_END_SECONDS_MAX = 5.0
+_BACKLOG = 128
+# Not `-m`: the relay must find the same `simulator` as this process, wherever that runs, and needs no `site`.
+_PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from simulator.network._relay import main; main(int(sys.argv[1]))"
+
+
+class RelayEnded(NetworkEnded):
+    """Raised when the relay is asked for something and is not there any more."""
+
+
+class LinkRefused(LockstepError):
+    """Raised when a probe's connection was refused or reset."""
+
+
+class Relay:
+    """A started relay process.
+
+    Args:
+        addresses: `host:port` of each task's server.
+        seed: of the jitter.
+        queue_bytes: what each direction of a connection has on its way at most.
+        hosts: those of the tasks, if they have some of their own.
+        changed: notified whenever the relay has said something or ended.
+        hear: gets what the relay says unasked.
+        mourn: called when the relay ends before it was told to.
+    """
+
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        *,
+        seed: int,
+        queue_bytes: int,
+        hosts: Hosts | None,
+        changed: threading.Condition,
+        hear: Callable[[protocol.FromHelper], None],
+        mourn: Callable[[], None],
+    ) -> None:
+        control, far = socket.socketpair()
+        own = {task: _listen() for task in addresses}
+        listeners = {task: hosts.listener(task) for task in addresses} if hosts else own
+        self._ports = {task: _port(listener) for task, listener in listeners.items()}
+        self._probes = {task: _port(listener) for task, listener in own.items()}
+        numbers = {task: listener.fileno() for task, listener in listeners.items()}
+        # The listeners of hosts cannot be reached from here.
+        probes = {task: listener.fileno() for task, listener in own.items()} if hosts else {}
+        networks = {task: hosts.network(task) for task in addresses} if hosts else {}
+        user = [hosts.user] if hosts else []
+        try:
+            self._process = _start(far, [*numbers.values(), *probes.values(), *networks.values(), *user])
+        except BaseException:
+            control.close()
+            raise
+        finally:
+            far.close()
+            for listener in own.values():
+                listener.close()
+        self.helper = Helper("relay", control, changed, hear=hear, mourn=mourn, error=RelayEnded)
+        self.helper.say(
+            protocol.Start(
+                listeners=numbers,
+                probes=probes,
+                targets={address: task for task, address in addresses.items()},
+                seed=seed,
+                queue_bytes=queue_bytes,
+                user=hosts.user if hosts else None,
+                networks=networks,
+                addresses={host.name: host.address for host in hosts.plan.values()} if hosts else {},
+            )
+        )
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def environ(self, task: str) -> dict[str, str]:
+        """What the environment of a task needs so that its gRPC connections go through the relay."""
+        port = self._ports.get(task)
+        return {} if port is None else {"grpc_proxy": f"http://127.0.0.1:{port}"}
+
+    def close(self) -> None:
+        """End the relay, for certain."""
+        self.helper.dismiss()
+        try:
+            self._process.wait(_END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        warden.forget_group(self._process.pid)
+        self.helper.close(_END_SECONDS_MAX)
+
+    def probe(self, src: str, dst: str, timeout: float) -> float:
+        """Round trip of one byte from `src` to the far end of the relay and back, in seconds, uncounted.
+
+        Raises:
+            DeadlineExceeded: no answer within `timeout` seconds.
+            LinkRefused: the connection was refused or reset.
+        """
+        deadline = time.monotonic() + timeout
+        try:
+            with socket.create_connection(("127.0.0.1", self._probes[src]), timeout) as probe:
+                probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                probe.sendall(f"CONNECT {_PROBE_HOST}/{dst} HTTP/1.1\r\n\r\n".encode())
+                if b" 200 " not in _receive(probe, deadline):
+                    raise LinkRefused(f"a connection from {src} to {dst} is refused")
+                began = time.monotonic()
+                probe.sendall(b"?")
+                if not _receive(probe, deadline):
+                    raise LinkRefused(f"a connection from {src} to {dst} is closed")
+                return time.monotonic() - began
+        except TimeoutError:
+            raise DeadlineExceeded(f"a round trip from {src} to {dst}", timeout) from None
+        except OSError as error:
+            raise LinkRefused(f"a connection from {src} to {dst} is reset ({error})") from None
+
+
+def _start(control: socket.socket, passed: Iterable[int]) -> subprocess.Popen[bytes]:
+    paths = [path or str(Path.cwd()) for path in sys.path]
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _PROGRAM, str(control.fileno()), *paths],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[control.fileno(), *passed],
+        start_new_session=True,
+    )
+    # Not PR_SET_PDEATHSIG, which also strikes when only the thread that started the relay ends. The control socket
+    # closes with this process, and the warden is there if the relay should not notice.
+    warden.watch_group(process.pid)
+    return process
+
+
+def _listen() -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def _port(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def _receive(connection: socket.socket, deadline: float) -> bytes:
+    connection.settimeout(max(1e-3, deadline - time.monotonic()))
+    return connection.recv(4096)
