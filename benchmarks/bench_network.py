@@ -32,7 +32,8 @@ def _connections() -> Iterator[tuple[Network, list[tuple[socket.socket, socket.s
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = server.getsockname()[1]
-        network = stack.enter_context(Network(Topology(worker=2), {"worker:0": "127.0.0.1:1", "worker:1": f"127.0.0.1:{port}"}))
+        addresses = {"worker:0": "127.0.0.1:1", "worker:1": f"127.0.0.1:{port}"}
+        network = stack.enter_context(Network(Topology(worker=2), addresses))
         network.wait_ready()
         relay = int(network.environ("worker:0")["grpc_proxy"].rpartition(":")[2])
         pairs = []

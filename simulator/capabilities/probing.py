@@ -41,28 +41,25 @@ _CONSEQUENCES: dict[str, tuple[str, str]] = {
     "pidfd": ("a signal could reach another process that was given the same id", "use Linux 5.3 or newer"),
     "dev_shm": ("traces and buffers go through the disk, more slowly", "mount a tmpfs; with docker: --shm-size=1g"),
     "user_namespaces": (
-        "nothing today; tasks with addresses of their own, which are planned, will need them",
-        "set sysctl user.max_user_namespaces; in a container, use a seccomp profile that permits unshare",
+        "network=namespaces: see hosts",
+        "set sysctl user.max_user_namespaces, and kernel.apparmor_restrict_unprivileged_userns=0; permit unshare",
+    ),
+    "mount_namespaces": (
+        "network=namespaces: see hosts",
+        "set sysctl user.max_mnt_namespaces and user.max_uts_namespaces; in a container, permit mount",
     ),
     "network_namespaces": (
-        "TensorFlow's ports cannot be hidden from the machine's network",
+        "network=namespaces: see hosts",
         "set sysctl user.max_net_namespaces; in a container, use a seccomp profile that permits unshare",
     ),
-    "pid_namespaces": (
-        "a program under test that detaches its own children can leave them behind",
-        "set sysctl user.max_pid_namespaces",
-    ),
-    "tun": (
-        "nothing today; there could be no packet-level links",
-        "create /dev/net/tun; with docker: --device=/dev/net/tun",
-    ),
-    "tbf": (
-        "nothing today; the kernel could not limit the rate of a link",
-        "install iproute2, and load the kernel module sch_tbf",
-    ),
-    "netem": (
-        "nothing today; the kernel could not delay or lose packets",
-        "install iproute2, and load the kernel module sch_netem",
+    "veth": ("network=namespaces: see hosts", "pip install pyroute2, and load the kernel module veth"),
+    "tbf": ("network=namespaces: see hosts", "load the kernel module sch_tbf"),
+    "nftables": ("network=namespaces: see hosts", "load the kernel module nf_tables"),
+    "netem": ("nothing: delays between hosts are the relay's", "load the kernel module sch_netem"),
+    "pid_namespaces": ("network=namespaces: see hosts", "set sysctl user.max_pid_namespaces"),
+    "hosts": (
+        "network=namespaces: tasks share this machine's loopback interface, and its network reaches TensorFlow's ports",
+        "provide what it needs, above",
     ),
 }
 
@@ -85,7 +82,9 @@ def probe() -> Capabilities:
     items.append(_item("pdeathsig", processes.pdeathsig()))
     items.append(_item("pidfd", processes.pidfd()))
     items.append(_item("dev_shm", processes.dev_shm()))
-    items += [_item(name, problem) for name, problem in namespaces.try_namespaces().items()]
+    trials = namespaces.try_namespaces()
+    items += [_item(name, problem) for name, problem in trials.items()]
+    items.append(_item("hosts", namespaces.try_hosts(trials)))
     return Capabilities(
         platform=platform.platform(),
         python=platform.python_version(),

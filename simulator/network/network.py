@@ -150,6 +150,11 @@ class Network:
         return self._relay.pid
 
     @property
+    def keeper(self) -> int | None:
+        """Process id of the keeper of the hosts; `None` where there are none."""
+        return None if self._hosts is None else self._hosts.pid
+
+    @property
     def failed(self) -> str | None:
         """Which of the processes that keep the network has ended before it was told to: `relay` or `keeper`."""
         return next((helper.name for helper in self._helpers if helper.failed), None)

@@ -17,7 +17,7 @@ from simulator import _kernel
 from simulator.launch.host import Descriptor
 from simulator.network import protocol
 from simulator.network._rules import Rules
-from simulator.network.hosts._cables import Cables, Network
+from simulator.network.hosts._cables import Cables, Inside
 from simulator.network.hosts.plan import Host
 
 __all__ = ["ECHO_PORT", "main"]
@@ -58,19 +58,19 @@ class _Keeper:
         _kernel.die_with_parent()
         _kernel.map_user(0, user, 0, group)
         self._control = control
-        self._networks = {host.task: Network(host) for host in hosts}
-        self._cables = Cables(self._networks)
+        self._insides = {host.task: Inside(host) for host in hosts}
+        self._cables = Cables(self._insides)
         self._rules = {link: Rules() for link in self._cables.ends}
         self._inbox = protocol.Inbox(protocol.TO_HELPER)
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ)
-        for network in self._networks.values():
-            echo = self._bind(network, network.host.address, ECHO_PORT)
+        for inside in self._insides.values():
+            echo = self._bind(inside, inside.host.address, ECHO_PORT)
             self._selector.register(echo, selectors.EVENT_READ)
 
     @staticmethod
-    def _bind(network: Network, address: str, port: int) -> socket.socket:
-        network.enter()
+    def _bind(inside: Inside, address: str, port: int) -> socket.socket:
+        inside.enter()
         bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         bound.setblocking(False)
         bound.bind((address, port))
@@ -79,13 +79,13 @@ class _Keeper:
     def hand_over(self, door: socket.socket) -> None:
         """Give the parent the descriptors it needs; it may use the sockets although it is in none of the hosts."""
         user = os.open("/proc/self/ns/user", os.O_RDONLY)
-        for network in self._networks.values():
-            network.enter()
+        for inside in self._insides.values():
+            inside.enter()
             with (
                 socket.create_server(("127.0.0.1", 0), backlog=128) as listener,
-                self._bind(network, network.host.address, 0) as prober,
+                self._bind(inside, inside.host.address, 0) as prober,
             ):
-                socket.send_fds(door, [b""], [network.namespace, listener.fileno(), prober.fileno(), user])
+                socket.send_fds(door, [b""], [inside.namespace, listener.fileno(), prober.fileno(), user])
         os.close(user)
 
     # -- the parent
@@ -140,9 +140,7 @@ class _Keeper:
         for link, rules in self._rules.items():
             end = self._cables.ends[link]
             end.limit(rules.last("rate") or 0.0)
-            loss = 1.0 if rules.lasts("blackhole") else rules.last("loss") or 0.0
-            if loss != end.loss:
-                end.filter(loss)
+            end.lose(1.0 if rules.lasts("blackhole") else rules.last("loss") or 0.0)
 
 
 def _answer(echo: socket.socket) -> None:

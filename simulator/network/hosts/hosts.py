@@ -138,6 +138,11 @@ class Hosts:
         self._helper = Helper("keeper", self._control, changed, hear=lambda _: None, mourn=mourn, error=KeeperEnded)
         return self._helper
 
+    @property
+    def pid(self) -> int:
+        """Process id of the keeper."""
+        return self._process.pid
+
     # -- ways in
 
     @property
@@ -205,7 +210,7 @@ def _keep(control: Descriptor, doors: Descriptor, hosts: tuple[Host, ...]) -> No
         from simulator.network.hosts._keeper import main
     except ImportError as error:
         with socket.socket(fileno=doors.number) as door:
-            door.send(f"{error}; pip install pyroute2".encode())
+            door.send(f"{error} (pip install pyroute2)".encode())
         os._exit(1)
     main(control, doors, hosts)
 

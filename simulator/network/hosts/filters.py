@@ -1,0 +1,118 @@
+"""What nftables does with packets that arrive: counts them, and loses some by chance."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from pyroute2.netlink.nfnetlink.nftsocket import Cmp, Meta
+from pyroute2.nftables.expressions import genex, verdict
+from pyroute2.nftables.main import NFTables
+
+__all__ = ["Arrivals", "Filters", "Seen"]
+
+_TABLE = "lockstep"
+_ACCEPT, _DROP = 1, 0
+_TCP = b"\x06"
+_REGISTER = 1
+_NAME_BYTES = 16
+
+
+@dataclass
+class Seen:
+    """A count of packets."""
+
+    packets: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(self.packets + other.packets, self.bytes + other.bytes)
+
+
+class Filters:
+    """The filters of the network namespace in which this is made."""
+
+    def __init__(self) -> None:
+        self.kernel = NFTables()
+        self.kernel.table("add", name=_TABLE)
+
+    def watch(self, interface: str, chain: str) -> Arrivals:
+        """Begin to count what arrives on an interface."""
+        self.kernel.chain("add", table=_TABLE, name=chain, hook="prerouting", type="filter", policy=_ACCEPT)
+        return Arrivals(self.kernel, interface, chain)
+
+
+class Arrivals:
+    """What arrives on one interface: a chain of rules, of which two count TCP, first all and then the lost.
+
+    Other packets, such as probes, are lost as well and not counted.
+    """
+
+    def __init__(self, kernel: Any, interface: str, chain: str) -> None:
+        self._kernel = kernel
+        self._interface = interface
+        self._chain = chain
+        # Counted by rules that have been replaced.
+        self._arrived, self._lost = Seen(), Seen()
+        self._write(0.0)
+
+    def lose(self, loss: float) -> None:
+        """Lose each packet with this probability."""
+        self._arrived, self._lost = self.counted()
+        self._kernel.rule("del", table=_TABLE, chain=self._chain)
+        self._write(loss)
+
+    def counted(self) -> tuple[Seen, Seen]:
+        """TCP packets that have arrived, lost ones included, and those that were lost."""
+        counters = [
+            expression.get_attr("NFTA_EXPR_DATA")
+            for rule in self._kernel.get_rules()
+            if rule.get_attr("NFTA_RULE_CHAIN") == self._chain
+            for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS")
+            if expression.get_attr("NFTA_EXPR_NAME") == "counter"
+        ]
+        seen = [Seen(one.get_attr("NFTA_COUNTER_PACKETS"), one.get_attr("NFTA_COUNTER_BYTES")) for one in counters]
+        return self._arrived + seen[0], self._lost + (seen[1] if len(seen) > 1 else Seen())
+
+    def _write(self, loss: float) -> None:
+        self._rule(_is_tcp(), _counter())
+        if loss:
+            self._rule(_is_tcp(), _by_chance(loss), _counter(), verdict(_DROP))
+            self._rule(_by_chance(loss), verdict(_DROP))
+
+    def _rule(self, *expressions: list[Any]) -> None:
+        every = (_comes_by(self._interface), *expressions)
+        self._kernel.rule("add", table=_TABLE, chain=self._chain, expressions=every)
+
+
+# -- expressions of nftables, each a list as pyroute2 wants it
+
+
+def _comes_by(interface: str) -> list[Any]:
+    return [_load(Meta.NFT_META_IIFNAME), _compare(Cmp.NFT_CMP_EQ, interface.encode().ljust(_NAME_BYTES, b"\0"))]
+
+
+def _is_tcp() -> list[Any]:
+    return [_load(Meta.NFT_META_L4PROTO), _compare(Cmp.NFT_CMP_EQ, _TCP)]
+
+
+def _by_chance(probability: float) -> list[Any]:
+    """True with this probability: 32 random bits are less than this part of their range."""
+    if probability >= 1:
+        return []
+    least = struct.pack(">I", int(probability * 2**32))
+    return [_load(Meta.NFT_META_PRANDOM), _compare(Cmp.NFT_CMP_LT, least)]
+
+
+def _counter() -> list[Any]:
+    return [genex("counter", {"packets": 0, "bytes": 0})]
+
+
+def _load(what: Meta) -> Any:
+    return genex("meta", {"dreg": _REGISTER, "key": what})
+
+
+def _compare(how: Cmp, data: bytes) -> Any:
+    value = {"attrs": [("NFTA_DATA_VALUE", data)]}
+    return genex("cmp", {"sreg": _REGISTER, "op": how, "data": value})
