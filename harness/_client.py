@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +14,7 @@ import msgspec
 
 from harness._restarted import note_found, traces_of
 from harness._unseeded import own_shuffles
+from harness.links import BUILT
 from harness.program import Program
 from harness.strategies import StrategyCase
 from harness.trace import Header
@@ -49,6 +51,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     _seed_everything(assignment.seed)
     strategy = case.build()
     _check_shape(strategy, case)
+    if (task := agent.current()) is not None:
+        task.gate(BUILT)
     noise = None if assignment.noise is None else Noise(assignment.noise)
     recorder = Recorder(
         strategy,
@@ -59,14 +63,14 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     )
     train = program.load()
     with contextlib.ExitStack() as stack:
-        scheduled = stack.enter_context(_counting_schedules())
+        counts = stack.enter_context(_counting_closures())
         if noise is not None:
             stack.enter_context(noise.active())
         if case.kind == "multi_worker":
             stack.enter_context(own_shuffles(case.clients.index(_task())))
-        recorder.scheduled = lambda: scheduled[0]
+        recorder.scheduled = lambda: counts.scheduled
         train(strategy, recorder)
-    recorder.close(scheduled=scheduled[0])
+    recorder.close(scheduled=counts.scheduled, retried=counts.retried)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 
@@ -145,21 +149,35 @@ def _workers_seen(strategy: Any, case: StrategyCase) -> int:
     return len({name.task for name in names if name.job == "worker"})
 
 
+@dataclasses.dataclass
+class _Closures:
+    """Closures handed to every `ClusterCoordinator`, None where no coordinator is used, and those to be run again."""
+
+    scheduled: int | None = None
+    retried: int = 0
+
+
 @contextlib.contextmanager
-def _counting_schedules() -> Iterator[list[int | None]]:
-    """Count the closures handed to every `ClusterCoordinator`; the count stays `None` where no coordinator is used."""
+def _counting_closures() -> Iterator[_Closures]:
+    """Count what is handed to coordinators, and what they take back from a worker that was lost."""
     import tensorflow as tf
+    from tensorflow.python.distribute.coordinator import cluster_coordinator
 
+    counts = _Closures()
     coordinator = tf.distribute.coordinator.ClusterCoordinator
-    original = coordinator.schedule
-    count: list[int | None] = [None]
+    queue = cluster_coordinator._CoordinatedClosureQueue  # noqa: SLF001 - nothing public tells of a retry
+    schedule, put_back = coordinator.schedule, queue.put_back
 
-    def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
-        count[0] = (count[0] or 0) + 1
-        return original(self, *args, **kwargs)
+    def counted_schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
+        counts.scheduled = (counts.scheduled or 0) + 1
+        return schedule(self, *args, **kwargs)
 
-    coordinator.schedule = schedule
+    def counted_put_back(self: Any, closure: Any) -> Any:
+        counts.retried += 1
+        return put_back(self, closure)
+
+    coordinator.schedule, queue.put_back = counted_schedule, counted_put_back
     try:
-        yield count
+        yield counts
     finally:
-        coordinator.schedule = original
+        coordinator.schedule, queue.put_back = schedule, put_back

@@ -51,7 +51,7 @@ def history(journal: Path | Iterable[Mapping[str, Any]]) -> History:
 
     `simulator.history.canonical_history` says what is in it. Two things of it are left out here, because a restart of
     one task and the restart of the whole job after it race each other: processes that ended before their first step,
-    and the numbers of incarnations.
+    with what they restored, and the numbers of incarnations.
 
     Args:
         journal: the file `journal.jsonl` of a run, or its events.
@@ -67,16 +67,26 @@ def history(journal: Path | Iterable[Mapping[str, Any]]) -> History:
 
 
 def _processes(entries: Iterable[str]) -> list[str]:
-    """The entries of a task, with a mark between one process and the next that has any."""
-    kept: list[str] = []
-    begun = False
+    """The entries of a task, with a mark between one process and the next that has any.
+
+    A process may restore, and save, before its first step. If another follows it, the two are a race as above.
+    """
+    lives: list[list[str]] = [[]]
     for entry in entries:
         if entry.startswith("incarnation "):
-            begun = bool(kept)
-            continue
-        kept += [_NEW, entry] if begun else [entry]
-        begun = False
+            lives.append([])
+        else:
+            lives[-1].append(entry)
+    last = len(lives) - 1
+    told = [life for number, life in enumerate(lives) if number == last or any(map(_is_progress, life))]
+    kept: list[str] = []
+    for life in filter(None, told):
+        kept += [_NEW, *life] if kept else life
     return kept
+
+
+def _is_progress(entry: str) -> bool:
+    return entry.startswith(("step ", "stood at "))
 
 
 def first_difference(saved: History, now: History, timeline: Timeline) -> Difference | None:

@@ -1,4 +1,4 @@
-"""The traces of a run whose tasks may have been started again: one part for each start of the job.
+"""How a run in parts is judged: each part by every law against the same steps of the reference, and all as one run.
 
 A program counts its calls of `record.step` from 1 in every incarnation and does not say where it has resumed. The last
 part is aligned with the reference by its end, as `harness.interruption` has it. A part before it that was resumed and
@@ -7,143 +7,93 @@ killed has neither end in common with the reference: it is taken to begin where 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from harness._restarted import FOUND, Found
-from harness.interrupt import interrupted_case
-from harness.interruption import Interruption, steps_between
+from harness.interruption import Interruption, interrupted_case, steps_between
 from harness.laws import Case, judge_all
 from harness.laws.protocol import Finding, Judgement
 from harness.local_values import with_local_values_marked
 from harness.observed import epoch_ends, per_epoch
+from harness.parts import Part, Parts
 from harness.reference import Reference
-from harness.trace import ClientTrace, Counters, RunTrace, Step, merge, read_client
+from harness.trace import ClientTrace, Counters, RunTrace, Step
 
-__all__ = ["Part", "Parts", "judge_parts", "read_parts"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """What the clients recorded between two starts of the job.
-
-    `common` is the number of steps that all clients recorded, 0 if one of them recorded nothing; `furthest` is the most
-    that any of them did.
-    """
-
-    trace: RunTrace
-    common: int
-    furthest: int
+__all__ = ["Judged", "judge_parts"]
 
 
 @dataclass(frozen=True)
-class Parts:
-    """A run in parts: `last` is each client's last incarnation, `earlier` those before in which steps were recorded.
+class Judged:
+    """What the laws say of a run.
 
-    `saved` are the files of `record.directory` that the last incarnation of the first client found there, and that were
-    last written before the last step which this client had recorded until then.
+    Attributes:
+        judgements: one of each law, broken where it is broken in any part.
+        case: what explanations are looked for in: the first part that is wrong, else the last.
+        last: the case of the last part; its `interruption` holds the parts before.
     """
 
-    earlier: tuple[Part, ...]
-    last: RunTrace
-    saved: tuple[str, ...] = ()
+    judgements: tuple[Judgement, ...]
+    case: Case
+    last: Case
 
 
-@dataclass(frozen=True)
-class _Incarnation:
-    """What one process recorded, when it began (the first one of a task: at the start), and what it found."""
+@dataclass
+class _Done:
+    """What the parts so far have done: the step reached, and what each client recorded, later steps over earlier."""
 
-    trace: ClientTrace
-    began: float
-    files: dict[str, float]
+    reached: int = 0
+    steps: dict[str, dict[int, Step]] = field(default_factory=dict)
+    clients: dict[str, ClientTrace] = field(default_factory=dict)
 
+    def add(self, run: RunTrace, shift: int) -> None:
+        """Keep the steps of a part, `shift` later than they count themselves."""
+        for client in run.clients:
+            task = client.header.task
+            self.clients.setdefault(task, client)
+            moved = (msgspec.structs.replace(step, index=step.index + shift) for step in client.steps)
+            self.steps.setdefault(task, {}).update({step.index: step for step in moved})
 
-def read_parts(traces: Path, clients: Sequence[str]) -> Parts:
-    """Read what every incarnation of these clients has left; the last one of each must have begun a trace."""
-    folders = [traces, *sorted((path for path in traces.iterdir() if path.name.isdigit()), key=lambda p: int(p.name))]
-    by_client = {task: [found for folder in folders if (found := _read(folder, task)) is not None] for task in clients}
-    before = [found for all_of_one in by_client.values() for found in all_of_one[:-1] if found.trace.steps]
-    return Parts(
-        earlier=tuple(_part(group, len(clients)) for group in _together(before)),
-        last=merge([found[-1].trace for found in by_client.values()]),
-        saved=_saved(by_client[clients[0]]),
-    )
-
-
-def _read(folder: Path, task: str) -> _Incarnation | None:
-    """The trace of one process; None if it died before it had begun one."""
-    stem = task.replace(":", "-")
-    try:
-        trace = read_client(folder / f"{stem}.trace")
-    except (OSError, ValueError):
-        return None
-    note = folder / f"{stem}.{FOUND}"
-    found = msgspec.json.decode(note.read_bytes(), type=Found) if note.exists() else Found(0.0, {})
-    return _Incarnation(trace, found.began, found.files)
+    def trace(self) -> RunTrace:
+        """All of it as if it were one run, up to the last kill."""
+        return RunTrace(
+            tuple(
+                ClientTrace(
+                    client.header,
+                    tuple(self.steps[task][index] for index in sorted(self.steps[task])),
+                    counters=Counters(per_epoch=client.counters.per_epoch),
+                )
+                for task, client in self.clients.items()
+            )
+        )
 
 
-def _together(before: Sequence[_Incarnation]) -> list[list[_Incarnation]]:
-    """The processes that trained with each other: all of them had begun when the first of them recorded a step.
-
-    Numbers of incarnations do not say it: a task that is started again by itself may find nobody to train with.
-    """
-    groups: list[list[_Incarnation]] = []
-    for found in sorted(before, key=lambda found: found.trace.steps[0].at):
-        tasks = {other.trace.header.task for other in groups[-1]} if groups else set()
-        if groups and found.trace.header.task not in tasks and found.began < groups[-1][0].trace.steps[0].at:
-            groups[-1].append(found)
-        else:
-            groups.append([found])
-    return groups
-
-
-def _part(group: Sequence[_Incarnation], clients: int) -> Part:
-    counts = [len(found.trace.steps) for found in group]
-    common = min(counts) if len(group) == clients else 0
-    return Part(merge([found.trace for found in group]), common, max(counts))
-
-
-def _saved(incarnations: Sequence[_Incarnation]) -> tuple[str, ...]:
-    *earlier, last = incarnations
-    # What was written after the last recorded step may be the half of a save.
-    latest = max((step.at for found in earlier for step in found.trace.steps), default=0.0)
-    return tuple(name for name, at in last.files.items() if at < latest)
-
-
-def judge_parts(parts: Parts, reference: Reference, strategy: str) -> tuple[tuple[Judgement, ...], Case]:
+def judge_parts(parts: Parts, reference: Reference) -> Judged:
     """What the laws say of every part.
 
-    A run that began again at step 1 is no finding if nothing had been saved: that costs only time.
-
-    Returns:
-        One judgement of each law, broken where it is broken in any part, and the case of the last part or of the first
-        that is wrong.
+    A run that began again at step 1 is no finding if nothing had been saved, unless it was to show that it resumes.
     """
     number = 1 + len(parts.earlier)
-    reached = 0
-    wrong: list[tuple[Case, tuple[Judgement, ...]]] = []
-    joined: list[dict[int, Step]] = [{} for _ in parts.last.clients]
+    done = _Done()
+    wrong: list[Case] = []
+    judgements: list[tuple[Judgement, ...]] = []
     for k, part in enumerate(parts.earlier, start=1):
         if part.common == 0:  # nothing to hold against the reference; it may have got no further than one step
-            reached = reached + part.furthest
+            done.reached += part.furthest
             continue
-        begin, case, judgements = _aligned(part, reached if k > 1 else 0, reference)
-        _join(joined, case.run)
-        reached = max(reached, begin + part.furthest)
-        if _broken(judgements):
-            wrong.append((case, tuple(_in_part(judgement, k, number) for judgement in judgements)))
-    case = _last_case(parts, reference, min(reached, _units(parts.last, reference.trace)), joined, strategy)
-    judgements = judge_all(case)
-    if number > 1:
-        judgements = tuple(_in_part(judgement, number, number) for judgement in judgements)
-    first = wrong[0][0] if wrong else case
-    for _, before in wrong:
-        judgements = _joined_judgements(before, judgements)
-    return judgements, first
+        begin, case, found = _aligned(part, done.reached if k > 1 else 0, reference)
+        # Ends of epochs count from 1 in each part, steps are those of the reference already.
+        done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0)
+        done.reached = max(done.reached, begin + part.furthest)
+        judgements.append(tuple(_in_part(judgement, k, number) for judgement in found))
+        wrong += [case] if _broken(found) else []
+    last = replace(_last_case(parts, reference, done), links=parts.links)
+    found = judge_all(last)
+    if not judgements:
+        return Judged(found, last, last)
+    judgements.append(tuple(_in_part(judgement, number, number) for judgement in found))
+    return Judged(_joined(judgements), wrong[0] if wrong else last, last)
 
 
 def _aligned(part: Part, latest: int, reference: Reference) -> tuple[int, Case, tuple[Judgement, ...]]:
@@ -175,45 +125,32 @@ def _shifted(client: ClientTrace, by: int) -> ClientTrace:
     return msgspec.structs.replace(client, steps=steps)
 
 
-def _join(joined: list[dict[int, Step]], run: RunTrace) -> None:
-    """Keep the steps of a part by number; those that were done again replace those before."""
-    for steps, client in zip(joined, run.clients, strict=True):
-        steps.update({step.index: step for step in client.steps})
-
-
 def _units(run: RunTrace, reference: RunTrace) -> int:
     """How many steps the whole run records: those of the reference, or its epochs."""
     return len(epoch_ends(reference)) if per_epoch(run, reference) else len(reference.clients[0].steps)
 
 
-def _last_case(
-    parts: Parts, reference: Reference, reached: int, joined: Sequence[dict[int, Step]], strategy: str
-) -> Case:
+def _last_case(parts: Parts, reference: Reference, done: _Done) -> Case:
     truth, last = reference.trace, parts.last
     recorded = max(len(client.steps) for client in last.clients)
-    begin = _units(last, truth) - recorded
-    if not reached or (begin <= 0 and not parts.saved):
+    anew = _units(last, truth) <= recorded and not parts.saved and not parts.must_resume
+    if not done.reached or anew:
         return with_local_values_marked(Case(run=last, reference=truth, tolerance=reference.tolerance()))
-    before = RunTrace(
-        tuple(
-            ClientTrace(
-                client.header,
-                tuple(steps[index] for index in sorted(steps)),
-                counters=Counters(per_epoch=client.counters.per_epoch),
-            )
-            for client, steps in zip(last.clients, joined, strict=True)
-        )
-    )
+    before = done.trace() if done.clients else RunTrace(tuple(map(_empty, last.clients)))
     interruption = Interruption(
-        at=reached,
+        at=min(done.reached, _units(before, truth)),
         before=before,
         recorded=recorded,
         in_epochs=per_epoch(last, truth),
         reference=truth,
-        resume_strategy=strategy,
+        resume_strategy=last.header.strategy,
         saved=parts.saved,
     )
     return with_local_values_marked(interrupted_case(last, reference, interruption))
+
+
+def _empty(client: ClientTrace) -> ClientTrace:
+    return ClientTrace(client.header, counters=Counters(per_epoch=client.counters.per_epoch))
 
 
 def _broken(judgements: Sequence[Judgement]) -> bool:
@@ -221,23 +158,43 @@ def _broken(judgements: Sequence[Judgement]) -> bool:
 
 
 def _in_part(judgement: Judgement, number: int, count: int) -> Judgement:
-    def placed(finding: Finding) -> Finding:
-        return dataclasses.replace(finding, text=f"in part {number} of {count}, {finding.text}")
+    """The judgement with the part in each text."""
+    where = f"in part {number} of {count}"
+    if count == 2:
+        where = "before the interruption" if number == 1 else "resumed"
+    findings = tuple(_placed(finding, where) for finding in judgement.findings)
+    return replace(judgement, findings=findings)
 
-    return dataclasses.replace(judgement, findings=tuple(map(placed, judgement.findings)))
+
+def _placed(finding: Finding, where: str) -> Finding:
+    return replace(finding, text=f"{where}, {finding.text}")
 
 
-def _joined_judgements(before: Sequence[Judgement], after: Sequence[Judgement]) -> tuple[Judgement, ...]:
-    broken = {judgement.law: judgement for judgement in before if judgement.status == "broken"}
+def _joined(parts: Sequence[Sequence[Judgement]]) -> tuple[Judgement, ...]:
+    """One judgement of each law of the last part: broken where it is broken in any part, else what it is in the last.
+
+    So a law that held before and has nothing to judge in the last part is not judged.
+    """
+    *earlier, last = parts
+    by_law = [{judgement.law: judgement for judgement in part} for part in earlier]
     return tuple(
-        dataclasses.replace(
-            judgement,
-            status="broken",
-            findings=(*broken[judgement.law].findings, *judgement.findings),
-            worst_ratio=max(filter(None, (broken[judgement.law].worst_ratio, judgement.worst_ratio)), default=None),
-            compared=broken[judgement.law].compared + judgement.compared,
-        )
-        if judgement.law in broken
-        else judgement
-        for judgement in after
+        _joined_law(before, law) if (before := [part[law.law] for part in by_law if law.law in part]) else law
+        for law in last
+    )
+
+
+def _joined_law(before: Sequence[Judgement], last: Judgement) -> Judgement:
+    every = [*before, last]
+    judged = [judgement for judgement in every if judgement.status != "not_judged"]
+    if not judged:
+        return last
+    broken = _broken(judged)
+    if last.status == "not_judged" and not broken:
+        return replace(last, reason=f"held until the interruption; in the resumed run: {last.reason}")
+    return Judgement(
+        law=last.law,
+        status="broken" if broken else "held",
+        findings=tuple(finding for judgement in judged for finding in judgement.findings),
+        worst_ratio=max((found.worst_ratio for found in judged if found.worst_ratio is not None), default=None),
+        compared=sum(judgement.compared for judgement in judged),
     )

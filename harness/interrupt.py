@@ -8,28 +8,23 @@ import operator
 import shutil
 import time
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from harness._client import Assignment, run_client
-from harness.interruption import Interruption, resumed_part, steps_between
-from harness.laws.protocol import Case
-from harness.observed import per_epoch
+from harness.links import is_linked, run_linked
+from harness.parts import INTERRUPTED, TRACES, Killed, remove_parts
 from harness.program import Program
-from harness.reference import Reference
 from harness.strategies import StrategyCase
-from harness.trace import RunTrace, merge, read_client
+from harness.trace import RunTrace
 from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError
 
-__all__ = ["Plan", "check_interruption", "forget_interruption", "interrupted_case", "read_interruption", "run_twice"]
+__all__ = ["Interrupting", "check_interruption", "run_twice"]
 
-_INTERRUPTED = "interrupted"
-_KILLED = "killed.json"
 _START_ATTEMPTS = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Interrupting:
     """The step after which all tasks are to be killed, and the strategy to resume under."""
 
     at: int
@@ -44,13 +39,6 @@ class Plan:
         steps = len(reference.clients[0].steps)
         if steps < self.at:
             raise UsageError(f"{program} records {steps} steps, so it cannot be interrupted after step {self.at}")
-
-
-class _Killed(msgspec.Struct, frozen=True):
-    """The step after which a run was killed, and the files that `record.directory` held then."""
-
-    at: int
-    saved: tuple[str, ...]
 
 
 def check_interruption(at: int | None, resume_strategy: object) -> int | None:
@@ -73,36 +61,43 @@ def check_interruption(at: int | None, resume_strategy: object) -> int | None:
 
 
 def run_twice(
-    program: Program, case: StrategyCase, plan: Plan, directory: Path, *, seed: int, timeout: float, stream: bool
-) -> tuple[RunTrace, RunResult]:
+    program: Program,
+    case: StrategyCase,
+    asked: Interrupting,
+    directory: Path,
+    *,
+    seed: int,
+    timeout: float,
+    stream: bool,
+) -> RunResult:
     """Run a program until every client has recorded a step, kill all tasks at once, and run it again to its end.
 
     The clients of both runs share `record.directory`. Traces, logs and journals are left in `directory`: those of the
     killed part in its `interrupted`, those of the resumed one where a run without interruption has them.
 
     Returns:
-        What the resumed run recorded, and how its tasks ended.
+        How the tasks of the resumed run ended; what both have recorded is for `harness.parts` to read.
 
     Raises:
         UsageError: the program ended without recording that step.
         RunFailed: a task crashed, hung or vanished unasked, in either part.
     """
-    first, kept = directory / _INTERRUPTED, directory / "kept"
-    traces = [part / "traces" for part in (first, directory)]
-    forget_interruption(directory)
+    first, kept = directory / INTERRUPTED, directory / "kept"
+    traces = [part / TRACES for part in (first, directory)]
+    remove_parts(directory)
+    shutil.rmtree(kept, ignore_errors=True)
     for folder in (*traces, kept):
-        shutil.rmtree(folder, ignore_errors=True)  # of an earlier run into the same directory
         folder.mkdir(parents=True)
+    options: dict[str, Any] = {"timeout": timeout, "stream": stream}
     assignment = Assignment(traces=str(traces[0]), directory=str(kept), seed=seed)
-    with Cluster(case.topology, timeout=timeout, stream=stream, out=first / "run") as cluster:
-        _kill_after(cluster, plan.at, program, case, assignment)
+    with Cluster(case.topology, relay=is_linked(case.topology), out=first / "run", **options) as cluster:
+        _kill_after(cluster, asked.at, program, case, assignment)
     saved = sorted(str(file.relative_to(kept)) for file in kept.rglob("*") if file.is_file())
-    (first / _KILLED).write_bytes(msgspec.json.encode(_Killed(plan.at, tuple(saved))))
+    Killed(asked.at, tuple(saved)).leave(directory)
     assignment = Assignment(traces=str(traces[1]), directory=str(kept), seed=seed, incarnation=1)
-    resume = plan.resume_case
-    with Cluster(resume.topology, timeout=timeout, stream=stream, out=directory / "run") as cluster:
-        result = cluster.run(run_client, program, resume, assignment)
-    return merge([read_client(traces[1] / f"{task.replace(':', '-')}.trace") for task in resume.clients]), result
+    resume = asked.resume_case
+    with Cluster(resume.topology, relay=is_linked(resume.topology), out=directory / "run", **options) as cluster:
+        return run_linked(cluster, directory, run_client, program, resume, assignment)
 
 
 def _kill_after(cluster: Cluster, step: int, program: Program, case: StrategyCase, assignment: Assignment) -> None:
@@ -138,36 +133,4 @@ def _never_there(run: Run, step: int, program: Program, case: StrategyCase) -> N
     raise UsageError(
         f"{program.name} under {case.name} never recorded step {step}, after which it was to be interrupted: {said}; "
         "under ParameterServerStrategy Keras's fit records one step for each epoch"
-    )
-
-
-def forget_interruption(directory: Path) -> None:
-    """Remove what an earlier, interrupted run into the same directory has left of its first part."""
-    shutil.rmtree(directory / _INTERRUPTED, ignore_errors=True)
-
-
-def read_interruption(directory: Path, after: RunTrace, reference: RunTrace) -> Interruption | None:
-    """What the first part of an interrupted run has left in its directory; None if the run was not interrupted."""
-    folder = directory / _INTERRUPTED
-    if not (folder / _KILLED).exists():
-        return None
-    killed = msgspec.json.decode((folder / _KILLED).read_bytes(), type=_Killed)
-    return Interruption(
-        at=killed.at,
-        before=merge([read_client(file) for file in sorted((folder / "traces").glob("*.trace"))]),
-        recorded=max(len(client.steps) for client in after.clients),
-        in_epochs=per_epoch(after, reference),
-        reference=reference,
-        resume_strategy=after.header.strategy,
-        saved=killed.saved,
-    )
-
-
-def interrupted_case(after: RunTrace, reference: Reference, interruption: Interruption) -> Case:
-    """The case of the resumed part: what it recorded, and the steps of the reference that it should have recorded."""
-    return Case(
-        run=resumed_part(interruption, after),
-        reference=steps_between(reference.trace, interruption.resumed_at + 1, None),
-        tolerance=reference.tolerance(),
-        interruption=interruption,
     )

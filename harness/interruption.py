@@ -1,4 +1,4 @@
-"""A run that was killed after a step and started again: its two parts, each to be held against the reference.
+"""A run that was killed after a step and started again: what was recorded until then, and where it has resumed.
 
 A resumed program counts its calls of `record.step` from 1 again and does not say where it has resumed. It is aligned
 with the reference by its end: the last step that it records is the reference's last, so that a program which records
@@ -9,15 +9,19 @@ reference at these steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from harness.laws.protocol import Case
 from harness.laws.updates_counted import counter
 from harness.observed import epoch_ends, per_epoch
 from harness.trace import ClientTrace, Counters, RunTrace
 
-__all__ = ["Interruption", "resumed_part", "steps_between"]
+if TYPE_CHECKING:
+    from harness.reference import Reference
+
+__all__ = ["Interruption", "interrupted_case", "resumed_part", "steps_between"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,16 @@ class Interruption:
     def to_json(self) -> dict[str, Any]:
         """What verdicts say of it, in steps of the reference."""
         return {"at": self.at_step, "resumed_at": self.resumed_at, "resume_strategy": self.resume_strategy}
+
+
+def interrupted_case(after: RunTrace, reference: Reference, interruption: Interruption) -> Case:
+    """The case of the resumed part: what it recorded, and the steps of the reference that it should have recorded."""
+    return Case(
+        run=resumed_part(interruption, after),
+        reference=steps_between(reference.trace, interruption.resumed_at + 1, None),
+        tolerance=reference.tolerance(),
+        interruption=interruption,
+    )
 
 
 def resumed_part(interruption: Interruption, after: RunTrace) -> RunTrace:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from harness._client import Assignment, run_client
+from harness.disturbance import Disturbance
 from harness.errors import MissingHardware, NothingObserved
+from harness.links import is_linked, run_linked
+from harness.parts import TRACES, read_parts, remove_parts
 from harness.program import Program
-from harness.saved import TRACES
 from harness.strategies import StrategyCase, strategy_case
-from harness.trace import RunTrace, merge, read_client
-from simulator import Cluster, RunResult
+from harness.trace import RunTrace
+from simulator import Cluster, RunFailed, RunResult, TaskError
 from simulator.capabilities import accelerators
 from simulator.scratch import scratch
 
@@ -55,25 +58,49 @@ def observe(
     under_test = Program.of(program)
     check_hardware(case)
     with kept_in(out) as directory:
-        run, _ = run_once(under_test, case, directory, seed=seed, timeout=timeout, stream=stream, keep=out is not None)
-    return run
+        run_once(under_test, case, directory, seed=seed, timeout=timeout, stream=stream, keep=out is not None)
+        return read_parts(directory).last
 
 
 def run_once(
-    program: Program, case: StrategyCase, directory: Path, *, seed: int, timeout: float, stream: bool, keep: bool
-) -> tuple[RunTrace, RunResult]:
-    """One run of a loaded program, with its traces in `directory`; with `keep` also its logs and journal."""
+    program: Program,
+    case: StrategyCase,
+    directory: Path,
+    *,
+    seed: int,
+    timeout: float,
+    stream: bool,
+    keep: bool,
+    disturbance: Disturbance | None = None,
+) -> RunResult:
+    """One run of a loaded program, with its traces in `directory` for `harness.parts`; with `keep` also its logs.
+
+    Raises:
+        NothingObserved: the program reports nothing.
+        RunFailed: a task crashed, hung or vanished unasked, or a fault was not real.
+    """
     traces, kept = directory / TRACES, directory / "kept"
+    remove_parts(directory)
+    shutil.rmtree(kept, ignore_errors=True)
     for folder in (traces, kept):
-        shutil.rmtree(folder, ignore_errors=True)  # of an earlier run into the same directory
         folder.mkdir(parents=True)
-    with Cluster(case.topology, timeout=timeout, stream=stream, out=directory / "run" if keep else None) as cluster:
-        assignment = Assignment(traces=str(traces), directory=str(kept), seed=seed)
-        result = cluster.run(run_client, program, case, assignment)
-    silent = [task for task in case.clients if not result[task].value["observed"]]
-    if len(silent) == len(case.clients):
+    with Cluster(
+        case.topology,
+        timeout=timeout,
+        stream=stream,
+        out=directory / "run" if keep else None,
+        relay=is_linked(case.topology),
+        **({} if disturbance is None else disturbance.options(case.topology, kept)),
+    ) as cluster:
+        work = (run_client, program, case, Assignment(traces=str(traces), directory=str(kept), seed=seed))
+        result = run_linked(cluster, directory, *work, counted=disturbance is None)
+    if unfinished := [task for task in case.clients if result[task].value is None]:
+        text = "the plan ended it and nothing started it again, so the training was not finished"
+        raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
+    # A process that was started again may have had nothing left to do.
+    if disturbance is None and not any(result[task].value["observed"] for task in case.clients):
         raise NothingObserved(program.name)
-    return merge([read_client(traces / f"{task.replace(':', '-')}.trace") for task in case.clients]), result
+    return result
 
 
 def check_hardware(case: StrategyCase) -> None:

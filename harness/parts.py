@@ -1,55 +1,155 @@
-"""How an interrupted run is judged: each part by every law against the same steps of the reference, as one run."""
+"""What the clients of a run recorded, in parts: one for each start of the job, read from the files that they left.
+
+A run in which nobody was started again is one part. One that `verify(interrupt_at=)` killed has two, each made by a
+cluster of its own; in one under faults every incarnation of a task leaves a trace of its own.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from pathlib import Path
 
-from harness.interruption import steps_between
-from harness.laws.protocol import Case, Finding, Judgement
-from harness.local_values import with_local_values_marked
+import msgspec
 
-__all__ = ["first_part", "of_both"]
+from harness._restarted import FOUND, Found
+from harness.links import Links, read_links
+from harness.trace import ClientTrace, RunTrace, merge, read_client
 
+__all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts", "remove_parts"]
 
-def first_part(case: Case) -> Case | None:
-    """The case of what was recorded before the interruption; None if there was none."""
-    interruption = case.interruption
-    if interruption is None:
-        return None
-    part = Case(
-        run=interruption.before,
-        reference=steps_between(interruption.reference, 1, interruption.at_step),
-        tolerance=case.tolerance,
-    )
-    return with_local_values_marked(part)
+TRACES = "traces"
+INTERRUPTED = "interrupted"
+_KILLED = "killed.json"
 
 
-def of_both(before: Sequence[Judgement], after: Sequence[Judgement]) -> tuple[Judgement, ...]:
-    """One judgement of each law: broken where it is broken in either part, else what it is in the resumed part.
+@dataclass(frozen=True)
+class Part:
+    """What the clients recorded between two starts of the job.
 
-    So a law that held before the interruption and has nothing to judge in the resumed part is not judged.
+    `common` is the number of steps that all clients recorded, 0 if one of them recorded nothing; `furthest` is the most
+    that any of them did.
     """
-    earlier = {judgement.law: judgement for judgement in before}
-    return tuple(
-        _joined(earlier[judgement.law], judgement) if judgement.law in earlier else judgement for judgement in after
-    )
+
+    trace: RunTrace
+    common: int
+    furthest: int
 
 
-def _joined(before: Judgement, after: Judgement) -> Judgement:
-    if before.status == "not_judged" and after.status == "not_judged":
-        return after
-    if before.status == "held" and after.status == "not_judged":
-        return replace(after, reason=f"held until the interruption; in the resumed run: {after.reason}")
-    ratios = [part.worst_ratio for part in (before, after) if part.worst_ratio is not None]
-    return Judgement(
-        law=after.law,
-        status="broken" if "broken" in (before.status, after.status) else "held",
-        findings=(*_said(before, "before the interruption"), *_said(after, "resumed")),
-        worst_ratio=max(ratios, default=None),
-        compared=before.compared + after.compared,
-    )
+@dataclass(frozen=True)
+class Parts:
+    """A run in parts.
+
+    Attributes:
+        last: each client's last incarnation.
+        earlier: those before in which steps were recorded.
+        saved: the files of `record.directory` that were there for the last incarnation, as far as they had been written
+            before the last step that was recorded until then.
+        must_resume: whether the last part has to go on where something was saved, because that is what the run was to
+            show; otherwise it may begin anew if nothing had been saved.
+        links: what the links between the tasks carried, None if there are none.
+    """
+
+    last: RunTrace
+    earlier: tuple[Part, ...] = ()
+    saved: tuple[str, ...] = ()
+    must_resume: bool = False
+    links: Links | None = None
 
 
-def _said(judgement: Judgement, when: str) -> tuple[Finding, ...]:
-    return tuple(replace(finding, text=f"{when}, {finding.text}") for finding in judgement.findings)
+class Killed(msgspec.Struct, frozen=True):
+    """The step after which a run was killed, and the files that `record.directory` held then."""
+
+    at: int
+    saved: tuple[str, ...]
+
+    def leave(self, directory: Path) -> None:
+        """Note it beside the traces of the part that was killed."""
+        (directory / INTERRUPTED / _KILLED).write_bytes(msgspec.json.encode(self))
+
+
+@dataclass(frozen=True)
+class _Incarnation:
+    """What one process recorded, when it began (the first one of a task: at the start), and what it found."""
+
+    trace: ClientTrace
+    began: float
+    files: dict[str, float]
+
+
+def remove_parts(directory: Path) -> None:
+    """Remove what an earlier run into the same directory has left."""
+    for name in (TRACES, INTERRUPTED):
+        shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def read_parts(directory: Path) -> Parts:
+    """Read what every incarnation of every client of a run has left in its directory.
+
+    Raises:
+        ValueError: a client has left nothing.
+    """
+    traces = directory / TRACES
+    numbered = [path for path in traces.iterdir() if path.name.isdigit()] if traces.exists() else []
+    folders = [traces, *sorted(numbered, key=lambda path: int(path.name))]
+    names = sorted({file.stem for folder in folders for file in folder.glob("*.trace")})
+    read = {name: [found for folder in folders if (found := _read(folder, name)) is not None] for name in names}
+    by_client = {name: found for name, found in read.items() if found}
+    if not by_client:
+        raise ValueError(f"{traces} holds no traces")
+    last = merge([found[-1].trace for found in by_client.values()])
+    if len(by_client) != last.header.clients:
+        raise ValueError(f"{traces} holds traces of {len(by_client)} clients of {last.header.clients}")
+    if (directory / INTERRUPTED / _KILLED).exists():
+        return _interrupted(directory, last)
+    before = [found for all_of_one in by_client.values() for found in all_of_one[:-1] if found.trace.steps]
+    first = next(found for found in by_client.values() if found[-1].trace is last.clients[0])
+    earlier = tuple(_part(group, len(by_client)) for group in _together(before))
+    return Parts(last, earlier, _saved(first), links=read_links(directory))
+
+
+def _interrupted(directory: Path, last: RunTrace) -> Parts:
+    folder = directory / INTERRUPTED
+    killed = msgspec.json.decode((folder / _KILLED).read_bytes(), type=Killed)
+    before = merge([read_client(file) for file in sorted((folder / TRACES).glob("*.trace"))])
+    return Parts(last, (Part(before, killed.at, killed.at),), killed.saved, True, read_links(directory))
+
+
+def _read(folder: Path, stem: str) -> _Incarnation | None:
+    """The trace of one process; None if it died before it had begun one."""
+    try:
+        trace = read_client(folder / f"{stem}.trace")
+    except (OSError, ValueError):
+        return None
+    note = folder / f"{stem}.{FOUND}"
+    found = msgspec.json.decode(note.read_bytes(), type=Found) if note.exists() else Found(0.0, {})
+    return _Incarnation(trace, found.began, found.files)
+
+
+def _together(before: Sequence[_Incarnation]) -> list[list[_Incarnation]]:
+    """The processes that trained with each other: all of them had begun when the first of them recorded a step.
+
+    Numbers of incarnations do not say it: a task that is started again by itself may find nobody to train with.
+    """
+    groups: list[list[_Incarnation]] = []
+    for found in sorted(before, key=lambda found: found.trace.steps[0].at):
+        tasks = {other.trace.header.task for other in groups[-1]} if groups else set()
+        if groups and found.trace.header.task not in tasks and found.began < groups[-1][0].trace.steps[0].at:
+            groups[-1].append(found)
+        else:
+            groups.append([found])
+    return groups
+
+
+def _part(group: Sequence[_Incarnation], clients: int) -> Part:
+    counts = [len(found.trace.steps) for found in group]
+    common = min(counts) if len(group) == clients else 0
+    return Part(merge([found.trace for found in group]), common, max(counts))
+
+
+def _saved(incarnations: Sequence[_Incarnation]) -> tuple[str, ...]:
+    *earlier, last = incarnations
+    # What was written after the last recorded step may be the half of a save.
+    latest = max((step.at for found in earlier for step in found.trace.steps), default=0.0)
+    return tuple(name for name, at in last.files.items() if at < latest)

@@ -164,9 +164,9 @@ class Recorder:
     def _count(self, *values: Any) -> None:
         self._observed += sum(not _is_empty(value) for value in values)
 
-    def close(self, scheduled: int | None = None) -> None:
+    def close(self, scheduled: int | None = None, retried: int = 0) -> None:
         """Write what the harness itself has counted, and close the file."""
-        self._writer.write(Counters(scheduled=scheduled, per_epoch=self._per_epoch))
+        self._writer.write(Counters(scheduled=scheduled, per_epoch=self._per_epoch, retried=retried))
         self._writer.close()
 
 

@@ -139,11 +139,13 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
-    `per_epoch` is true when a Keras callback could record only at the end of epochs.
+    `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
+    coordinator took a closure back from a worker that was lost, to run it again.
     """
 
     scheduled: int | None = None
     per_epoch: bool = False
+    retried: int = 0
 
 
 Frame = Header | Step | Final | Counters

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.explain.protocol import Attempt, Explanation
+from harness.laws import CONNECTED
 from harness.laws.protocol import Finding, Judgement
 from harness.observed import OBSERVABLES
 
 __all__ = ["Verdict"]
 
+_LINKS_SHOWN = 4
 _OBSERVABLE_ORDER = (*OBSERVABLES, "examples", "updates", "steps")
 
 
@@ -24,8 +26,10 @@ class Verdict:
     `tasks` is what is known of each task (exit code, incarnation, ...), in JSON types; `seconds` is the wall time of
     the run; `tolerance` is the tier, `exact` or `derived`; `closest` is the best of the predictions that fail, where
     there is no `explanation`. `interrupted` says of a run that was killed and resumed: `at`, the step after which;
-    `resumed_at`, the last step whose work was not done again; `resume_strategy`. `ledger` is, of a run that consumed
-    other examples than its reference, the table of who consumed what.
+    `resumed_at`, the last step whose work was not done again; `resume_strategy`. Of a run that was started again more
+    than once it says so of the last time. `faults` says what a run was disturbed by: `plan`, its tables, and `text`.
+    `links` is how many bytes each link between tasks carried. `ledger` is, of a run that consumed other examples than
+    its reference, the table of who consumed what.
     """
 
     program: str
@@ -37,12 +41,15 @@ class Verdict:
     explanation: Explanation | None = None
     closest: Attempt | None = None
     interrupted: dict[str, Any] | None = None
+    faults: dict[str, Any] | None = None
+    links: dict[str, int] | None = None
     ledger: str | None = None
 
     @property
     def consistent(self) -> bool:
         """Whether at least one law held and none is broken: a run of which nothing could be judged does not pass."""
-        return bool(self._with("held")) and not self._with("broken")
+        held = any(judgement.law != CONNECTED for judgement in self._with("held"))  # bytes are no numbers
+        return held and not self._with("broken")
 
     def __bool__(self) -> bool:
         return self.consistent
@@ -86,7 +93,8 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
-        `ledger` (the lines of the table), `interrupted` and the explanation's `cause` are there only if there are any.
+        `ledger` (the lines of the table), `interrupted`, `faults`, `links` and the explanation's `cause` are there only
+        if there are any.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -110,8 +118,9 @@ class Verdict:
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        if self.interrupted is not None:
-            plain["interrupted"] = self.interrupted
+        for key in ("interrupted", "faults", "links"):
+            if (value := getattr(self, key)) is not None:
+                plain[key] = value
         return {key: _strict(value) for key, value in plain.items()}
 
     def _with(self, status: str) -> list[Judgement]:
@@ -121,6 +130,8 @@ class Verdict:
         broken, held, unjudged = self._with("broken"), self._with("held"), self._with("not_judged")
         outcome = "consistent" if self.consistent else "INCONSISTENT" if broken else "NOT JUDGED, nothing was compared"
         yield f"{self.program} under {self.strategy}: {outcome} ({self.tolerance} tier, {self.seconds:.1f} s)"
+        if self.faults is not None:
+            yield f"  faults: {self.faults['text']}; {_restarted(self.tasks)}"
         if self.interrupted is not None:
             yield f"  {_interruption(**self.interrupted)}"
         if (first := self.first_divergence) is not None:
@@ -129,14 +140,17 @@ class Verdict:
             yield "  broken:"
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
                 yield from (f"    {judgement.law}: {finding.text}" for finding in judgement.findings)
-            why = self.explanation
-            cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
-            yield from _wrapped("  explanation: ", cause)
+            if any(judgement.law != CONNECTED for judgement in broken):
+                why = self.explanation
+                cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
+                yield from _wrapped("  explanation: ", cause)
         if self.ledger is not None:
             yield "  examples by step and worker, next to the reference:"
             yield from (f"    {line}" for line in self.ledger.splitlines())
         if held:
             yield from _wrapped("  held: ", ", ".join(map(_held, held)))
+        if self.links is not None:
+            yield f"  bytes between tasks: {_carried(self.links)}"
         if unjudged:
             yield "  not judged:"
             yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
@@ -147,6 +161,19 @@ class Verdict:
             return "; none comes near"
         share = f"{100 * (1 - near.unexplained):.3g} % of the mismatch"
         return f"; the closest, {near.rule}, explains {share} and is off by {near.ratio:.3g} times its bound"
+
+
+def _restarted(tasks: Mapping[str, Mapping[str, Any]]) -> str:
+    again = {name: task["incarnation"] for name, task in tasks.items() if task.get("incarnation")}
+    return f"started again: {', '.join(f'{name} {count}x' for name, count in again.items()) or 'nobody'}"
+
+
+def _carried(links: Mapping[str, int]) -> str:
+    """Few links one by one, many by their sum and range."""
+    if len(links) <= _LINKS_SHOWN:
+        return ", ".join(f"{link} {carried}" for link, carried in links.items()) or "none"
+    low, high = min(links.values()), max(links.values())
+    return f"{sum(links.values())} on {len(links)} links, {low} to {high} on each"
 
 
 def _interruption(at: int, resumed_at: int, resume_strategy: str) -> str:

@@ -9,22 +9,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.disturbance import Disturbance
 from harness.explain import closest, explain
-from harness.interrupt import Plan, check_interruption, forget_interruption, run_twice
-from harness.laws import Case, judge_all
+from harness.incarnations import Judged, judge_parts
+from harness.interrupt import Interrupting, check_interruption, run_twice
 from harness.ledger import Ledger, aligned
-from harness.local_values import with_local_values_marked
 from harness.observe import check_hardware, kept_in, run_once
-from harness.parts import first_part, of_both
+from harness.parts import Parts, read_parts
 from harness.program import Program
 from harness.reference import Reference, reference_of
-from harness.saved import case_of, save_run
+from harness.saved import save_run
 from harness.strategies import StrategyCase, strategy_case
-from harness.trace import RunTrace
 from harness.verdict import Verdict
-from simulator import RunResult, UsageError
+from simulator import FaultPlan, RunResult, UsageError
 
-__all__ = ["Tier", "check_hardware", "judge", "on_verdict", "verify"]
+__all__ = ["Tier", "check_hardware", "judge", "on_verdict", "task_summaries", "verify"]
 
 Tier = Literal["derived", "exact"]
 _SEED = 20
@@ -38,6 +37,9 @@ def verify(
     tier: Tier = "derived",
     interrupt_at: int | None = None,
     resume_strategy: str | StrategyCase | None = None,
+    faults: FaultPlan | None = None,
+    restarts: int | None = None,
+    restart_policy: str | None = None,
     hardware: str = "cpu",
     timeout: float = 120.0,
     seed: int = _SEED,
@@ -54,8 +56,12 @@ def verify(
         interrupt_at: kill all tasks right after this step has been recorded, from 1, and start the program again with
             the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
+        faults: what goes wrong during the run. What fails is started again with the same `record.directory`, and every
+            part of the run is judged. A fault of a checkpoint names `record.directory` as its directory.
+        restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
+        restart_policy: what a failure restarts, as of `Cluster`.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
-        timeout: seconds for each of the runs.
+        timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
         out: keep traces, logs and the verdict in this directory.
         stream: copy the tasks' output to stderr while they run.
@@ -64,65 +70,115 @@ def verify(
         A `Verdict`: true when consistent; `str` of it is the full explanation.
 
     Raises:
-        UsageError: a program, strategy or option that does not exist, a program that reports nothing, or one that has
-            no step `interrupt_at`.
+        UsageError: a program, strategy, fault or option that does not exist, a program that reports nothing, or one
+            that has no step `interrupt_at`.
         MissingHardware: the strategy needs hardware that is not there.
-        RunFailed: a task crashed, hung or vanished; nothing could be judged.
+        RunFailed: a task crashed, hung or vanished, or a fault did not happen; nothing could be judged.
     """
     began = time.monotonic()
-    if tier not in ("derived", "exact"):
-        raise UsageError(f"tier {tier!r} is unknown; accepted are derived, exact")
-    case = strategy_case(strategy, hardware)
-    under_test = Program.of(program)
-    plan = _plan(interrupt_at, resume_strategy, case, hardware)
-    reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout)
+    case, under_test = strategy_case(strategy, hardware), Program.of(program)
+    disturbed = _disturbed(interrupt_at, resume_strategy, Disturbance.of(faults, restarts, restart_policy), case)
+    reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
     with kept_in(out) as directory:
-        options = {"seed": seed, "timeout": timeout, "stream": stream}
-        run, result = _carried_out(under_test, case, plan, directory, reference, options, keep=out is not None)
-        verdict = judge(
-            case_of(directory, run, reference),
-            program=under_test.name,
-            tasks=_task_summaries(result),
-            seconds=time.monotonic() - began,
-        )
+        options: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
+        result = _run(under_test, case, disturbed, directory, reference, **options)
+        verdict = _verdict(under_test, case, disturbed, directory, reference, result, time.monotonic() - began)
         if out is not None:
             save_run(directory, verdict, reference)
+    return _told(verdict)
+
+
+def _told(verdict: Verdict) -> Verdict:
     for listener in _listeners:
         listener(verdict)
     return verdict
 
 
-def judge(case: Case, *, program: str, tasks: dict[str, dict[str, Any]], seconds: float) -> Verdict:
-    """What all laws say of a recorded run, and the explanation if it is inconsistent. Needs no TensorFlow."""
-    case = with_local_values_marked(case)
-    before = first_part(case)
-    earlier = () if before is None else judge_all(before)
+def _verdict(
+    program: Program,
+    case: StrategyCase,
+    disturbed: Interrupting | Disturbance | None,
+    directory: Path,
+    reference: Reference,
+    result: RunResult,
+    seconds: float,
+) -> Verdict:
+    faults = disturbed.to_json(case.topology) if isinstance(disturbed, Disturbance) else None
+    tasks = task_summaries(result)
+    return judge(read_parts(directory), reference, program=program.name, tasks=tasks, seconds=seconds, faults=faults)
+
+
+def _is_derived(tier: str) -> bool:
+    if tier not in ("derived", "exact"):
+        raise UsageError(f"tier {tier!r} is unknown; accepted are derived, exact")
+    return tier == "derived"
+
+
+def _run(
+    program: Program,
+    case: StrategyCase,
+    disturbed: Interrupting | Disturbance | None,
+    directory: Path,
+    reference: Reference,
+    *,
+    keep: bool,
+    **options: Any,
+) -> RunResult:
+    """The run to be judged, which leaves what its clients recorded in `directory`."""
+    if isinstance(disturbed, Interrupting):
+        disturbed.check_reached(program.name, reference.trace)
+        return run_twice(program, case, disturbed, directory, **options)
+    return run_once(program, case, directory, keep=keep, disturbance=disturbed, **options)
+
+
+def judge(
+    parts: Parts,
+    reference: Reference,
+    *,
+    program: str,
+    tasks: dict[str, dict[str, Any]],
+    seconds: float,
+    faults: dict[str, Any] | None = None,
+) -> Verdict:
+    """What all laws say of a recorded run, and the explanation if it is inconsistent. Needs no TensorFlow.
+
+    Args:
+        parts: what was recorded, see `harness.parts.read_parts`.
+        reference: what should have been.
+        program: its name.
+        tasks: as in `Verdict`.
+        seconds: that the run took.
+        faults: as in `Verdict`.
+    """
+    judged = judge_parts(parts, reference)
+    found = judged.last.interruption
     verdict = Verdict(
         program=program,
-        strategy=(case if before is None else before).run.header.strategy,
-        judgements=judge_all(case) if before is None else of_both(earlier, judge_all(case)),
+        strategy=(parts.earlier[0].trace if parts.earlier else parts.last).header.strategy,
+        judgements=judged.judgements,
         tasks=tasks,
         seconds=seconds,
-        tolerance=case.tolerance.name,
-        interrupted=None if case.interruption is None else case.interruption.to_json(),
+        tolerance=judged.case.tolerance.name,
+        interrupted=None if found is None else found.to_json(),
+        faults=faults,
+        links=None if parts.links is None else parts.links.to_json(),
     )
     if verdict.consistent:
         return verdict
-    if before is not None and any(law.status == "broken" for law in earlier):
-        case = before  # what was wrong already is not for the rules about resuming
-    found = explain(case)
+    why = explain(judged.case)
     return dataclasses.replace(
         verdict,
-        explanation=found,
-        closest=closest(case) if found is None else None,
-        ledger=_ledger(case, verdict),
+        explanation=why,
+        closest=closest(judged.case) if why is None else None,
+        ledger=_ledger(judged, verdict),
     )
 
 
-def _ledger(case: Case, verdict: Verdict) -> str | None:
-    """Who consumed what, if that is wrong; of an interrupted run in both parts, without the steps that were undone."""
+def _ledger(judged: Judged, verdict: Verdict) -> str | None:
+    """Who consumed what, if that is wrong; of an interrupted run in all parts, without the steps that were undone."""
     if not any(law.law == "examples_match_reference" and law.status == "broken" for law in verdict.judgements):
         return None
+    case = judged.case
     found = case.interruption
     if found is None or found.in_epochs:
         return aligned(case.run, case.reference).table()
@@ -130,33 +186,25 @@ def _ledger(case: Case, verdict: Verdict) -> str | None:
     return Ledger.joined(before, after, found.resumed_at).table(Ledger.of(found.reference))
 
 
-def _plan(
-    interrupt_at: int | None, resume_strategy: str | StrategyCase | None, case: StrategyCase, hardware: str
-) -> Plan | None:
-    """The interruption that was asked for, after a check that this machine can run what was asked for."""
+def _disturbed(
+    interrupt_at: int | None,
+    resume_strategy: str | StrategyCase | None,
+    disturbance: Disturbance | None,
+    case: StrategyCase,
+) -> Interrupting | Disturbance | None:
+    """What was asked for besides a plain run, after a check that this machine and this strategy's cluster can do it."""
     step = check_interruption(interrupt_at, resume_strategy)
-    resume_case = case if resume_strategy is None else strategy_case(resume_strategy, hardware)
+    resume_case = case if resume_strategy is None else strategy_case(resume_strategy, case.hardware)
     for needed in dict.fromkeys((case, resume_case)):
         check_hardware(needed)
-    return None if step is None else Plan(step, resume_case)
-
-
-def _carried_out(
-    program: Program,
-    case: StrategyCase,
-    plan: Plan | None,
-    directory: Path,
-    reference: Reference,
-    options: dict[str, Any],
-    *,
-    keep: bool,
-) -> tuple[RunTrace, RunResult]:
-    """The run to be judged; of an interrupted one, its resumed part."""
-    if plan is None:
-        forget_interruption(directory)
-        return run_once(program, case, directory, keep=keep, **options)
-    plan.check_reached(program.name, reference.trace)
-    return run_twice(program, case, plan, directory, **options)
+    if disturbance is None:
+        return None if step is None else Interrupting(step, resume_case)
+    if step is not None:
+        raise UsageError(
+            "a run is either interrupted, with interrupt_at, or has faults; a fault can kill all tasks too"
+        )
+    disturbance.check(case.topology)
+    return disturbance
 
 
 @contextlib.contextmanager
@@ -169,7 +217,8 @@ def on_verdict(listener: Callable[[Verdict], None]) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def _task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:
+def task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:
+    """What verdicts say of each task."""
     return {
         name: {"exit": task.exit, "steps": task.steps, "incarnation": task.incarnation, "stopped": task.stopped}
         for name, task in result.items()

@@ -20,7 +20,8 @@ from scenarios.programs.faulted import asynchronous, recorded
 from scenarios.programs.faulted.judging import problems, resumed_after, straggler
 from scenarios.programs.faulted.surviving import Told, plan_of, running, survive
 from scenarios.programs.faulted.synchronous import CHECKPOINTS, LIMIT, train
-from simulator import Cluster
+from simulator import Cluster, Topology
+from simulator.journal import read_journal
 
 TABLE = "What training does after each fault"
 MARGIN_SECONDS = 10.0
@@ -252,6 +253,34 @@ def test_silent_corruption_is_noticed_by_a_law(strategy: StrategyCase, fault: st
     assert "weights" in found.text
     first = next(line.strip() for line in found.text.splitlines() if "step 4" in line)
     report_row("What the laws say of a wrong number", {"fault": fault, "first finding": first})
+
+
+def _reads_and_multiplies(steps: int) -> int:
+    """Steps of a tf.function on data that other threads prepare; returns the incarnation."""
+    import tensorflow as tf
+
+    from simulator import agent
+
+    task = agent.current()
+    assert task is not None
+    data = tf.data.Dataset.range(steps).map(lambda number: tf.fill([300, 300], number), num_parallel_calls=2)
+    multiply = tf.function(lambda batch: tf.reduce_sum(tf.matmul(batch, batch)))
+    for number, batch in enumerate(data.prefetch(2), start=1):
+        multiply(batch)
+        task.step(number)
+    return task.spec.incarnation
+
+
+@pytest.mark.parametrize("attempt", [1, *(pytest.param(number, marks=FULL) for number in range(2, 6))])
+def test_memory_runs_out_each_time(attempt: int, tmp_path: Path) -> None:
+    """A TensorFlow task ends by MemoryError whatever its other threads do, and the shortage is the machine's."""
+    faults = plan_of("kind=oom,task=worker:0,step=3")
+    with Cluster(Topology(worker=1), timeout=60, faults=faults, restarts=1, out=tmp_path) as cluster:
+        result = cluster.run(_reads_and_multiplies, 6)["worker:0"]
+    first, _ = result.incarnations
+    assert (first.exit, first.error.kind if first.error else None, result.value) == (1, "MemoryError", 1), attempt
+    (fired,) = [event for event in read_journal(tmp_path / "0" / "journal.jsonl") if event["event"] == "fired"]
+    assert (fired["environment"], fired["effect"]["refused"]) == (True, {"worker:0": "MemoryError"})
 
 
 @pytest.mark.strategies("multi_worker-2")

@@ -8,9 +8,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from simulator import control
+from simulator._saved import cut_off, note
 from simulator._warden import warden
 from simulator.errors import DeadlineExceeded, TaskError
 from simulator.journal import Journal
@@ -132,6 +134,8 @@ class EventLoop:
         elif isinstance(message, control.Step):
             task.steps = message.number
             self._write("step", task, number=message.number, at=message.at)
+        elif isinstance(message, (control.SaveBegun, control.SaveEnded)):
+            note(task, message, partial(self._write, task=task))
         elif isinstance(message, control.AtGate):
             task.at_gate = message.gate
             self._write("gate", task, gate=message.gate, at=message.at)
@@ -177,6 +181,7 @@ class EventLoop:
         with self.changed:
             task.exit = code
             task.ended = True
+            cut_off(task, time.monotonic(), partial(self._write, task=task))
             self._write("exit", task, code=code, signal=signal_name(code), asked=task.stopped)
             if not task.stopped and task.error is None and (error := _exit_failure(task)):
                 self._fail(task, error)

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -24,6 +25,8 @@ from simulator.topology import Devices
 __all__ = ["Agent", "TaskSpec", "adopt", "current", "main"]
 
 HEARTBEAT_SECONDS = 1.0
+# As long as TensorFlow itself waits for an asynchronous checkpoint at the exit of a process.
+BACKGROUND_SECONDS_MAX = 300.0
 
 
 class TaskSpec(msgspec.Struct, frozen=True):
@@ -51,17 +54,29 @@ class Agent:
 
     def __init__(self, spec: TaskSpec) -> None:
         self.spec = spec
+        self.pid = os.getpid()
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection.connect(spec.control)
-        self._lock = threading.Lock()
+        # A handler of signals may send while its own thread does.
+        self._lock = threading.RLock()
+        self._outbox: deque[bytes] = deque()
+        self._sending = False
         self._gates = frozenset(spec.gates)
         self._at_gate = threading.Lock()
-        self.send(control.Hello(task=spec.task, incarnation=spec.incarnation, pid=os.getpid()))
+        self.send(control.Hello(task=spec.task, incarnation=spec.incarnation, pid=self.pid))
 
     def send(self, message: control.FromTask) -> None:
-        """Send one message to the parent; safe from any thread."""
+        """Send one message to the parent; safe from any thread, and from a handler of signals."""
         with self._lock:
-            self._connection.sendall(control.encode(message))
+            self._outbox.append(control.encode(message))
+            if self._sending:
+                return  # the call that this one has interrupted sends it, after its own message
+            self._sending = True
+            try:
+                while self._outbox:
+                    self._connection.sendall(self._outbox.popleft())
+            finally:
+                self._sending = False
 
     def receive(self) -> control.ToTask | None:
         """Wait for the parent's next message; `None` when the parent has gone."""
@@ -180,6 +195,7 @@ def _call(agent: Agent) -> None:
         in_task.install(agent, agent.spec.hooks)
     agent.gate("step:0")
     value = function(*args, **kwargs)
+    _let_saves_end()
     try:
         pickled = dill.dumps(_portable(value), recurse=True)
     except Exception as error:
@@ -190,6 +206,14 @@ def _call(agent: Agent) -> None:
     agent.send(control.Result(value=pickled, at=time.monotonic()))
     # Leaving now would break collectives, and the coordination service, of peers that are still at work.
     agent.receive()
+
+
+def _let_saves_end() -> None:
+    # TensorFlow joins its thread of asynchronous checkpoints at the exit of Python, which `_leave` cuts short.
+    if "simulator.steps.saves" in sys.modules:
+        from simulator.steps import saves
+
+        saves.wait_background(BACKGROUND_SECONDS_MAX)
 
 
 def _configure(spec: TaskSpec) -> None:

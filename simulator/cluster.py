@@ -16,7 +16,7 @@ from simulator.expectations import Expectation
 from simulator.faults import FaultPlan, Injector
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
 from simulator.launch.command import Command
-from simulator.network import Link, NetworkOptions
+from simulator.network import Link, NetworkOptions, default_tier
 from simulator.options import Options, check_timeout
 from simulator.restarts import RestartPolicy
 from simulator.results import RunResult
@@ -53,7 +53,8 @@ class Cluster:
             relay, which counts bytes; conditions can then be changed while a run goes on, with `Run.network`.
         relay: use the relay although there are no links yet.
         network: `loopback`: all tasks share this machine's loopback interface. `namespaces`: each task has a host of
-            its own, with a name, an address and a loopback interface that nobody else reaches; see docs/network.md.
+            its own, with a name, an address and a loopback interface that nobody else reaches; see docs/network.md. By
+            default what the environment variable `LOCKSTEP_NETWORK` says, else `loopback`.
         seed: of everything random about the network.
 
     Example:
@@ -76,7 +77,7 @@ class Cluster:
         faults: FaultPlan | None = None,
         links: Iterable[Link] = (),
         relay: bool = False,
-        network: str = "loopback",
+        network: str | None = None,
         seed: int = 0,
     ) -> None:
         self.topology = topology
@@ -90,7 +91,7 @@ class Cluster:
             network=NetworkOptions.of(
                 network,
                 (*links, *plan.links),
-                relay=relay or plan.needs_relay(hosts=network == "namespaces"),
+                relay=relay or plan.needs_relay(hosts=(network or default_tier(topology)) == "namespaces"),
                 topology=topology,
             ),
             seed=seed or plan.seed,

@@ -28,6 +28,8 @@ __all__ = [
     "Ready",
     "Release",
     "Result",
+    "SaveBegun",
+    "SaveEnded",
     "Step",
     "ThreadFailed",
     "ToTask",
@@ -61,6 +63,46 @@ class Counting(msgspec.Struct, frozen=True, tag=True):
     """The steps from now on, starting with 1, are counted in this way."""
 
     by: str
+    at: float
+
+
+class SaveBegun(msgspec.Struct, frozen=True, tag=True):
+    """The task has begun to save or restore something; see `simulator.steps.saves`.
+
+    Attributes:
+        number: tells this save from others that the process has under way.
+        kind: the outermost call, such as `tf.train.CheckpointManager.save`.
+        restores: whether it reads.
+        path: where, or None if the call does not say so yet, or has nothing to restore.
+        background: whether TensorFlow's own thread does it, for a call that has returned before.
+        at: when the outermost call began.
+    """
+
+    number: int
+    kind: str
+    restores: bool
+    path: str | None
+    background: bool
+    at: float
+
+
+class SaveEnded(msgspec.Struct, frozen=True, tag=True):
+    """What `SaveBegun` with this number has announced is over.
+
+    Attributes:
+        number: that number.
+        path: where, as far as it is known now.
+        bytes: size of the files that were written, or None.
+        failed: class of the exception with which it ended, or None.
+        handed_over: whether the data is yet to be written, by a thread of TensorFlow's.
+        at: when the outermost call ended.
+    """
+
+    number: int
+    path: str | None
+    bytes: int | None
+    failed: str | None
+    handed_over: bool
     at: float
 
 
@@ -136,7 +178,9 @@ class Continue(msgspec.Struct, frozen=True, tag=True):
     actions: tuple[Action, ...] = ()
 
 
-FromTask = Hello | Ready | Counting | Step | AtGate | Acted | Heartbeat | Result | Error | ThreadFailed
+FromTask = (
+    Hello | Ready | Counting | Step | SaveBegun | SaveEnded | AtGate | Acted | Heartbeat | Result | Error | ThreadFailed
+)
 ToTask = Proceed | Continue | Release
 
 _FROM_TASK = msgspec.msgpack.Decoder(FromTask)

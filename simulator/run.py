@@ -70,9 +70,7 @@ class Run:
         for name in ("logs", "stacks"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         self._hosts = self._find_hosts()
-        self._addresses = self._stack.enter_context(
-            hold_addresses(self.topology, hosts=self._hosts is not None)
-        )
+        self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
         address = self.directory / "control.sock"
         door = (lambda task: None) if self._hosts is None else self._hosts.door
         self._launcher = Launcher(

@@ -86,15 +86,16 @@ class Supervisor:
 
     def _answer(self) -> None:
         population, policy = self._population, self._policy
-        if policy.kind == "job":
-            # What the survivors saw is worth keeping, and usually comes at once.
-            clients = [task for task in population.tasks.values() if task.is_client]
-            with contextlib.suppress(DeadlineExceeded):
-                population.events.wait(
-                    lambda: self._closed or all(task.finished or task.ended for task in clients),
-                    "peers",
-                    self._peer_grace,
-                )
+        # What the survivors saw is worth keeping, and usually comes at once. One that has failed may be about to exit;
+        # killed a moment before, it would be remembered as killed.
+        job = policy.kind == "job"
+        awaited = [task for task in population.tasks.values() if task.error is not None or (job and task.is_client)]
+        with contextlib.suppress(DeadlineExceeded):
+            population.events.wait(
+                lambda: self._closed or all(task.ended or (task.finished and not task.leaving) for task in awaited),
+                "peers",
+                self._peer_grace,
+            )
         with population.lock:
             # Somebody else may have restarted the failed task, or more may have failed than can be started again.
             if self._closed or not population.failed or self.doomed:

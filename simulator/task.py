@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from simulator._saved import OpenSave
 from simulator.control import ToTask, encode
 from simulator.errors import TaskError
 from simulator.launch import Launched
@@ -55,6 +56,8 @@ class Task:
     # The gate at which the task waits for the parent, such as `step:20`.
     at_gate: str | None = None
     heartbeat_at: float | None = None
+    # What it saves or restores now, by the number that it has given to it.
+    saving: dict[int, OpenSave] = field(default_factory=dict)
     result: bytes | None = None
     error: TaskError | None = None
     exit: int | None = None

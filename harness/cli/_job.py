@@ -1,47 +1,15 @@
-"""What `lockstep run` shows of a job: its steps while it runs, and its outcome as text and as data."""
+"""Runs the job of `lockstep run`, and shows its outcome as text and as data."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
-import click
-
+from harness.cli._progress import Progress
 from harness.cli._saved_job import Job
-from simulator import Cluster, LockstepError, Run, RunFailed, RunResult, UsageError
+from simulator import Cluster, LockstepError, RunFailed, RunResult, UsageError
 
-__all__ = ["Progress", "as_json", "carry_out", "counted_by", "summary"]
-
-_SECONDS = 10.0
-
-
-class Progress:
-    """Says on stderr, every 10 s, which step each task has reached, if that has changed."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="lockstep-progress", daemon=True)
-
-    def __enter__(self) -> Progress:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _follow(self) -> None:
-        said = ""
-        while not self._stop.wait(_SECONDS):
-            steps = _steps({name: task.steps for name, task in self._run.tasks.items() if task.counted_by})
-            if steps and steps != said:
-                click.echo(f"lockstep: steps: {steps}", err=True)
-                said = steps
+__all__ = ["as_json", "carry_out", "counted_by", "summary"]
 
 
 def carry_out(cluster: Cluster, job: Job) -> tuple[RunResult | None, LockstepError | None]:
@@ -51,7 +19,12 @@ def carry_out(cluster: Cluster, job: Job) -> tuple[RunResult | None, LockstepErr
         UsageError: the command cannot be run.
     """
     try:
-        with cluster, cluster.start_command(job.command, cwd=job.cwd, steps=job.steps) as started, Progress(started):
+        with (
+            cluster,
+            Progress() as progress,
+            cluster.start_command(job.command, cwd=job.cwd, steps=job.steps) as started,
+        ):
+            progress.follow(started)
             return started.join(), None
     except UsageError:
         raise
@@ -59,10 +32,6 @@ def carry_out(cluster: Cluster, job: Job) -> tuple[RunResult | None, LockstepErr
         return error.result, error
     except LockstepError as error:
         return None, error
-
-
-def _steps(tasks: dict[str, int]) -> str:
-    return ", ".join(f"{name} {steps}" for name, steps in tasks.items())
 
 
 def counted_by(result: RunResult) -> list[str]:

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from harness.cli._job import as_json, carry_out
+from harness.cli._options import out_option, timeout_option
 from harness.cli._saved_job import load_job, save_job
 
 if TYPE_CHECKING:
@@ -37,15 +38,8 @@ Exit codes:
 
 @click.command(epilog=_EPILOG)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    help="Seconds for the job.  [default: as saved]",
-)
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the second run in DIR."
-)
+@timeout_option("Seconds for the job.  [default: as saved]")
+@out_option("Keep the second run in DIR.")
 @click.option("--json", "as_data", is_flag=True, help="Print the comparison as JSON.")
 @click.option("--quiet", is_flag=True, help="Do not show the tasks' output while they run.")
 def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bool, quiet: bool) -> int:

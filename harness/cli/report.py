@@ -116,7 +116,14 @@ def _judge(directory: Path, as_json: bool) -> int:
     from harness.saved import load_run
     from harness.verify import judge
 
-    case, saved = load_run(directory)
-    verdict = judge(case, program=saved["program"], tasks=saved["tasks"], seconds=saved["seconds"])
+    parts, reference, saved = load_run(directory)
+    verdict = judge(
+        parts,
+        reference,
+        program=saved["program"],
+        tasks=saved["tasks"],
+        seconds=saved["seconds"],
+        faults=saved.get("faults"),
+    )
     click.echo(msgspec.json.encode(verdict.to_json()) if as_json else str(verdict))
     return 0 if verdict else 1

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from harness.cli._job import as_json, carry_out, summary
+from harness.cli._options import fault_options, out_option, plan_of, restart_options, timeout_option
 from harness.cli._saved_job import Job, save_job
 
 if TYPE_CHECKING:
@@ -42,20 +43,8 @@ Exit codes:
 @click.option("--chief", type=int, metavar="N", help="Chief tasks, 0 or 1.")
 @click.option("--evaluator", type=int, metavar="N", help="Evaluator tasks, 0 or 1; stopped when training has ended.")
 @click.option("--devices", default="cpu:1", show_default=True, metavar="cpu:N", help="Logical devices of each task.")
-@click.option("--link", "links", multiple=True, metavar="KEY=VALUE,...", help="Condition of a network link.")
-@click.option("--fault", "faults", multiple=True, metavar="KEY=VALUE,...", help="Fault that shall happen.")
-@click.option(
-    "--plan", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.toml", help="Plan of faults."
-)
-@click.option("--seed", type=int, metavar="N", help="Decides what the plan leaves open.  [default: the plan's, or 0]")
-@click.option(
-    "--restarts", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Restarts allowed."
-)
-@click.option(
-    "--restart-policy",
-    type=click.Choice(["task", "job", "none"]),
-    help="What a failure restarts.  [default: task with ps tasks, job without]",
-)
+@fault_options
+@restart_options("Restarts allowed.", 0)
 @click.option(
     "--steps",
     type=click.Choice(["auto", "fit", "function", "explicit"]),
@@ -63,15 +52,8 @@ Exit codes:
     show_default=True,
     help="What counts as a training step: Keras fit, outermost calls of tf.functions, or simulator.step().",
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    help="Seconds for the job.  [default: no limit]",
-)
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep logs, journal and plan in DIR."
-)
+@timeout_option("Seconds for the job.  [default: no limit]")
+@out_option("Keep logs, journal and plan in DIR.")
 @click.option("--dry-run", is_flag=True, help="Print each TF_CONFIG and the expanded plan; start nothing.")
 @click.option("--json", "as_data", is_flag=True, help="Print the outcome as JSON.")
 @click.option("--quiet", is_flag=True, help="Do not show the tasks' output while they run.")
@@ -99,7 +81,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
             "there is no command; write it after --, for example: lockstep run --worker 2 -- python train.py"
         )
     Command.of(command, steps=options["steps"])
-    plan = _plan(options)
+    plan = plan_of(options)
     topology = _topology(options, plan)
     plan = plan.expand(topology)
     asked = {name: options[name] for name in ("steps", "restarts", "restart_policy", "timeout")}
@@ -124,19 +106,6 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         click.echo(f"the job failed: {failure}", err=True)
         return _FAILED
     return _ENDED_WELL
-
-
-def _plan(options: dict[str, Any]) -> FaultPlan:
-    """The plan of the file, with the links and faults of the command line added to it."""
-    from simulator import FaultPlan, Link
-
-    plan = FaultPlan() if options["plan"] is None else FaultPlan.load(options["plan"])
-    return msgspec.structs.replace(
-        plan,
-        links=(*plan.links, *map(Link.parse, options["links"])),
-        faults=(*plan.faults, *map(FaultPlan.parse_fault, options["faults"])),
-        seed=plan.seed if options["seed"] is None else options["seed"],
-    )
 
 
 def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from harness.cli._options import NEEDED_AND_SPARE, out_option, restart_options, seed_option, timeout_option
+
 if TYPE_CHECKING:
     from harness.search import Hunt, Outcome, Search, Subject
     from simulator import FaultPlan
@@ -35,7 +37,7 @@ Exit codes:
 @click.argument("program", metavar="FILE.py:FUNCTION")
 @click.option("--strategy", default="mirrored-2", show_default=True, metavar="NAME", help="See `lockstep strategies`.")
 @click.option("--budget", default="10m", show_default=True, metavar="DURATION", help="How long to search.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Decides which plans are drawn.")
+@seed_option("Decides which plans are drawn.", 0)
 @click.option(
     "--profile",
     type=click.Choice(["swarm", "realistic"]),
@@ -60,34 +62,10 @@ Exit codes:
     metavar="K/N",
     help="A plan counts as failing if K of N runs fail.",
 )
-@click.option(
-    "--restarts",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Restarts that a run may have.  [default: as many as its faults can cause, and 3]",
-)
-@click.option(
-    "--restart-policy",
-    type=click.Choice(["task", "job"]),
-    help="What a failure restarts.  [default: task with ps tasks, job without]",
-)
+@restart_options(f"Restarts that a run may have.  [default: {NEEDED_AND_SPARE}]")
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds for each run with its restarts.",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("lockstep-found"),
-    show_default=True,
-    metavar="DIR",
-    help="Where the test is written.",
-)
+@timeout_option("Seconds for each run with its restarts.", 120.0)
+@out_option("Where the test is written.", Path("lockstep-found"))
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def search(program: str, **options: Any) -> int:
     """Search for a plan of faults that FUNCTION(strategy, record) does not survive.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+
+from harness.cli._options import NEEDED_AND_SPARE, fault_options, out_option, plan_of, restart_options, timeout_option
 
 if TYPE_CHECKING:
     from harness.program import Program
@@ -19,9 +20,15 @@ __all__ = ["verify"]
 _CONSISTENT, _INCONSISTENT, _USAGE, _FAILED, _LACKING = range(5)
 
 
-@click.command(
-    epilog="\b\nExample:\n  lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json"
-)
+_EPILOG = """\b
+Examples:
+  lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json
+  lockstep verify train.py:train --strategy mirrored-2 --interrupt-at 5 --resume-strategy mirrored-4
+  lockstep verify train.py:train --strategy multi_worker-2 --fault kind=kill,task=worker:1,step=2,restart=1s
+"""
+
+
+@click.command(epilog=_EPILOG)
 @click.argument("program", metavar="FILE.py:FUNCTION")
 @click.option(
     "--strategy",
@@ -39,6 +46,8 @@ _CONSISTENT, _INCONSISTENT, _USAGE, _FAILED, _LACKING = range(5)
     help="Kill all tasks right after this step, and start the program again with the same record.directory.",
 )
 @click.option("--resume-strategy", metavar="NAME", help="Start it again under this strategy instead of the same one.")
+@fault_options
+@restart_options(f"Restarts that a run with faults may have.  [default: {NEEDED_AND_SPARE}]")
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
@@ -47,60 +56,48 @@ _CONSISTENT, _INCONSISTENT, _USAGE, _FAILED, _LACKING = range(5)
     show_default=True,
     help="What the strategy runs on.",
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds for each run.",
-)
+@timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Keep traces, logs and verdicts in DIR.",
-)
+@out_option("Keep traces, logs and verdicts in DIR.")
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
-def verify(
-    program: str,
-    names: tuple[str, ...],
-    interrupt_at: int | None,
-    resume_strategy: str | None,
-    exact: bool,
-    hardware: str,
-    timeout: float,
-    as_json: bool,
-    out: Path | None,
-    stream: bool,
-) -> int:
+def verify(program: str, **options: Any) -> int:
     """Check that FUNCTION(strategy, record) gives the same numbers under a strategy as on one device.
 
     The function keeps the global batch the same under every strategy and reports through `record`: record.step(loss=,
     gradients=, variables=, examples=, metrics=) after each step, record.final(variables=, predictions=, metrics=) at
-    the end, or record.keras_callback(model) in fit.
+    the end, or record.keras_callback(model) in fit. With faults, tasks that are started again have to go on from what
+    the function has saved in record.directory.
     """
-    from harness.program import Program
-    from harness.strategies import strategy_case
     from simulator import UsageError
 
-    if resume_strategy is not None and interrupt_at is None:
+    if options["resume_strategy"] is not None and options["interrupt_at"] is None:
         raise click.UsageError("--resume-strategy says how to go on after --interrupt-at STEP; give that as well")
     try:
-        resume_case = None if resume_strategy is None else strategy_case(resume_strategy, hardware)
-        cases = [strategy_case(name, hardware) for name in dict.fromkeys(names)]
-        under_test = Program.of(program)
+        return _verify(program, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    options: dict[str, Any] = {"tier": "exact" if exact else "derived", "timeout": timeout, "stream": stream}
-    options |= {"interrupt_at": interrupt_at, "resume_strategy": resume_case}
+
+
+def _verify(program: str, options: dict[str, Any]) -> int:
+    from harness.program import Program
+    from harness.strategies import strategy_case
+
+    hardware, resume, as_json = options["hardware"], options["resume_strategy"], options["as_json"]
+    asked: dict[str, Any] = {
+        name: options[name] for name in ("interrupt_at", "restarts", "restart_policy", "timeout", "stream")
+    }
+    asked["tier"] = "exact" if options["exact"] else "derived"
+    asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware)
+    plan = plan_of(options)
+    asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
+    cases = [strategy_case(name, hardware) for name in dict.fromkeys(options["names"])]
+    under_test = Program.of(program)
     outcomes = []
     for case in cases:
-        folder = None if out is None else out / re.sub(r"[^\w.-]", "_", case.name)
+        folder = None if options["out"] is None else options["out"] / re.sub(r"[^\w.-]", "_", case.name)
         if not as_json:
             click.echo(f"{case.name}: running ...", err=True)
-        outcomes.append(_one(under_test, case, {**options, "out": folder}, as_json))
+        outcomes.append(_one(under_test, case, {**asked, "out": folder}, as_json))
     if as_json:
         objects = [found for _, found in outcomes]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
@@ -115,8 +112,8 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
     tier = options["tier"]
     try:
         verdict = run_and_judge(program, case, **options)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    except UsageError:
+        raise
     except MissingHardware as error:
         click.echo(str(error), err=True)
         return _LACKING, _not_judged(program, case, tier, str(error), {})

@@ -8,10 +8,11 @@ from functools import cache
 
 from harness.laws.protocol import Case, Finding, Judgement, Law, Status
 
-__all__ = ["Case", "Finding", "Judgement", "Law", "Status", "all_laws", "judge_all"]
+__all__ = ["CONNECTED", "Case", "Finding", "Judgement", "Law", "Status", "all_laws", "judge_all"]
 
 
 RESUMES = "resumes_exactly"
+CONNECTED = "tasks_connected"
 
 
 @cache
@@ -28,6 +29,6 @@ def all_laws() -> tuple[Law, ...]:
 
 
 def judge_all(case: Case) -> tuple[Judgement, ...]:
-    """What every law says of one run; the law about resuming is left out where nothing was interrupted."""
-    laws = (law for law in all_laws() if case.interruption is not None or law.id != RESUMES)
-    return tuple(law.judge(case) for law in laws)
+    """What every law says of one run; those about resuming and about links are left out where there was neither."""
+    absent = {RESUMES: case.interruption is None, CONNECTED: case.links is None}
+    return tuple(law.judge(case) for law in all_laws() if not absent.get(law.id, False))

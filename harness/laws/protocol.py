@@ -11,6 +11,7 @@ from harness.trace import RunTrace
 
 if TYPE_CHECKING:
     from harness.interruption import Interruption
+    from harness.links import Links
 
 __all__ = ["Case", "Finding", "Judgement", "Law", "Status", "judged", "not_judged"]
 
@@ -68,13 +69,14 @@ class Case:
     """A run to be judged, the reference it should equal, and how far it may be from it.
 
     Of an interrupted run `run` is the resumed part and `reference` the steps that it should have; `interruption` holds
-    the rest.
+    the rest. `links` is what the links between the tasks of the whole run carried, None if there are none.
     """
 
     run: RunTrace
     reference: RunTrace
     tolerance: Tolerance
     interruption: Interruption | None = None
+    links: Links | None = None
 
 
 class Law(Protocol):

@@ -18,14 +18,18 @@ TABLE_PROPERTY = "lockstep-table"
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A started `simulator.Cluster` of the shape given with `@pytest.mark.cluster(worker=2, ps=1, ...)`."""
+    """A started `simulator.Cluster` of the shape given with `@pytest.mark.cluster(worker=2, ps=1, ...)`.
+
+    Whatever else the marker has is an option of `Cluster`, such as `timeout=60` or `network="namespaces"`.
+    """
     from simulator import Cluster, Topology
+    from simulator.topology import JOBS
 
     marker = request.node.get_closest_marker("cluster")
     if marker is None:
         raise pytest.UsageError("the fixture `cluster` needs its shape; write @pytest.mark.cluster(worker=2)")
     shape = dict(marker.kwargs)
-    options = {name: shape.pop(name) for name in ("timeout", "preload", "env", "stream") if name in shape}
+    options = {name: shape.pop(name) for name in list(shape) if name not in (*JOBS, "devices")}
     with Cluster(Topology(**shape), **options) as running:
         yield running
 

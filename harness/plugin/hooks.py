@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,12 @@ _CELLS = pytest.StashKey["list[Cell]"]()
 _ROWS = pytest.StashKey["list[TableRow]"]()
 _WRONG = pytest.StashKey[str]()
 _CACHE = pytest.StashKey[Path]()
+_NETWORK = pytest.StashKey["str | None"]()
 _CACHE_VARIABLE = "LOCKSTEP_CACHE"
 _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
     "strategies(*names, full=()): strategies that the fixture `strategy` goes through; `full` only with --profile=full",
-    "requires(gpus=0, tpu=False): skip, with the reason, on a machine without this hardware",
+    "requires(gpus=0, tpu=False, network='loopback'): skip, with the reason, on a machine without this",
     "known_issue(id): an upstream defect of the registry; its exact symptom must appear",
     "full: run only with --profile=full",
     "loop(kind): kind of training loop, to look up known issues; a parameter called `loop` does the same",
@@ -45,6 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what strategies run on; the reference always runs on the CPU (default: cpu)",
     )
     group.addoption("--require-hardware", action="store_true", help="missing hardware is a failure, not a skip")
+    group.addoption(
+        "--network",
+        choices=("loopback", "namespaces"),
+        default="loopback",
+        help="where clusters have their network: on this machine's loopback interface, or a host of its own for each "
+        "task (default: loopback)",
+    )
     group.addoption("--lockstep-out", metavar="DIR", help="write matrix.json with every verdict into DIR")
 
 
@@ -53,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[_CELLS], config.stash[_ROWS] = [], []
+    _choose_network(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(config.stash[_CELLS], config.stash[_ROWS]), "lockstep-collector")
     if not hasattr(config, "workerinput") and _CACHE_VARIABLE not in os.environ:
@@ -63,8 +73,39 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[_CACHE_VARIABLE] = str(config.stash[_CACHE])
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say what is not the default."""
+    chosen = config.getoption("--network")
+    return None if chosen == "loopback" else f"lockstep: network={chosen}, a host of its own for each task of a cluster"
+
+
+def _choose_network(config: pytest.Config) -> None:
+    """Give every cluster of the session, in xdist's workers too, the network that was asked for, or refuse."""
+    from simulator.network import NETWORK_VARIABLE
+
+    chosen = config.getoption("--network")
+    if chosen == "loopback" or hasattr(config, "workerinput"):
+        return
+    if why := _why_no_hosts():
+        raise pytest.UsageError(f"--network={chosen} cannot be had on this machine: {why}; see `lockstep doctor`")
+    config.stash[_NETWORK] = os.environ.get(NETWORK_VARIABLE)
+    os.environ[NETWORK_VARIABLE] = chosen
+
+
+@cache
+def _why_no_hosts() -> str:
+    from simulator.capabilities.namespaces import try_hosts, try_namespaces
+
+    return try_hosts(try_namespaces())
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the cache."""
+    """Remove the cache, and forget the network."""
+    if _NETWORK in config.stash:
+        from simulator.network import NETWORK_VARIABLE
+
+        before = config.stash[_NETWORK]
+        os.environ.pop(NETWORK_VARIABLE) if before is None else os.environ.__setitem__(NETWORK_VARIABLE, before)
     if directory := config.stash.get(_CACHE, None):
         from simulator.scratch import remove_scratch
 
@@ -104,8 +145,15 @@ def _missing_hardware(item: pytest.Item) -> str | None:
 
     needed_gpus, needs_tpu = 0, False
     if marker := item.get_closest_marker("requires"):
-        if marker.args or not marker.kwargs.keys() <= {"gpus", "tpu"}:
-            raise pytest.UsageError("requires takes gpus= and tpu=; for example @pytest.mark.requires(gpus=2)")
+        if marker.args or not marker.kwargs.keys() <= {"gpus", "tpu", "network"}:
+            raise pytest.UsageError(
+                "requires takes gpus=, tpu= and network=; for example @pytest.mark.requires(gpus=2)"
+            )
+        wanted = marker.kwargs.get("network")
+        if wanted == "namespaces" and (why := _why_no_hosts()):
+            return f"needs network=namespaces, which this machine does not give: {why}"
+        if wanted == "loopback" and (chosen := item.config.getoption("--network")) != wanted:
+            return f"needs network=loopback, and this session has network={chosen}"
         needed_gpus, needs_tpu = marker.kwargs.get("gpus", 0), marker.kwargs.get("tpu", False)
     case = getattr(item, "callspec", None) and item.callspec.params.get("strategy")  # type: ignore[attr-defined]
     if case is not None and getattr(case, "needs", None):

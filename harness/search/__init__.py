@@ -1,6 +1,7 @@
 """Searches for plans of faults that a training does not survive."""
 
-from harness.search.hunting import Found, Hunt, Search, describe_plan
+from harness.disturbance import describe_plan
+from harness.search.hunting import Found, Hunt, Search
 from harness.search.judging import Subject, subject_of, survives
 from harness.search.outcome import Outcome
 from harness.search.shrinking import Acceptance

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -13,10 +14,19 @@ from harness.search.profiles import Profile
 from harness.search.values import VALUES
 from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, all_kinds
+from simulator.faults.protocol import PHASES
 
 __all__ = ["Space", "draw_plans", "plans"]
 
 _FAULTS_MAX = 4
+# How much likelier a step is than each other trigger. The others may never come: a program may save nothing, and what a
+# link carries is not known before.
+_STEPS_AMONG_TRIGGERS = 4
+# How often a point of a save is passed at most.
+_TIMES_MAX = 3
+_ON_LINKS: Mapping[str, Sequence[Any]] = {"bytes": ("10KB", "1KB", "30KB", "100KB"), "connections": (1, 2, 3)}
+# How soon a fault brings back the task that it has ended; without it the restart policy does.
+_RESTARTS = (None, "0s", "1s")
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
@@ -95,29 +105,78 @@ def _kinds_drawn(draw: Draw, space: Space) -> list[str]:
 
 def _fault(draw: Draw, kind: str, space: Space) -> Fault:
     """One fault of this kind, with a trigger and whatever keys the kind has."""
-    table: dict[str, Any] = {"kind": kind}
-    if kind != "late_start":
-        table["step"] = draw(st.integers(1, space.steps))
+    topology = space.topology
     known = all_kinds()[kind]
+    table: dict[str, Any] = {"kind": kind}
     if issubclass(known, LinkFault):
-        table |= _link(draw, space.topology)
+        table |= {**_link(draw, topology), "one_way": draw(st.booleans())}
     elif kind != "torn_checkpoint":
-        table["task"] = _tasks(draw, kind, space.topology)
+        table["task"] = _tasks(draw, kind, topology)
     for key, values in VALUES.get(kind, {}).items():
         if (value := draw(st.sampled_from(values))) is not None:
             table[key] = value
+    # In synchronous training the others fail with a task that dies, and the policy starts all of them.
+    if topology.ps and _may_stay_dead(known) and (restart := draw(st.sampled_from(_RESTARTS))) is not None:
+        table["restart"] = restart
+    table |= _trigger(draw, table, space)
     return FaultPlan.from_mapping({"fault": [table]}).faults[0]
 
 
+def _may_stay_dead(kind: type[Fault]) -> bool:
+    """Whether it ends tasks, and starts them again only if that is asked for."""
+    return any(field.name == "restart" and field.default is None for field in msgspec.structs.fields(kind))
+
+
+def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """When it strikes: mostly after a step, of its own task or of others, else at a point of a save or on a link."""
+    topology = space.topology
+    known = all_kinds()[table["kind"]]
+    if known.implied:
+        return {}
+    on_link = issubclass(known, LinkFault)
+    others = len(topology.clients) > 1
+    possible = ["step"] * _STEPS_AMONG_TRIGGERS + ["step of all"] * others + ["phase"]
+    if len(topology.networked) > 1 and not known.in_task:
+        possible += ["bytes", "connections"]
+    chosen = draw(st.sampled_from(possible))
+    if chosen in ("bytes", "connections"):
+        ends = {key: table[key] for key in ("src", "dst")} if on_link else _link(draw, topology)
+        return {**ends, chosen: draw(st.sampled_from(_ON_LINKS[chosen]))}
+    if chosen == "phase":
+        phases = [phase for phase in PHASES if phase != "at_barrier" or (others and not topology.ps)]
+        when: dict[str, Any] = {"phase": draw(st.sampled_from(phases)), "nth": draw(st.integers(1, _TIMES_MAX))}
+    else:
+        when = {"step": draw(st.integers(1, space.steps))}
+    if chosen == "step of all":
+        return {**when, "of": list(topology.clients)}
+    # What happens inside a task happens where that task stands; elsewhere the first client speaks for the job.
+    return when if "task" in table else {**when, "of": topology.clients[0]}
+
+
 def _tasks(draw: Draw, kind: str, topology: Topology) -> list[str]:
-    """Mostly one task, sometimes all that can be struck, as by a power cut."""
+    """Mostly one task, sometimes all that can be struck, as by a power cut, or all of one job."""
     inside = all_kinds()[kind].in_task or kind in ("late_start", "slow")
     able: Sequence[str] = topology.clients if inside else topology.tasks
-    together = len(able) > 1 and kind in ("kill", "preempt", "pause") and draw(st.integers(0, 4)) == 4
-    return list(able) if together else [draw(st.sampled_from(able))]
+    if len(able) > 1 and kind in ("kill", "preempt", "pause") and draw(st.integers(0, 4)) == 4:
+        jobs = sorted({task.partition(":")[0] for task in able})
+        wanted = draw(st.sampled_from(["", *jobs] if len(jobs) > 1 else [""]))
+        return [task for task in able if task.startswith(wanted)]
+    return [draw(st.sampled_from(able))]
 
 
 def _link(draw: Draw, topology: Topology) -> dict[str, Any]:
-    src = draw(st.sampled_from(topology.networked))
-    dst = draw(st.sampled_from([task for task in topology.networked if task != src]))
-    return {"src": src, "dst": dst, "of": topology.clients[0], "one_way": draw(st.booleans())}
+    """A link that is used: with ps tasks the chief and the workers connect to tasks of other jobs."""
+    pairs = [
+        (src, dst)
+        for src in topology.networked
+        for dst in topology.networked
+        if src != dst and (not topology.ps or _may_connect(src, dst))
+    ]
+    src, dst = draw(st.sampled_from(pairs))
+    return {"src": src, "dst": dst}
+
+
+def _may_connect(src: str, dst: str) -> bool:
+    order = ("chief", "worker", "ps")
+    jobs = src.partition(":")[0], dst.partition(":")[0]
+    return all(job in order for job in jobs) and order.index(jobs[0]) < order.index(jobs[1])

@@ -11,9 +11,8 @@ from harness.search.drawing import Space, draw_plans
 from harness.search.outcome import Outcome
 from harness.search.shrinking import Acceptance, Verdicts, shrink_plan
 from simulator import FaultPlan
-from simulator.faults import Fault
 
-__all__ = ["Found", "Hunt", "Search", "describe_fault", "describe_plan", "drawn"]
+__all__ = ["Found", "Hunt", "Search", "drawn"]
 
 # So many plans are drawn at once; each such batch has a seed of its own.
 _BATCH = 16
@@ -137,19 +136,3 @@ class Search:
 
     def _spent(self) -> float:
         return time.monotonic() - self._began
-
-
-def describe_plan(plan: FaultPlan) -> str:
-    """All faults in one line."""
-    return "; ".join(map(describe_fault, plan.faults)) or "no fault"
-
-
-def describe_fault(fault: Fault) -> str:
-    """`kill worker:1 step=3`, or `partition worker:0 -> worker:1 step=2 duration=1s`."""
-    mapping = FaultPlan(faults=(fault,)).to_mapping()["fault"][0]
-    where = "+".join(mapping.get("task", ())) or (f"{mapping['src']} -> {mapping['dst']}" if "src" in mapping else "")
-    left = {
-        key: value for key, value in mapping.items() if key not in ("kind", "id", "task", "src", "dst", "of", "nth")
-    }
-    words = [f"{key}={value}" for key, value in left.items() if value is not False]
-    return " ".join(filter(None, [fault.kind, where, *words]))

@@ -9,20 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from harness._client import Assignment, run_client
-from harness.explain import explain
-from harness.incarnations import judge_parts, read_parts
-from harness.observe import check_hardware, kept_in
+from harness.disturbance import Disturbance
+from harness.observe import check_hardware, kept_in, run_once
+from harness.parts import read_parts
 from harness.program import Program
 from harness.reference import Reference, reference_of
+from harness.saved import save_run
 from harness.search.outcome import Outcome
-from harness.search.values import RECORD
 from harness.strategies import StrategyCase, strategy_case
-from harness.verdict import Verdict
-from harness.verify import Tier
-from simulator import Cluster, FaultPlan, RunFailed, RunResult, TaskError, Topology
+from harness.verify import Tier, judge, task_summaries
+from simulator import FaultPlan, RunFailed, RunResult, TaskError
 
 __all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
 
@@ -31,7 +27,6 @@ _UNFIRED = ("FaultNotFired", "FaultWithoutEffect")
 _STUCK = ("Hang", "NoProgress")
 # Kinds after which a run may end with an error, as long as it ends.
 _LOUD = ("torn_checkpoint",)
-_RESTARTS_SPARE = 3
 _SEED = 20
 
 
@@ -65,49 +60,34 @@ class Subject:
         return len(self.reference.trace.clients[0].steps)
 
     def run(self, plan: FaultPlan, out: Path | None = None) -> Outcome:
-        """Run the program once under a plan and judge it; `out` keeps traces, logs and the journal."""
+        """Run the program once under a plan and judge it; `out` keeps traces, logs, the journal and the verdict."""
         began = time.monotonic()
+        disturbance = Disturbance(plan, self.restarts, self.restart_policy)
+        disturbance.check(self.case.topology)
+        options: dict[str, Any] = {"seed": self.seed, "timeout": self.timeout, "stream": self.stream}
+        causes: tuple[TaskError, ...] = ()
+        found = Outcome()
         with kept_in(out) as directory:
-            traces, kept = directory / "traces", directory / "kept"
-            for folder in (traces, kept):
-                folder.mkdir(parents=True, exist_ok=True)
-            restarts = _restarts_needed(plan, self.case.topology) if self.restarts is None else self.restarts
-            with Cluster(
-                self.case.topology,
-                timeout=self.timeout,
-                stream=self.stream,
-                out=None if out is None else directory / "run",
-                restarts=restarts,
-                restart_policy=self.restart_policy if restarts else None,
-                faults=_placed(plan, kept),
-            ) as cluster:
-                assignment = Assignment(str(traces), str(kept), self.seed)
-                causes: tuple[TaskError, ...] = ()
-                found = Outcome()
-                try:
-                    result = cluster.run(run_client, self.program, self.case, assignment)
-                except RunFailed as failure:
-                    result, causes = failure.result, failure.causes
-                    found = outcome_of_failure(plan, failure)
+            try:
+                result = run_once(
+                    self.program, self.case, directory, keep=out is not None, disturbance=disturbance, **options
+                )
+            except RunFailed as failure:
+                result, causes = failure.result, failure.causes
+                found = outcome_of_failure(plan, failure)
             if found and all(result[task].value is not None for task in self.case.clients):
-                found = self._judged(traces, result)
+                verdict = judge(
+                    read_parts(directory),
+                    self.reference,
+                    program=self.program.name,
+                    tasks=task_summaries(result),
+                    seconds=result.seconds,
+                    faults=disturbance.to_json(self.case.topology),
+                )
+                found = Outcome() if verdict else Outcome(symptom="numbers", text=str(verdict))
+                if out is not None:
+                    save_run(directory, verdict, self.reference)
         return _finished(found, result, causes, time.monotonic() - began)
-
-    def _judged(self, traces: Path, result: RunResult) -> Outcome:
-        """What the laws say of the numbers of a run that ended well."""
-        parts = read_parts(traces, self.case.clients)
-        judgements, case = judge_parts(parts, self.reference, self.case.name)
-        verdict = Verdict(
-            program=self.program.name,
-            strategy=self.case.name,
-            judgements=judgements,
-            tasks={name: {"exit": task.exit, "steps": task.steps} for name, task in result.items()},
-            seconds=result.seconds,
-            tolerance=case.tolerance.name,
-        )
-        if verdict:
-            return Outcome()
-        return Outcome(symptom="numbers", text=str(dataclasses.replace(verdict, explanation=explain(case))))
 
 
 def subject_of(
@@ -186,18 +166,3 @@ def _finished(found: Outcome, result: RunResult, causes: Sequence[TaskError], se
         restarts=max((task.incarnation for task in result.values()), default=0),
         seconds=seconds,
     )
-
-
-def _restarts_needed(plan: FaultPlan, topology: Topology) -> int:
-    """Each fault may end the job, a crash loop several times; where tasks are restarted one by one, each counts."""
-    deaths = sum(int(getattr(fault, "times", 1)) for fault in plan.faults)
-    return (deaths + _RESTARTS_SPARE) * (len(topology.tasks) if topology.ps else 1)
-
-
-def _placed(plan: FaultPlan, kept: Path) -> FaultPlan:
-    """The plan with this run's `record.directory` in it."""
-    faults = [
-        msgspec.structs.replace(fault, directory=str(kept)) if getattr(fault, "directory", None) == RECORD else fault
-        for fault in plan.faults
-    ]
-    return msgspec.structs.replace(plan, faults=tuple(faults))

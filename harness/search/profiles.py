@@ -12,6 +12,8 @@ __all__ = ["PROFILES", "Profile", "choose_kinds", "profile_of", "searchable"]
 
 # These change numbers by themselves, so that a law that notices them has found nothing wrong with the program.
 _CORRUPTING = ("bitflip", "nan")
+# These need a host for each task; a search runs its plans on one.
+_BETWEEN_HOSTS = ("loss",)
 
 # Parts of a thousand, by the cause of unplanned stops in published training logs; see docs/search.md.
 _CAUSES: tuple[tuple[int, tuple[str, ...]], ...] = (
@@ -73,7 +75,7 @@ def searchable(topology: Topology) -> tuple[str, ...]:
     return tuple(
         name
         for name, kind in all_kinds().items()
-        if name not in _CORRUPTING and (linked or not issubclass(kind, LinkFault))
+        if name not in (*_CORRUPTING, *_BETWEEN_HOSTS) and (linked or not issubclass(kind, LinkFault))
     )
 
 
@@ -89,6 +91,8 @@ def choose_kinds(wanted: Iterable[str], topology: Topology) -> tuple[str, ...]:
         why = "is unknown" if kind not in all_kinds() else f"strikes links, and {topology} has none"
         if kind in _CORRUPTING:
             why = "changes numbers by itself, which every law notices"
+        elif kind in _BETWEEN_HOSTS and kind in all_kinds():
+            why = "strikes packets between hosts, and a search runs on one"
         if kind not in possible:
             raise UsageError(f"kind {kind!r} {why}; a search here draws from {', '.join(possible)}")
     return chosen or possible

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["RECORD", "VALUES"]
+from harness.disturbance import RECORD
 
-# Stands for `record.directory` in a plan, which is another one in each run.
-RECORD = "record.directory"
+__all__ = ["VALUES"]
 
 # The simplest value of each key first: Hypothesis draws it first, and a plan is shrunk towards it. Durations are on
 # both sides of TensorFlow's detection of a silent task, which takes about 10 s.

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from harness.search.hunting import describe_plan
+from harness.disturbance import describe_plan
 from simulator import FaultPlan
 
 __all__ = ["name_of_test", "write_test"]

@@ -1,9 +1,11 @@
-"""In a task: gates in the middle of saving, restoring and joining the cluster, patched into TensorFlow's Python code.
+"""In a task: gates in the middle of saving, restoring and joining the cluster.
 
 A save runs in this order (tensorflow/python/checkpoint, 2.21): `Checkpoint._write` calls `TrackableSaver.save`, which
 calls `MultiDeviceSaver.save`; that writes each shard's data and index into `PREFIX_temp/` (`_single_shard_save`), then
 moves the data files and writes the one index (`merge_v2_checkpoints`), whereupon `_write` has the file `checkpoint`
-written. Where tasks of several devices are saved, the middle of it is a tf.function, in which a gate is an op.
+written. Its beginning and end, and the beginning of a restore, are points of the calls that `simulator.steps.saves`
+instruments. The two points in its middle are patched in here: they are in functions that TensorFlow may trace, so that
+a gate there is an op of TensorFlow's own tf.function.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from simulator.steps import saves
+
 if TYPE_CHECKING:
     from simulator.agent import Agent
 
@@ -21,7 +25,11 @@ __all__ = ["install"]
 
 def install(agent: Agent, phase: str) -> None:
     """Have this process come to gate `phase:PHASE:N` when it reaches that point for the N-th time."""
-    _INSTALL[phase](_Gate(agent, phase))
+    gate = _Gate(agent, phase)
+    if phase in _PATCHES:
+        _PATCHES[phase](gate)
+    else:
+        saves.stop_at(phase, gate)
 
 
 class _Gate:
@@ -53,21 +61,6 @@ class _Gate:
             return [tf.py_function(passed, [], tf.bool)]
 
 
-def _wrap(owner: Any, name: str, *, before: Callable[[], object] | None = None, after: Any = None) -> None:
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if before is not None:
-            before()
-        value = original(*args, **kwargs)
-        if after is not None:
-            after()
-        return value
-
-    setattr(owner, name, wrapped)
-
-
 def _wrap_op(owner: Any, name: str, gate: _Gate) -> None:
     original = getattr(owner, name)
 
@@ -79,18 +72,6 @@ def _wrap_op(owner: Any, name: str, gate: _Gate) -> None:
             return original(*args, **kwargs)
 
     setattr(owner, name, wrapped)
-
-
-def _before_save(gate: _Gate) -> None:
-    from tensorflow.python.checkpoint import checkpoint
-
-    _wrap(checkpoint.Checkpoint, "_write", before=gate)
-
-
-def _after_save(gate: _Gate) -> None:
-    from tensorflow.python.checkpoint import checkpoint
-
-    _wrap(checkpoint.Checkpoint, "_write", after=gate)
 
 
 def _in_save(gate: _Gate) -> None:
@@ -107,18 +88,23 @@ def _after_data_before_index(gate: _Gate) -> None:
     _wrap_op(functional_saver.gen_io_ops, "merge_v2_checkpoints", gate)
 
 
-def _before_restore(gate: _Gate) -> None:
-    from tensorflow.python.checkpoint import checkpoint
-
-    _wrap(checkpoint.TrackableSaver, "restore", before=gate)
-
-
 def _at_barrier(gate: _Gate) -> None:
     from tensorflow.python.eager import context
 
     # Where a task of multi-worker training joins the cluster: its server starts and waits for the others.
-    _wrap(context.Context, "enable_collective_ops", before=gate)
-    _wrap(context.Context, "wait_at_barrier", before=gate)
+    for name in ("enable_collective_ops", "wait_at_barrier"):
+        _wrap_call(context.Context, name, gate)
+
+
+def _wrap_call(owner: Any, name: str, gate: _Gate) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        gate()
+        return original(*args, **kwargs)
+
+    setattr(owner, name, wrapped)
 
 
 class _Proxy:
@@ -131,11 +117,8 @@ class _Proxy:
         return getattr(self._module, name)
 
 
-_INSTALL: dict[str, Callable[[_Gate], None]] = {
-    "before_save": _before_save,
+_PATCHES: dict[str, Callable[[_Gate], None]] = {
     "in_save": _in_save,
     "after_data_before_index": _after_data_before_index,
-    "after_save": _after_save,
-    "before_restore": _before_restore,
     "at_barrier": _at_barrier,
 }

@@ -17,7 +17,13 @@ from simulator import control
 if TYPE_CHECKING:
     from simulator.agent import Agent
 
-__all__ = ["InjectedCrash", "install", "perform"]
+__all__ = ["OUT_OF_MEMORY", "InjectedCrash", "install", "perform"]
+
+
+# What the task says when it ends for want of memory.
+OUT_OF_MEMORY = "asked for by the fault plan: the task's address space is bounded"
+# How often the bound is set until it refuses something.
+_BOUNDS_MAX = 1000
 
 
 class InjectedCrash(RuntimeError):
@@ -81,18 +87,28 @@ def _disk_full(report: _Report, size: int) -> None:
 
 def _oom(report: _Report, headroom: int, *, fatal: bool) -> None:
     """Bound the address space to what is used now and `headroom` bytes, and prove it by an allocation."""
-    pages = int(open("/proc/self/statm").read().split()[0])  # noqa: SIM115, PTH123 - memory is about to be short
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, hard))
-    refused = ""
+    refused = False
+    for _ in range(_BOUNDS_MAX):
+        pages = int(open("/proc/self/statm").read().split()[0])  # noqa: SIM115, PTH123 - memory is about to be short
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, hard))
+        # If it is granted, a thread has given memory back since it was counted, and the bound is too high.
+        if refused := _is_refused(2 * headroom):
+            break
+    report(refused="MemoryError" if refused else "", before=before)
+    if fatal and refused:
+        # From here on memory is there again: which thread asks next must not decide how the task ends.
+        resource.setrlimit(resource.RLIMIT_AS, (before, hard))
+        raise MemoryError(OUT_OF_MEMORY)
+
+
+def _is_refused(size: int) -> bool:
     try:
         # Not from the heap, which may have as much to spare.
-        mmap.mmap(-1, 2 * headroom).close()
+        mmap.mmap(-1, size).close()
     except OSError as error:
-        refused = "MemoryError" if error.errno == errno.ENOMEM else ""
-    report(refused=refused, before=before)
-    if fatal and refused:
-        raise MemoryError("asked for by the fault plan: the task's address space is bounded")
+        return error.errno == errno.ENOMEM
+    return False
 
 
 def _numbers_action(name: str) -> Callable[..., None]:

@@ -12,6 +12,8 @@ import os
 import sys
 import traceback
 
+from simulator.steps._site.sitecustomize import SAVES, watch
+
 __all__: list[str] = []
 
 
@@ -21,6 +23,8 @@ def _preload() -> None:
     os.dup2(fd, 1)
     os.dup2(fd, 2)
     os.close(fd)
+    # Also for what a task imports by itself. Nothing is recorded where no agent is.
+    watch(SAVES)
     for name in os.environ.pop("LOCKSTEP_PRELOAD").split():
         try:
             importlib.import_module(name)

@@ -12,6 +12,8 @@ import contextlib
 import importlib.util
 import io
 import os
+import select
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -50,6 +52,13 @@ class Launched:
     def wait(self) -> None:
         """Wait for the end of the process."""
         self._popen.wait()
+
+    def end(self, seconds: float) -> None:
+        """Wait for the end of the process, and kill it if it does not come within so many seconds."""
+        if not select.select([self.sentinel], [], [], seconds)[0]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self.wait()
 
 
 class _Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has no type hints

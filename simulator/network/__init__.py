@@ -5,12 +5,13 @@ from simulator.network.helper import NetworkEnded
 from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
 from simulator.network.link import JITTER_KINDS, Link
 from simulator.network.network import Network, Rule
-from simulator.network.options import TIERS, NetworkOptions, network_causes
+from simulator.network.options import NETWORK_VARIABLE, TIERS, NetworkOptions, default_tier, network_causes
 from simulator.network.protocol import Fired, LinkCounters
 from simulator.network.relay import LinkRefused, RelayEnded
 
 __all__ = [
     "JITTER_KINDS",
+    "NETWORK_VARIABLE",
     "TIERS",
     "Fired",
     "Hosts",
@@ -24,6 +25,7 @@ __all__ = [
     "NetworkOptions",
     "RelayEnded",
     "Rule",
+    "default_tier",
     "hold_addresses",
     "network_causes",
 ]

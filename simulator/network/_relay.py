@@ -14,8 +14,8 @@ import random
 import resource
 import signal
 import socket
-import sys
 import time
+from collections.abc import Mapping
 
 from simulator import _kernel
 from simulator.network import protocol
@@ -33,7 +33,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class _Relay:
-    def __init__(self, loop: asyncio.AbstractEventLoop, control: socket.socket) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, control: socket.socket, passed: Mapping[int, int]) -> None:
+        self._passed = passed
         self._loop = loop
         self._control = control
         self._timers = Timers(loop)
@@ -83,10 +84,10 @@ class _Relay:
     def _begin(self, start: protocol.Start) -> None:
         self._start = start
         if start.user is not None:
-            _kernel.set_namespace(start.user, _kernel.NEW_USER)
+            _kernel.set_namespace(self._passed[start.user], _kernel.NEW_USER)
         for listeners, only_probes in ((start.listeners, False), (start.probes, True)):
             for task, fd in listeners.items():
-                listener = socket.socket(fileno=fd)
+                listener = socket.socket(fileno=self._passed[fd])
                 listener.setblocking(False)
                 self._loop.add_reader(listener, self._accept, task, listener, only_probes)
         self._say(protocol.Started(timer=self._timers.kind))
@@ -195,7 +196,7 @@ class _Relay:
         for family, kind, number, _, address in found:
             if task in self._start.networks:
                 # A socket stays in the network in which it was made, wherever its process goes.
-                _kernel.set_namespace(self._start.networks[task], _kernel.NEW_NETWORK)
+                _kernel.set_namespace(self._passed[self._start.networks[task]], _kernel.NEW_NETWORK)
             server = socket.socket(family, kind, number)
             server.setblocking(False)
             try:
@@ -251,25 +252,26 @@ def _target(head: bytes) -> tuple[str, str]:
     return host.strip("[]"), port
 
 
-async def _serve(control: socket.socket) -> None:
-    relay = _Relay(asyncio.get_running_loop(), control)
+async def _serve(control: socket.socket, passed: Mapping[int, int]) -> None:
+    relay = _Relay(asyncio.get_running_loop(), control, passed)
     # Everything that lives as long as the process is alive by now; collections need not look at it.
     gc.collect()
     gc.freeze()
     await relay.ended
 
 
-def main(fd: int) -> None:
-    """Relay until the parent closes its end of the control socket `fd`."""
+def main(fd: int, passed: Mapping[int, int]) -> None:
+    """Relay until the parent closes its end of the control socket `fd`.
+
+    Args:
+        fd: its number here.
+        passed: the number here of each descriptor that the parent's messages name by its number there.
+    """
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     # Two descriptors a connection: 32 workers that all talk to each other need more than the usual 1024.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(_serve(socket.socket(fileno=fd)))
+    asyncio.run(_serve(socket.socket(fileno=fd), passed))
     # Not waiting for connections that are still open: their tasks are gone, or about to be.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from simulator.errors import TaskError, UsageError
-from simulator.network.hosts import plan_hosts
+from simulator.network.hosts import can_have_hosts, plan_hosts
 from simulator.network.link import Link
 from simulator.network.network import Network
 from simulator.topology import Topology
 
-__all__ = ["TIERS", "NetworkOptions", "network_causes"]
+__all__ = ["NETWORK_VARIABLE", "TIERS", "NetworkOptions", "default_tier", "network_causes"]
 
 TIERS = ("loopback", "namespaces")
+# How a whole session, such as `pytest scenarios/ --network=namespaces`, gets another tier than loopback.
+NETWORK_VARIABLE = "LOCKSTEP_NETWORK"
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,12 @@ class NetworkOptions:
     relay: bool = False
 
     @classmethod
-    def of(cls, tier: str, links: Iterable[Link], *, relay: bool, topology: Topology) -> NetworkOptions:
+    def of(cls, tier: str | None, links: Iterable[Link], *, relay: bool, topology: Topology) -> NetworkOptions:
         """Check what is asked for.
 
         Args:
-            tier: one of `TIERS`.
+            tier: one of `TIERS`; `None` is what the environment variable `LOCKSTEP_NETWORK` says for clusters that can
+                have it, else `loopback`.
             links: conditions from the start.
             relay: whether something other than the links needs a relay.
             topology: the tasks.
@@ -45,6 +49,7 @@ class NetworkOptions:
             UsageError: a link names no tasks of this topology or cannot be had in this tier, or there is no network.
         """
         found = tuple(links)
+        tier = tier or default_tier(topology)
         if tier not in TIERS:
             raise UsageError(f"network={tier!r} is unknown; it is one of {', '.join(TIERS)}")
         hosts = tier == "namespaces"
@@ -63,6 +68,12 @@ class NetworkOptions:
     def hosts(self) -> bool:
         """Whether each task has a host of its own."""
         return self.tier == "namespaces"
+
+
+def default_tier(topology: Topology) -> str:
+    """The tier of a cluster whose maker names none: see `NETWORK_VARIABLE`."""
+    wanted = os.environ.get(NETWORK_VARIABLE, "")
+    return wanted if wanted and can_have_hosts(topology) else TIERS[0]
 
 
 def network_causes(network: Network | None, *, alone: bool) -> tuple[TaskError, ...]:

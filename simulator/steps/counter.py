@@ -38,6 +38,15 @@ class StepCounter:
         self._process = os.getpid()
         self._source: str | None = None
         self._steps = 0
+        # Held while a step is announced, and so for as long as the task stands at a gate. What the agent does there may
+        # call a function that counts.
+        self._turn = threading.RLock()
+
+    def wait_turn(self) -> None:
+        """Return as soon as no other thread of this task stands at a gate."""
+        if os.getpid() == self._process:
+            with self._turn:
+                pass
 
     def prefer(self, source: str) -> bool:
         """Count by `source` from now on, unless a more telling one has been seen; whether it is the one that counts."""
@@ -51,15 +60,21 @@ class StepCounter:
             return self._source == source
 
     def count(self, source: str, steps: int = 1) -> None:
-        """Announce so many more steps, one by one, if `source` is the one that counts; stops at gates."""
+        """Announce so many more steps, one by one, if `source` is the one that counts; stops at gates.
+
+        One thread at a time: while one stands at a gate, others do not announce anything.
+        """
         for _ in range(steps):
             if not self.prefer(source):
                 return
-            with self._lock:
-                self._steps += 1
-                number = self._steps
-            with contextlib.suppress(OSError):  # the run is over, or knows a later incarnation
-                self._agent.step(number)
+            with self._turn:
+                if not self.prefer(source):  # another one has come while this one waited
+                    return
+                with self._lock:
+                    self._steps += 1
+                    number = self._steps
+                with contextlib.suppress(OSError):  # the run is over, or knows a later incarnation
+                    self._agent.step(number)
 
 
 _counter: StepCounter | None = None

@@ -39,14 +39,21 @@ def on_tensorflow(module: Any) -> None:
 
 
 def count_closures(module: Any) -> None:
-    """Each function that a `ClusterCoordinator` has had executed by a worker is a step."""
+    """Each function that a `ClusterCoordinator` has had executed by a worker is a step.
+
+    The coordinator has a thread for each worker, which takes a function from its queue, has the worker execute it, and
+    comes back for the next one. The one that announces a step stops at its gate; the others finish what they have under
+    way, and stop before they announce it or have another one executed.
+    """
     # Of its subclass, which creates datasets and iterators, none is.
     execute = module.Closure.execute_on
 
     @functools.wraps(execute)
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if (own := counter()) is not None:
+            own.wait_turn()
         result = execute(self, *args, **kwargs)
-        if type(self) is module.Closure and (own := counter()) is not None:
+        if type(self) is module.Closure and own is not None:
             own.count(CLOSURE)
         return result
 

@@ -35,6 +35,21 @@ class Script:
             self.add(at + 0.001, "step", task=task, incarnation=incarnation, number=number, at=at)
         return self
 
+    def saved(self, at: float, task: str, path: str | None, seconds: float = 0.1, **fields: Any) -> Script:
+        """A save by a CheckpointManager, or with `restores=True` a restore; `fields` replace what else it says."""
+        event = "restore" if fields.pop("restores", False) else "save"
+        kind = f"tf.train.{'Checkpoint.restore' if event == 'restore' else 'CheckpointManager.save'}"
+        told: dict[str, Any] = {
+            "bytes": None,
+            "failed": None,
+            "unfinished": False,
+            "asynchronous": None,
+            "step": 0,
+            "incarnation": 0,
+        }
+        told |= {"kind": kind, **fields}
+        return self.add(at + seconds, event, task=task, path=path, at=at, seconds=seconds, **told)
+
     def exit(self, t: float, task: str, code: int = 0, incarnation: int = 0, *, asked: bool = False) -> Script:
         """The end of a process."""
         name = {-9: "SIGKILL"}.get(code)

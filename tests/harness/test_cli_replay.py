@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from harness.cli import _lockstep
 from simulator import Cluster, Topology
 from tests.harness._journals import KILL, killed
+from tests.simulator._fake_saves import write_fakes
 
 ROOT = Path(__file__).parents[2]
 KILLED = "--fault=kind=kill,task=worker:1,step=2"
@@ -78,6 +79,34 @@ def test_another_history(saved: Path) -> None:
     assert found["difference"]["after"] == "step 3"
     assert (found["difference"]["saved"], found["difference"]["now"]) == (None, "step 4")
     assert "different: worker:" in _lock("replay", str(saved), "--quiet").stdout
+
+
+SAVING = """
+import simulator, sys
+sys.path.insert(0, {fakes!r})
+from tensorflow.python.checkpoint.checkpoint import Checkpoint
+own = Checkpoint()
+for number in range(1, 5):
+    simulator.step()
+    if number % 2 == 0:
+        own.save("ckpt")
+"""
+
+
+def test_saves_are_part_of_the_history(tmp_path: Path) -> None:
+    """A replay repeats them, the report counts them, and a program that saves in other steps has another history."""
+    code = SAVING.format(fakes=write_fakes(tmp_path))
+    (tmp_path / "program.py").write_text(code)
+    out = _saved(tmp_path)
+    assert "worker:1: from " in (text := _lock("report", str(out)).stdout)
+    assert text.count("4 steps, 2 saves, exit code 0") == 2
+    found = _json("replay", str(out), "--quiet")
+    assert found["same"], found["difference"]
+    assert found["history"]["worker:0"][2] == "saved ckpt-1 by tf.train.Checkpoint.save"
+    (tmp_path / "program.py").write_text(code.replace("% 2", "% 3"))
+    found = _json("replay", str(out), "--quiet", code=1)
+    assert (found["difference"]["after"], found["difference"]["now"]) == ("step 2", "step 3")
+    assert found["difference"]["saved"] == "saved ckpt-1 by tf.train.Checkpoint.save"
 
 
 def test_another_failure(saved: Path) -> None:

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.search import describe_plan
 from harness.search.drawing import Space, draw_plans, plans
-from harness.search.hunting import describe_plan, drawn
+from harness.search.hunting import drawn
 from harness.search.profiles import PROFILES, choose_kinds, profile_of, searchable
 from harness.search.values import VALUES
 from simulator import FaultPlan, Topology, UsageError
-from simulator.faults import all_kinds
+from simulator.faults import Fault, all_kinds
+from simulator.faults.protocol import PHASES
 
 WORKERS, SERVERS, ALONE = Topology(worker=3), Topology(chief=1, worker=2, ps=1), Topology()
 
@@ -31,6 +33,7 @@ def test_a_plan_is_decided_and_survives_its_files(profile: str, topology: Topolo
     plan = data.draw(plans(_space(topology, profile)))
     assert 1 <= len(plan.faults) <= 4
     assert plan.expand(topology) == plan
+    plan.check(topology)
     assert plan.heal is not None
     assert FaultPlan.from_mapping(plan.to_mapping()) == plan
     assert all(int(fault.step or 0) <= 6 for fault in plan.faults)
@@ -44,10 +47,53 @@ def test_every_kind_is_drawn() -> None:
         for plan in draw_plans(_space(WORKERS, "swarm", kind), 1, 60):
             kinds.update(fault.kind for fault in plan.faults)
             values |= {(kind, key, getattr(fault, key)) for fault in plan.faults for key in VALUES.get(kind, {})}
-    assert set(kinds) == set(searchable(WORKERS)) == set(all_kinds()) - {"nan", "bitflip"}
+    assert set(kinds) == set(searchable(WORKERS)) == set(all_kinds()) - {"nan", "bitflip", "loss"}
     assert values == {
         (kind, key, value) for kind in kinds for key in VALUES.get(kind, {}) for value in VALUES[kind][key]
     }
+
+
+def _drawn_faults(topology: Topology, *kinds: str, count: int = 100) -> list[Fault]:
+    space = _space(topology, "swarm", *kinds)
+    return [fault for number in range(3) for plan in draw_plans(space, number, count) for fault in plan.faults]
+
+
+@pytest.mark.parametrize("topology", [WORKERS, SERVERS], ids=str)
+def test_every_trigger_is_drawn(topology: Topology) -> None:
+    """Steps mostly, but also each point of a save, bytes and connections of a link, and the progress of others."""
+    faults = _drawn_faults(topology, "kill", "delay")
+    counts = Counter(fault.trigger for fault in faults)
+    assert set(counts) == {"step", "phase", "bytes", "connections"}
+    assert counts["step"] > len(faults) / 2
+    assert {fault.phase for fault in faults if fault.phase} == set(PHASES) - ({"at_barrier"} if topology.ps else set())
+    assert {fault.nth for fault in faults if fault.phase} == {1, 2, 3}
+    assert [fault for fault in faults if set(fault.of or ()) - set(getattr(fault, "task", ()))]
+
+
+def test_what_happens_inside_a_task_waits_for_that_task() -> None:
+    """The agent acts at its own gate: such a fault has no trigger on a link, and its task is one of `of`."""
+    for fault in _drawn_faults(SERVERS, "crash", "disk_full", "oom", count=30):
+        assert fault.trigger in ("step", "phase")
+        assert set(getattr(fault, "task", ())) <= set(fault.of or ())
+
+
+def test_parameter_servers_are_struck_like_workers_and_the_chief() -> None:
+    """Each task dies in some plan, alone, with its job or with all; here only, some faults bring it back themselves."""
+    kills = _drawn_faults(SERVERS, "kill")
+    struck = {getattr(fault, "task", ()) for fault in kills}
+    assert {(task,) for task in SERVERS.tasks} | {("worker:0", "worker:1"), SERVERS.tasks} <= struck
+    assert {getattr(fault, "restart", None) for fault in kills} == {None, "0s", "1s"}
+    assert {getattr(fault, "restart", None) for fault in _drawn_faults(WORKERS, "kill")} == {None}
+
+
+def test_links_of_a_parameter_server_cluster_are_those_that_are_used() -> None:
+    """The chief connects to workers and ps, workers to ps; two workers have nothing to say to each other."""
+    jobs = {
+        tuple(str(end).partition(":")[0] for end in (fault.src, fault.dst))
+        for fault in _drawn_faults(SERVERS, "delay", "partition", "kill")
+        if fault.src
+    }
+    assert jobs == {("chief", "worker"), ("chief", "ps"), ("worker", "ps")}
 
 
 def test_the_same_seed_draws_the_same_plans() -> None:
@@ -63,7 +109,10 @@ def test_the_same_seed_draws_the_same_plans() -> None:
 def test_few_plans_come_to_an_end() -> None:
     """Where all there are have been drawn, the search ends."""
     space = Space(ALONE, 2, ("kill",), profile_of("swarm"), faults_max=1)
-    assert {describe_plan(plan) for plan in drawn(space, 0)} == {"kill local:0 step=1", "kill local:0 step=2"}
+    found = {describe_plan(plan) for plan in drawn(space, 0)}
+    assert {"kill local:0 step=1", "kill local:0 step=2"} < found
+    phases = {"before_save", "in_save", "after_data_before_index", "after_save", "before_restore"}
+    assert {text.split()[2] for text in found} == {"step=1", "step=2", *(f"phase={phase}" for phase in phases)}
 
 
 def test_swarm_plans_differ_in_what_they_enable() -> None:

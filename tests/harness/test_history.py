@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history import Difference, first_difference, history
+from harness.history import Difference, History, first_difference, history
 from harness.report.timeline import timeline_of
 from tests.harness._journals import DELAY, KILL, Script, killed
 
@@ -68,6 +70,49 @@ def test_points_of_checkpoints_stand_between_steps() -> None:
     assert first_difference(history(early.events), history(late.events), NOTHING) == Difference(
         lane="worker:0", after="step 1", saved="stood at phase:after_save:1", now="step 2"
     )
+
+
+def test_saves_stand_between_steps() -> None:
+    """What was saved and restored, from where, by which call, and how it failed; not how long it took."""
+    script = Script("worker:0").add(0.1, "hello", task="worker:0", incarnation=0, pid=1)
+    script.saved(0.2, "worker:0", None, restores=True).steps("worker:0", [1.0])
+    script.saved(1.1, "worker:0", "ck/ckpt-1", bytes=7).saved(1.2, "worker:0", "/a/b/ckpt-2", failed="OSError")
+    script.saved(1.3, "worker:0", "s3://a/b", asynchronous="call").saved(1.4, "worker:0", "b", asynchronous="thread")
+    script.saved(1.5, "worker:0", "c", unfinished=True)
+    kind = "tf.train.CheckpointManager.save"
+    assert history(script.events)["worker:0"] == [
+        "restored nothing by tf.train.Checkpoint.restore",
+        "step 1",
+        f"saved ck/ckpt-1 by {kind}",
+        f"failed to save ckpt-2 by {kind}, OSError",
+        f"began to save b by {kind}",
+    ]
+
+
+def test_where_and_how_long_do_not_count_and_what_does() -> None:
+    """Another directory or another duration is the same history; another name, call, order or outcome is not."""
+
+    def of(path: str = "/a/ckpt-1", seconds: float = 0.1, late: bool = False, **fields: Any) -> History:
+        script = Script("worker:0")
+        script.saved(2.0, "worker:0", path, seconds, **fields).steps("worker:0", [3.0])
+        return history(script.events[::-1] if late else script.events)
+
+    assert of() == of("/b/c/ckpt-1", 0.3, bytes=9)
+    for other in (of("/a/ckpt-2"), of(kind="keras.Model.save"), of(failed="OSError"), of(late=True), of(restores=True)):
+        assert first_difference(of(), other, NOTHING) is not None
+
+
+def test_what_a_process_restored_before_it_was_replaced_does_not_count() -> None:
+    """A process that another follows before its first step is left to milliseconds; the last one counts in any case."""
+    spare = killed()
+    place = next(number for number, event in enumerate(spare.events) if event["event"] == "restart")
+    spare.saved(2.96, "worker:1", "ckpt-1", 0.01, restores=True, incarnation=1)
+    hello = {"t": 1002.95, "event": "hello", "task": "worker:1", "incarnation": 1, "pid": 7}
+    spare.events[place:place] = [hello, spare.events.pop()]
+    assert history(spare.events) == history(killed().events)
+    alone = Script("worker:0").add(0.1, "hello", task="worker:0", incarnation=0, pid=1)
+    alone.saved(1.0, "worker:0", "model.keras")
+    assert history(alone.events)["worker:0"] == ["saved model.keras by tf.train.CheckpointManager.save"]
 
 
 def test_a_fault_that_did_not_fire_comes_first() -> None:

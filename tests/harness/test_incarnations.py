@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from harness._restarted import FOUND, Found, note_found, traces_of
-from harness.incarnations import Part, Parts, judge_parts, read_parts
+from harness.incarnations import judge_parts
 from harness.laws.protocol import Judgement
+from harness.parts import Part, Parts, read_parts
 from harness.reference import Reference
 from harness.trace import ClientTrace, Final, RunTrace, write_client
 from tests.harness._traces import client, step, variable
@@ -42,7 +43,7 @@ def _part(done: Sequence[int], off_at: int = 0) -> Part:
 
 def _judged(*parts: Part, saved: tuple[str, ...] = ()) -> dict[str, Judgement]:
     *earlier, last = parts
-    judgements, _ = judge_parts(Parts(tuple(earlier), last.trace, saved), REFERENCE, "default")
+    judgements = judge_parts(Parts(last.trace, tuple(earlier), saved), REFERENCE).judgements
     assert any(judgement.status == "held" for judgement in judgements)
     return {judgement.law: judgement for judgement in judgements if judgement.status == "broken"}
 
@@ -96,10 +97,10 @@ def test_a_task_may_be_ahead_of_the_others_when_it_is_killed() -> None:
     tasks = [("worker:0", range(1, 6)), ("worker:1", range(1, 5))]
     before = RunTrace(tuple(_client(done, task, clients=2) for task, done in tasks))
     last = RunTrace(tuple(_client(range(6, 9), task, clients=2) for task, _ in tasks))
-    judgements, case = judge_parts(Parts((Part(before, 4, 5),), last), REFERENCE, "multi_worker-2")
-    assert {judgement.status for judgement in judgements} == {"held", "not_judged"}
-    assert case.interruption is not None
-    assert (case.interruption.at_step, case.interruption.resumed_at) == (5, 5)
+    judged = judge_parts(Parts(last, (Part(before, 4, 5),)), REFERENCE)
+    assert {judgement.status for judgement in judged.judgements} == {"held", "not_judged"}
+    assert judged.last.interruption is not None
+    assert (judged.last.interruption.at_step, judged.last.interruption.resumed_at) == (5, 5)
 
 
 def _leave(traces: Path, kept: Path, incarnation: int, done: Sequence[int], at: float, task: str = "local:0") -> None:
@@ -129,7 +130,7 @@ def test_the_traces_of_every_incarnation_are_read(tmp_path: Path) -> None:
     traces_of(traces, 1).mkdir()
     (traces_of(traces, 1) / "local-0.trace").write_bytes(b"\x07")
     _leave(traces, kept, 2, range(3, 9), now - 10)
-    parts = read_parts(traces, ["local:0"])
+    parts = read_parts(tmp_path)
     assert [part.common for part in parts.earlier] == [3]
     assert len(parts.last.clients[0].steps) == 6
     assert parts.saved == ("old",)
@@ -143,11 +144,11 @@ def test_processes_that_trained_together_are_one_part(tmp_path: Path) -> None:
         for number, (done, at) in enumerate([(range(1, 4), 10.0), (range(3, 6), 20.0), (range(5, 9), 30.0)]):
             _leave(traces, kept, incarnations[number], done, at + (task == "worker:1") * 0.2, task)
     _leave(traces, kept, 3, [5], 26.0, "worker:1")  # the other was killed before it had recorded that step
-    parts = read_parts(traces, ["worker:0", "worker:1"])
+    parts = read_parts(tmp_path)
     assert [(len(part.trace.clients), part.common, part.furthest) for part in parts.earlier] == [
         (2, 3, 3),
         (2, 3, 3),
         (1, 0, 1),
     ]
-    judgements, _ = judge_parts(parts, REFERENCE, "multi_worker-2")
+    judgements = judge_parts(parts, REFERENCE).judgements
     assert {judgement.status for judgement in judgements} == {"held", "not_judged"}

@@ -124,8 +124,8 @@ def test_a_saved_run_is_judged_again(tmp_path: Path, train: str) -> None:
     program = f"{train}:lost"
     verdict = verify(program, "mirrored-2", interrupt_at=3, resume_strategy="mirrored-4", out=tmp_path / "out")
     assert not verdict
-    case, saved = load_run(tmp_path / "out")
-    again = judge(case, program=saved["program"], tasks=saved["tasks"], seconds=saved["seconds"])
+    parts, reference, saved = load_run(tmp_path / "out")
+    again = judge(parts, reference, program=saved["program"], tasks=saved["tasks"], seconds=saved["seconds"])
     assert str(again) == str(verdict)
     assert saved["interrupted"] == {"at": 3, "resumed_at": 0, "resume_strategy": "mirrored-4"}
     report = _invoke("report", str(tmp_path / "out"))
@@ -133,7 +133,7 @@ def test_a_saved_run_is_judged_again(tmp_path: Path, train: str) -> None:
     assert "restarted_from_scratch" in report.output
     assert (tmp_path / "out" / "interrupted" / "run" / "0" / "journal.jsonl").exists()
     assert verify(program, "mirrored-2", out=tmp_path / "out").interrupted is None
-    assert load_run(tmp_path / "out")[0].interruption is None
+    assert load_run(tmp_path / "out")[0].earlier == ()
 
 
 def test_the_command_interrupts_each_strategy(train: str) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from harness.explain import all_rules
-from harness.interrupt import interrupted_case
-from harness.interruption import Interruption
+from harness.interruption import Interruption, interrupted_case
 from harness.laws import Case
 from harness.laws.resumes_exactly import LAW
 from harness.observed import per_epoch
+from harness.parts import Part, Parts
 from harness.reference import Reference
 from harness.trace import ClientTrace, Final, RunTrace, Step
+from harness.verdict import Verdict
 from harness.verify import judge
 from tests.harness._traces import client, step, variable
 
@@ -112,6 +113,16 @@ def _interrupted(before: RunTrace, after: RunTrace, reference: RunTrace, at: int
     return interrupted_case(after, Reference(reference), found)
 
 
+def _judged(case: Case) -> Verdict:
+    """The verdict on both parts of such a case."""
+    found = case.interruption
+    assert found is not None
+    steps = tuple(msgspec.structs.replace(step, index=k) for k, step in enumerate(case.run.clients[0].steps, start=1))
+    last = RunTrace((msgspec.structs.replace(case.run.clients[0], steps=steps),))
+    parts = Parts(last, (Part(found.before, found.at, found.at),), found.saved, must_resume=True)
+    return judge(parts, Reference(found.reference), program="p", tasks={}, seconds=0.0)
+
+
 def _keeping(run: RunTrace, keep: tuple[str, ...]) -> RunTrace:
     weights_only = "variables" not in keep
 
@@ -150,7 +161,7 @@ def test_each_mistake_is_named_by_its_own_rule_only(mistake: str, rules: set[str
     """Of two that fit, the first in order is the explanation: a run from scratch has restarted its data, too."""
     case = _case(mistake, adam)
     assert _named(case) == rules
-    verdict = judge(case, program="p", tasks={}, seconds=0.0)
+    verdict = _judged(case)
     assert bool(verdict) == (not mistake), str(verdict)
     if rules:
         assert verdict.explanation is not None
@@ -211,7 +222,7 @@ def test_what_was_wrong_before_the_interruption_is_explained_as_such() -> None:
     steps = tuple(msgspec.structs.replace(found, loss=doubled) if found.index == 2 else found for found in first.steps)
     before = RunTrace((msgspec.structs.replace(first, steps=steps),))
     case = replace(case, interruption=replace(case.interruption, before=before))
-    verdict = judge(case, program="p", tasks={}, seconds=0.0)
+    verdict = _judged(case)
     assert verdict.first_divergence is not None
     assert verdict.first_divergence.text.startswith("before the interruption, step 2, loss: observed 99.0")
     assert verdict.explanation is None or verdict.explanation.rule not in RULES
@@ -235,5 +246,5 @@ def test_epochs_are_aligned_with_the_reference(epoch: int, at: int) -> None:
     found = _interrupted(_trace(marked[:AT], None), RunTrace((_epochs(reference, epoch),)), reference)
     assert found.interruption is not None
     assert found.interruption.resumed_at == at
-    verdict = judge(found, program="p", tasks={}, seconds=0.0)
+    verdict = _judged(found)
     assert bool(verdict) == (at > 0), str(verdict)

@@ -13,6 +13,8 @@ from harness import Ledger
 from harness.explain import explain
 from harness.laws import Case, Judgement, all_laws
 from harness.ledger import aligned
+from harness.parts import Parts
+from harness.reference import Reference
 from harness.report import Cell, Matrix
 from harness.report.html import matrix_page
 from harness.tolerance import Exact
@@ -280,11 +282,11 @@ def test_the_table_is_in_the_verdict_only_when_examples_are_wrong() -> None:
     """In the text and in the JSON form, bounded; a consistent run has none."""
     good = case_of(run_of(list(sliced(IDS, BATCH, 2))), [IDS], BATCH)
     bad = Case(edit(good.run, 1, 2, examples=((12, 13, 14, 14),)), good.reference, good.tolerance)
-    verdict = judge(bad, program="p", tasks={}, seconds=0.0)
+    verdict = judge(Parts(bad.run), Reference(bad.reference), program="p", tasks={}, seconds=0.0)
     assert "2     4: 8..11   4: 12..14" in str(verdict)
     assert verdict.to_json()["ledger"][0].startswith("step  worker:0")
     page = matrix_page(Matrix(cells=[Cell("row", "multi_worker-2", "FAIL", verdicts=(verdict.to_json(),))]))
     assert "2     4: 8..11   4: 12..14" in page
-    right = judge(good, program="p", tasks={}, seconds=0.0)
+    right = judge(Parts(good.run), Reference(good.reference), program="p", tasks={}, seconds=0.0)
     assert "ledger" not in right.to_json()
     assert "worker:0" not in str(right)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import socket
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.simulator._hosts import hosts_or_skip
 
 ROOT = Path(__file__).parents[2]
 Session = Callable[..., pytest.RunResult]
@@ -239,12 +242,69 @@ def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytes
         [
             "SKIPPED*needs 2 GPUs, this machine has 1",
             "SKIPPED*needs a TPU, this machine has none",
-            "*requires takes gpus= and tpu=*",
+            "*requires takes gpus=, tpu= and network=*",
             '*the fixture `strategy` needs names; write @pytest.mark.strategies("mirrored-2")*',
         ]
     )
     session(HARDWARE, "--require-hardware").assert_outcomes(passed=2, errors=6)
     session(HARDWARE, "--hardware=gpu", "-k", "strategy").assert_outcomes(passed=1, skipped=2, deselected=5)
+
+
+NETWORK = """
+import socket, pytest
+from harness.plugin import hooks
+from simulator import Cluster, Topology
+
+if {why!r}:
+    hooks._why_no_hosts = lambda: {why!r}
+
+@pytest.mark.cluster(worker=2, preload=(), timeout=30)
+def test_name(cluster):
+    assert cluster.run(socket.gethostname)["worker:1"].value == {name!r}
+
+@pytest.mark.cluster(worker=2, preload=(), network="loopback", timeout=30)
+def test_explicit(cluster):
+    assert cluster.run(socket.gethostname)["worker:1"].value == socket.gethostname()
+
+@pytest.mark.cluster(preload=(), timeout=30)
+def test_one_process_needs_no_host(cluster):
+    assert cluster.run(socket.gethostname)["local:0"].value == socket.gethostname()
+
+@pytest.mark.requires(network="namespaces")
+def test_hosts(): pass
+
+@pytest.mark.requires(network="loopback")
+def test_shared_loopback(): pass
+"""
+
+
+def test_a_session_can_give_each_task_a_host(session: Session) -> None:
+    """With --network=namespaces clusters that name no network get hosts, also under xdist, and the header says so."""
+    hosts_or_skip()
+    body = NETWORK.format(why="", name="worker-1")
+    for options in ((), ("-n", "2")):
+        result = session(body, "--network=namespaces", *options)
+        result.assert_outcomes(passed=4, skipped=1)
+        result.stdout.fnmatch_lines(["lockstep: network=namespaces, a host of its own for each task of a cluster"])
+        result.stdout.fnmatch_lines(["SKIPPED*needs network=loopback, and this session has network=namespaces"])
+    session(NETWORK.format(why="", name=socket.gethostname())).assert_outcomes(passed=5)
+
+
+def test_a_machine_without_hosts_says_so(session: Session) -> None:
+    """What requires them is skipped with the reason, or fails under --require-hardware."""
+    body = NETWORK.format(why="needs veth", name=socket.gethostname())
+    result = session(body)
+    result.assert_outcomes(passed=4, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*needs network=namespaces, which this machine does not give: needs veth"])
+    session(body, "--require-hardware").assert_outcomes(passed=4, errors=1)
+
+
+def test_a_session_that_cannot_have_hosts_does_not_begin(session: Session, pytester: pytest.Pytester) -> None:
+    """The other tier is no substitute: pytest ends with a usage error that names what is missing."""
+    pytester.makeconftest("from harness.plugin import hooks\nhooks._why_no_hosts = lambda: 'needs veth'")
+    result = session("def test_nothing(): pass", "--network=namespaces")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--network=namespaces cannot be had on this machine: needs veth; see*doctor*"])
 
 
 @pytest.mark.usefixtures("registry")

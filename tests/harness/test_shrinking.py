@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.disturbance import describe_fault
 from harness.search import Acceptance, describe_plan
-from harness.search.hunting import describe_fault
 from harness.search.shrinking import Verdicts, minimal, shrink_plan, simpler_faults
 from simulator import FaultPlan, Topology, UsageError
 

@@ -144,6 +144,59 @@ def test_conditions_and_saves_and_links() -> None:
     assert "worker:0 -> worker:1: 7 bytes, 1 connections, 2 refused" in "\n".join(lines(timeline))
 
 
+def _saving() -> Script:
+    """One task that restores nothing, saves, saves asynchronously, fails, and dies in a save."""
+    script = Script("worker:0").add(0.1, "hello", task="worker:0", incarnation=0, pid=1)
+    script.saved(0.5, "worker:0", None, restores=True).steps("worker:0", [1.0, 2.0])
+    script.saved(2.1, "worker:0", "ckpt-1", 0.25, bytes=1000, step=2)
+    script.saved(3.0, "worker:0", "ckpt-2", 0.1, asynchronous="call")
+    script.saved(3.05, "worker:0", "ckpt-2", 0.5, bytes=1000, asynchronous="thread")
+    script.saved(3.2, "worker:0", "ckpt-0", 0.1, restores=True)
+    script.saved(4.0, "worker:0", "ckpt-3", 0.1, failed="OutOfRangeError")
+    script.saved(4.5, "worker:0", "ckpt-3", 0.5, unfinished=True)
+    return script.exit(5.0, "worker:0", -9)
+
+
+def test_saves_and_restores_with_their_durations() -> None:
+    """They are in the data and counted in the text; an asynchronous one counts once."""
+    timeline = timeline_of(_saving().events)
+    first, second, *_ = timeline.saves_of("worker:0")
+    assert (first.restores, first.path, second.restores, second.step) == (True, None, False, 2)
+    assert (round(second.begin, 6), round(second.end, 6)) == (2.1, 2.35)
+    assert second.told == "saved ckpt-1, tf.train.CheckpointManager.save, 0.250 s, 1000 bytes"
+    assert timeline.saves_of("worker:0", incarnation=1) == timeline.saves_of("worker:1") == []
+    assert "2 steps, 4 saves (1 failed, 1 cut off), 2 restores (1 of nothing), SIGKILL" in "\n".join(lines(timeline))
+    assert [save["bytes"] for save in as_data(timeline)["saves"]] == [None, 1000, None, 1000, None, None, None]
+
+
+def test_a_run_without_saves_says_nothing_of_them() -> None:
+    """Its text is what it was."""
+    assert "save" not in "\n".join(lines(timeline_of(killed().events)))
+
+
+def test_saves_are_drawn_on_the_lane_of_their_task() -> None:
+    """Bars as long as the saves are, restores and failures in another colour, the details under the pointer."""
+    timeline = timeline_of(_saving().events)
+    shapes = [shape for shape in draw(timeline).shapes if shape.style in ("saved", "restored", "writing", "unsaved")]
+    assert [shape.style for shape in shapes] == ["restored", "saved", "saved", "writing", "restored", *["unsaved"] * 2]
+    widths = [shape.width for shape in shapes]
+    assert widths[3] == pytest.approx(2 * widths[1], abs=0.2)
+    assert len({shape.y for shape in shapes}) == 1
+    assert shapes[-1].title.startswith("worker:0: save cut off: ckpt-3, tf.train.CheckpointManager.save, 0.500 s")
+    svg = timeline_svg(timeline)
+    assert {style for style in ("saved", "restored", "writing", "unsaved") if f".timeline .{style}" not in svg} == set()
+
+
+def test_many_saves_in_one_place_are_drawn_once() -> None:
+    """Ten thousand short saves do not make ten thousand shapes."""
+    script = Script("worker:0").add(100.0, "exit", task="worker:0", incarnation=0, code=0, signal=None, asked=False)
+    for number in range(10_000):
+        script.saved(1 + number * 0.001, "worker:0", f"ckpt-{number}", 0.0005)
+    shapes = [shape for shape in draw(timeline_of(script.events)).shapes if shape.style == "saved"]
+    assert 0 < len(shapes) < 1000
+    assert "more" in shapes[5].title
+
+
 def test_every_journal_of_a_directory_is_read_in_order(tmp_path: Path) -> None:
     """Those of `run`, of `Cluster(out=)` and of an interrupted `verify`, whose first part comes first."""
     for place, wall in (("run/0", 9.0), ("interrupted/run/0", 8.0), ("1", 7.0)):
@@ -285,6 +338,18 @@ def test_the_trace_has_a_process_for_each_task() -> None:
     assert {"kill-1 detected", "kill-1 recovered", "error"} <= instants
 
 
+def test_saves_in_the_trace() -> None:
+    """Slices of a lane of their own; one that overlaps another, as an asynchronous one does, has a lane besides."""
+    events = _check_trace(trace_json([timeline_of(_saving().events)]))
+    slices = [event for event in events if event["ph"] == "X" and event["name"].startswith(("save ", "restore "))]
+    assert [event["name"] for event in slices][:3] == ["restore nothing", "save ckpt-1", "save ckpt-2"]
+    assert slices[1]["args"]["bytes"] == 1000
+    assert (slices[1]["ts"], slices[1]["dur"]) == (2_100_000, 250_000)
+    assert len({event["tid"] for event in slices}) == 2
+    named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {named[event["tid"]] for event in slices} == {"saves", "more saves"}
+
+
 def test_runs_of_one_trace_keep_apart() -> None:
     """Two runs have processes of their own and follow each other by the wall clock."""
     first, second = Script("worker:0").steps("worker:0", [1.0]), Script("worker:0").steps("worker:0", [1.0])
@@ -309,3 +374,15 @@ def test_any_steps_can_be_drawn_and_traced(times: list[list[float]], origin: flo
     assert all(shape.width >= 0 and shape.x <= drawing.width for shape in drawing.shapes)
     ET.fromstring(timeline_svg(timeline))
     _check_trace(trace_json([timeline]))
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 50.0), st.floats(0.0, 20.0), st.booleans()), max_size=30))
+def test_any_saves_can_be_drawn_and_traced(saves: list[tuple[float, float, bool]]) -> None:
+    """However they overlap, each has a slice, and the slices of a lane do not cross."""
+    script = Script("worker:0")
+    for at, seconds, restores in saves:
+        script.saved(at, "worker:0", "ckpt", seconds, restores=restores)
+    timeline = timeline_of(script.events)
+    ET.fromstring(timeline_svg(timeline))
+    events = _check_trace(trace_json([timeline]))
+    assert sum(event["ph"] == "X" and event["name"].endswith(" ckpt") for event in events) == len(saves)

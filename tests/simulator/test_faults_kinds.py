@@ -189,6 +189,42 @@ def test_oom_is_a_memory_error_and_reported_as_environment(tmp_path: Path) -> No
     assert (fired["environment"], fired["effect"]["refused"]) == (True, {"worker:1": "MemoryError"})
 
 
+def _steps_while_memory_is_given_back(times: int) -> None:
+    """Announce steps; so many times a quarter of a GiB is given back just before the address space is bounded."""
+    import mmap
+    import resource
+
+    held = [mmap.mmap(-1, 2**28) for _ in range(times)]
+    setrlimit = resource.setrlimit
+
+    def given_back(what: int, limits: tuple[int, int]) -> None:
+        if held:
+            held.pop().close()
+        setrlimit(what, limits)
+
+    resource.setrlimit = given_back
+    steps(4, 0.01)
+
+
+def test_oom_strikes_although_other_threads_give_memory_back(tmp_path: Path) -> None:
+    """A bound that was too high when it was set is set again, until it refuses something."""
+    plan = plan_of("kind=oom,task=worker:0,step=2")
+    with Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
+        assert cluster.run(_steps_while_memory_is_given_back, 20)["worker:0"].exit == 1
+    (fired,) = events(tmp_path, "fired")
+    assert fired["effect"]["refused"] == {"worker:0": "MemoryError"}
+
+
+def test_oom_that_is_never_refused_anything_has_no_effect(tmp_path: Path) -> None:
+    """Negative control: where memory is given back for ever, nothing is refused, and the run fails."""
+    plan = plan_of("kind=oom,task=worker:0,step=2")
+    with (
+        Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan) as cluster,
+        pytest.raises(RunFailed, match="an allocation was not refused in worker:0"),
+    ):
+        cluster.run(_steps_while_memory_is_given_back, 1001)
+
+
 def _allocate(count: int) -> list[bool]:
     """Ask for 200 MB after each step; whether it was had."""
     from simulator.agent import current

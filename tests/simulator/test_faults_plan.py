@@ -17,6 +17,7 @@ from simulator.faults.kinds.late_start import LateStart
 
 WORKERS = Topology(worker=3)
 KINDS = {
+    "loss",
     "bitflip", "crash", "crash_loop", "delay", "disk_full", "flap", "jitter", "kill", "late_start", "nan", "oom",
     "partition", "pause", "preempt", "rate", "restart", "slow", "stall", "torn_checkpoint",
 }  # fmt: skip

@@ -167,6 +167,23 @@ def test_a_late_restart_of_a_task_that_is_back_does_nothing() -> None:
         assert run.join()["worker:1"].incarnation == 1
 
 
+def _raises_once_and_takes_its_time() -> int:
+    """The first incarnation fails, and is then busy for a while with its own end."""
+    agent = _agent()
+    if agent.spec.incarnation == 0:
+        sys.stdout.flush = lambda: threading.Event().wait(0.3)  # type: ignore[method-assign]
+        raise ValueError("once")
+    return int(agent.spec.incarnation)
+
+
+@pytest.mark.parametrize("policy", ["task", "job"])
+def test_who_has_raised_ends_by_itself_before_it_is_replaced(policy: str) -> None:
+    """The policy does not kill a process that is about to exit: its exit code says how it ended."""
+    with bare(Topology(worker=1), restarts=1, restart_policy=policy) as cluster:
+        first, _ = cluster.run(_raises_once_and_takes_its_time)["worker:0"].incarnations
+    assert (first.exit, first.signal, first.error.kind if first.error else None) == (1, None, "ValueError")
+
+
 def test_policy_job_starts_every_task_again(tmp_path: Path) -> None:
     """Without ps tasks one failure restarts all tasks, and the journal says why."""
     with bare(Topology(worker=2), restarts=2, out=tmp_path) as cluster:

@@ -1,6 +1,6 @@
 """The timeline of a run, read from its journal: as text, as data, as a page, and as a trace for Perfetto."""
 
-from harness.report.timeline.model import Condition, FaultRow, Life, Mark, Sighting, Timeline
+from harness.report.timeline.model import Condition, FaultRow, Life, Mark, Save, Sighting, Timeline
 from harness.report.timeline.page import timeline_page, timeline_svg
 from harness.report.timeline.read import journals, read_timeline, read_timelines, timeline_of
 from harness.report.timeline.text import as_data, lines
@@ -11,6 +11,7 @@ __all__ = [
     "FaultRow",
     "Life",
     "Mark",
+    "Save",
     "Sighting",
     "Timeline",
     "as_data",

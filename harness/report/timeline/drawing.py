@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.report.timeline.model import Condition, FaultRow, Life, Timeline
+from harness.report.timeline.model import Condition, FaultRow, Life, Save, Timeline
 
 __all__ = ["Drawing", "Shape", "draw"]
 
@@ -16,6 +16,8 @@ _WIDTH, _WIDTH_MAX, _PER_STEP = 1000.0, 2400.0, 2.0
 _AXIS_MARKS = 10
 _HOVERS_MAX = 250
 _LABEL_PIXELS = 24.0
+_SAVE_PIXELS = 2.5
+_TOLD_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class _Picture:
         yield Shape("text", "name", x=_LEFT - 10, y=top + 18, words=task, anchor="end")
         for life in self.timeline.lives_of(task):
             yield from self._life(life, top)
+        yield from self._saves(task, top)
         for mark in self.timeline.marks:
             if mark.task == task:
                 x = self.x(mark.at)
@@ -129,6 +132,18 @@ class _Picture:
             yield Shape("path", "failure", d=f"M{x - 4} {top + 9}l8 8m0 -8l-8 8", title=told)
         elif life.signal is not None or life.exit:
             yield Shape("path", "end", d=f"M{stop} {top + 1}v24", title=told)
+
+    def _saves(self, task: str, top: float) -> Iterator[Shape]:
+        """A bar below its process for each save and restore; those that cannot be told apart are drawn once."""
+        places: dict[tuple[str, float, float], list[Save]] = {}
+        for save in self.timeline.saves_of(task):
+            begin = self.x(save.begin)
+            width = max(_SAVE_PIXELS, round(self.x(save.end) - begin, 1))
+            places.setdefault((_style(save), begin, width), []).append(save)
+        for (style, begin, width), saves in places.items():
+            told = "\n".join(f"{task}: {save.told}, at {save.begin:.3f} s" for save in saves[:_TOLD_MAX])
+            told += f"\nand {len(saves) - _TOLD_MAX} more" if len(saves) > _TOLD_MAX else ""
+            yield Shape("rect", style, begin, top + 23, width, 4.5, title=told)
 
     def _steps(self, life: Life, top: float) -> Iterator[Shape]:
         """A tick each, numbers where there is room, and what the pointer shows; ticks on one pixel are drawn once."""
@@ -208,6 +223,14 @@ def nice_step(least: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
     return float(next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9)))
+
+
+def _style(save: Save) -> str:
+    if save.failed or save.unfinished:
+        return "unsaved"
+    if save.restores:
+        return "restored"
+    return "writing" if save.asynchronous == "thread" else "saved"
 
 
 def _symbol(style: str, x: float, y: float) -> str:

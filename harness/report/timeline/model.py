@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Condition", "FaultRow", "Life", "Mark", "Sighting", "Timeline"]
+__all__ = ["Condition", "FaultRow", "Life", "Mark", "Save", "Sighting", "Timeline"]
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -24,6 +24,48 @@ class Mark(msgspec.Struct, frozen=True):
     incarnation: int
     at: float
     what: str
+
+
+class Save(msgspec.Struct, frozen=True, kw_only=True):
+    """One outermost call that saved or restored something.
+
+    Attributes:
+        task: `job:index`.
+        incarnation: of that task.
+        restores: whether it read.
+        kind: the call, such as `tf.train.CheckpointManager.save`.
+        path: what it wrote or read; None for a restore of nothing, or if the call did not come so far.
+        begin: when it began.
+        end: when it ended, or the process did.
+        step: the last step that the process had announced when it began.
+        bytes: size of what was written, or None.
+        failed: class of the exception with which it ended, or None.
+        unfinished: whether the end of the process has cut it off.
+        asynchronous: None; of an asynchronous checkpoint `call` for what its caller waited for, and `thread` for what
+            a thread of TensorFlow's did afterwards.
+    """
+
+    task: str
+    incarnation: int
+    restores: bool
+    kind: str
+    path: str | None
+    begin: float
+    end: float
+    step: int = 0
+    bytes: int | None = None
+    failed: str | None = None
+    unfinished: bool = False
+    asynchronous: str | None = None
+
+    @property
+    def told(self) -> str:
+        """It in a few words."""
+        verb = "restored" if self.restores else "handed over" if self.asynchronous == "call" else "saved"
+        if self.failed or self.unfinished:
+            verb = f"{'restore' if self.restores else 'save'} {self.failed or 'cut off'}:"
+        size = "" if self.bytes is None else f", {self.bytes} bytes"
+        return f"{verb} {self.path or 'nothing'}, {self.kind}, {self.end - self.begin:.3f} s{size}"
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +173,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         seconds: from the start of the run to the last event.
         wall: when it started, in seconds of the wall clock since 1970.
         lives: every process, by task and incarnation.
-        marks: the points of saves and restores at which a fault stopped a task; other saves are in no journal.
+        saves: everything that was saved and restored, in the order of its begin.
+        marks: the points of saves and restores at which a fault stopped a task.
         faults: those of the plan, in its order.
         conditions: of links, in the order in which they were set.
         links: final counters of each directed link, in a run with a relay.
@@ -145,6 +188,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     wall: float = 0.0
     lives: tuple[Life, ...] = ()
+    saves: tuple[Save, ...] = ()
     marks: tuple[Mark, ...] = ()
     faults: tuple[FaultRow, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -155,6 +199,10 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     def lives_of(self, task: str) -> list[Life]:
         """The processes of one task, in order."""
         return [life for life in self.lives if life.task == task]
+
+    def saves_of(self, task: str, incarnation: int | None = None) -> list[Save]:
+        """What one task, or one of its processes, has saved and restored, in order."""
+        return [save for save in self.saves if save.task == task and incarnation in (None, save.incarnation)]
 
 
 def _since(begin: float | None, sighting: Sighting | None) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from harness.report.timeline.faults import fault_rows
-from harness.report.timeline.model import Condition, Life, Mark, Timeline
+from harness.report.timeline.model import Condition, Life, Mark, Save, Timeline
 from simulator import UsageError
 from simulator.journal import read_journal
 
@@ -83,6 +83,7 @@ def timeline_of(events: Sequence[Event], plan: Sequence[Mapping[str, Any]] = (),
         seconds=max(0.0, *(event["t"] for event in moved), *(event["at"] for event in moved)),
         wall=wall,
         lives=lives,
+        saves=tuple(sorted(_saves(moved), key=lambda save: save.begin)),
         marks=tuple(_marks(moved)),
         faults=fault_rows(plan, moved, lives),
         conditions=_conditions(moved),
@@ -130,6 +131,18 @@ def _lives(tasks: Sequence[str], events: Sequence[Event]) -> tuple[Life, ...]:
         Life(task=task, incarnation=number, **{**life, "steps": tuple(life.get("steps", ()))})
         for (task, number), life in sorted(found.items(), key=lambda item: (order.get(item[0][0], 0), item[0][1]))
     )
+
+
+def _saves(events: Sequence[Event]) -> Iterator[Save]:
+    same = ("task", "incarnation", "kind", "path", "step", "bytes", "failed", "unfinished", "asynchronous")
+    for event in events:
+        if event["event"] in ("save", "restore"):
+            yield Save(
+                restores=event["event"] == "restore",
+                begin=event["at"],
+                end=event["at"] + event["seconds"],
+                **{name: event[name] for name in same},
+            )
 
 
 def _marks(events: Sequence[Event]) -> Iterator[Mark]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from harness.report.timeline.model import FaultRow, Life, Sighting, Timeline
+from harness.report.timeline.model import FaultRow, Life, Save, Sighting, Timeline
 
 __all__ = ["as_data", "lines"]
 
@@ -16,7 +16,9 @@ def lines(timeline: Timeline) -> list[str]:
     """Tasks with their processes, faults with their times, and what each directed link has carried."""
     told = [f"{timeline.name}: {timeline.topology}, {timeline.seconds:.1f} s"]
     for task in timeline.tasks:
-        told += [f"  {task}{_life(life)}" for life in timeline.lives_of(task)]
+        told += [
+            f"  {task}{_life(life, timeline.saves_of(task, life.incarnation))}" for life in timeline.lives_of(task)
+        ]
     if timeline.faults:
         told += ["faults (seconds since the start; detected and recovered after the strike):"]
         told += list(
@@ -29,12 +31,28 @@ def lines(timeline: Timeline) -> list[str]:
     return told
 
 
-def _life(life: Life) -> str:
+def _life(life: Life, saves: Sequence[Save]) -> str:
     number = f", incarnation {life.incarnation}" if life.incarnation else ""
     steps = f"{len(life.steps)} steps" if life.steps else "no steps"
     error = f"; {life.error.partition(chr(10))[0]}" if life.error and not life.planned else ""
     end = "" if life.end is None else f" at {life.end:.2f} s"
-    return f"{number}: from {life.begin:.2f} s, {steps}, {life.ended}{end}{error}"
+    return f"{number}: from {life.begin:.2f} s, {steps}{_saves(saves)}, {life.ended}{end}{error}"
+
+
+def _saves(saves: Sequence[Save]) -> str:
+    """How many there were. An asynchronous one counts once, for its end."""
+    told = ""
+    for word, restores in (("saves", False), ("restores", True)):
+        mine = [save for save in saves if save.restores == restores and save.asynchronous != "call"]
+        counts = {
+            "failed": sum(save.failed is not None for save in mine),
+            "cut off": sum(save.unfinished for save in mine),
+            "of nothing": sum(save.restores and save.path is None and save.failed is None for save in mine),
+        }
+        some = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        if mine:
+            told += f", {len(mine)} {word if len(mine) > 1 else word[:-1]}" + (f" ({some})" if some else "")
+    return told
 
 
 def _table(rows: list[tuple[str, ...]], timeline: Timeline) -> Iterator[str]:

@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 
-from harness.report.timeline.model import FaultRow, Timeline
+from harness.report.timeline.model import FaultRow, Save, Timeline
 
 __all__ = ["trace_json"]
 
 _LIVES, _STEPS, _MARKS, _FAULTS = 1, 2, 3, 10
+# Lanes of saves that overlap those in the first one: asynchronous ones, and those of several threads.
+_MORE_SAVES = 1000
 
 Event = dict[str, Any]
 
@@ -76,6 +78,22 @@ def _tasks(timeline: Timeline, pids: dict[str, int]) -> Iterator[Event]:
             before = at
     for mark in timeline.marks:
         yield _instant(mark.what, pids[mark.task], _MARKS, mark.at, {"incarnation": mark.incarnation})
+    for task, pid in pids.items():
+        yield from _saves(timeline.saves_of(task), pid)
+
+
+def _saves(saves: Sequence[Save], pid: int) -> Iterator[Event]:
+    """Slices; those of one lane must not overlap."""
+    ends: list[int] = []
+    for save in saves:
+        lane = next((n for n, end in enumerate(ends) if end <= _microseconds(save.begin)), len(ends))
+        ends[lane : lane + 1] = [_microseconds(save.end)]
+        number = _MORE_SAVES + lane if lane else _MARKS
+        if lane and lane == len(ends) - 1:
+            yield _named("thread_name", pid, "more saves", number)
+        args = {name: getattr(save, name) for name in ("kind", "step", "bytes", "failed", "unfinished", "asynchronous")}
+        name = f"{'restore' if save.restores else 'save'} {save.path or 'nothing'}"
+        yield _slice(name, pid, number, save.begin, save.end, {**args, "incarnation": save.incarnation})
 
 
 def _conditions(timeline: Timeline, pid: int) -> Iterator[Event]:

@@ -101,7 +101,20 @@ class Told:
 
 def _named(fault: Any) -> str:
     """`crash (segfault)`: the kind and what distinguishes it."""
-    keys = ("how", "mode", "damage", "file", "grace", "per_step", "factor", "duration", "delay", "jitter", "rate")
+    keys = (
+        "how",
+        "mode",
+        "damage",
+        "file",
+        "grace",
+        "per_step",
+        "factor",
+        "duration",
+        "delay",
+        "jitter",
+        "rate",
+        "loss",
+    )
     said = [str(value) for key in keys if (value := getattr(fault, key, None)) is not None]
     said = [said[0]] if said[:1] == ["stale"] else said
     one_way = ["one way"] if getattr(fault, "one_way", False) else []
@@ -146,6 +159,7 @@ def survive(
     env: Mapping[str, str] | None = None,
     links: Sequence[Link] = (),
     timeout: float = 60.0,
+    network: str | None = None,
     **options: Any,
 ) -> Told:
     """Run a program to its end under a plan; a failure is part of what is told. Hangs are failures after `timeout`."""
@@ -156,6 +170,7 @@ def survive(
         "env": COMPRESSED if env is None else env,
         "links": links,
         "timeout": timeout,
+        "network": network,
     }
     with running(case, program, folder, cluster=cluster, **options) as (_, join):
         return join()

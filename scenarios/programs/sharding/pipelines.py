@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -121,17 +122,12 @@ def _write(pipeline: Pipeline, directory: Path, ending: str, write: Callable[[Pa
     for number, ids in enumerate(pipeline.files):
         path = directory / f"{number}-{ids[0] if ids else 0}-{len(ids)}.{ending}"
         if not path.exists():
-            begun = path.with_suffix(f".{_process()}")
+            # Not the process id: tasks with hosts of their own may all have the same.
+            begun = path.with_suffix(f".{uuid.uuid4().hex}")
             write(begun, ids)
             begun.rename(path)
         paths.append(str(path))
     return paths
-
-
-def _process() -> int:
-    import os
-
-    return os.getpid()
 
 
 def _tfrecord(pipeline: Pipeline, directory: Path) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import signal
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -161,7 +162,7 @@ def _from_files(directory: Any, examples: int, files: int) -> Any:
     paths = []
     for number in range(files):
         path = directory / f"{number}.tfrecord"
-        begun = directory / f"{number}.{os.getpid()}"
+        begun = directory / f"{number}.{uuid.uuid4().hex}"
         with tf.io.TFRecordWriter(str(begun)) as writer:
             for key in range(number, examples, files):
                 writer.write(str(key).encode())

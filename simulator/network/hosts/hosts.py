@@ -119,7 +119,8 @@ class Hosts:
             self._control.shutdown(socket.SHUT_WR)
         process = getattr(self, "_process", None)
         if process is not None:
-            _end(process)
+            process.end(_END_SECONDS_MAX)
+            warden.forget_group(process.pid)
         if self._helper is not None:
             self._helper.close(_END_SECONDS_MAX)
         self._control.close()
@@ -213,13 +214,3 @@ def _keep(control: Descriptor, doors: Descriptor, hosts: tuple[Host, ...]) -> No
             door.send(f"{error} (pip install pyroute2)".encode())
         os._exit(1)
     main(control, doors, hosts)
-
-
-def _end(process: Launched) -> None:
-    import select
-
-    if not select.select([process.sentinel], [], [], _END_SECONDS_MAX)[0]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, 9)
-    process.wait()
-    warden.forget_group(process.pid)

@@ -9,7 +9,7 @@ import msgspec
 from simulator.errors import UsageError
 from simulator.topology import Topology
 
-__all__ = ["PORT", "Host", "plan_hosts", "table_of_names"]
+__all__ = ["PORT", "Host", "can_have_hosts", "plan_hosts", "table_of_names"]
 
 # Every task's server listens on the same port, each at an address of its own.
 PORT = 2222
@@ -38,6 +38,11 @@ class Host(msgspec.Struct, frozen=True):
     def server(self) -> str:
         """`host:port` of the task's server."""
         return f"{self.name}:{PORT}"
+
+
+def can_have_hosts(topology: Topology) -> bool:
+    """Whether there are hosts for such a topology."""
+    return 0 < len(topology.networked) <= _MOST
 
 
 def plan_hosts(topology: Topology) -> tuple[Host, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -15,36 +16,53 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-__all__: list[str] = []
+__all__ = ["SAVES", "watch"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the time of a start
-# Which function of simulator.steps.patches to call with which module, as soon as that has been imported.
-_PATCHES = {
-    "tensorflow": "on_tensorflow",
-    "tensorflow.python.distribute.coordinator.cluster_coordinator": "count_closures",
-    "tensorflow.python.eager.polymorphic_function.polymorphic_function": "count_tf_functions",
-    "keras.src.backend.tensorflow.trainer": "count_train_on_batch",
-    "keras.src.callbacks.callback_list": "count_fit",
-    "tf_keras.src.callbacks": "count_fit",
-    "tf_keras.src.engine.training": "count_train_on_batch",
+# Modules of a program, and which functions of simulator.steps to call with each as soon as it has been imported.
+SAVES = {
+    "tensorflow.python.checkpoint.checkpoint": ("saving:checkpoints",),
+    "tensorflow.python.checkpoint.checkpoint_management": ("saving:managers",),
+    "tensorflow.python.checkpoint.async_checkpoint_helper": ("saving:async_checkpoints",),
+    "tensorflow.python.saved_model.load": ("saving:saved_models",),
+    "tensorflow.python.saved_model.save": ("saving:saved_models",),
+    "keras.src.models.model": ("saving:keras_models",),
+    "keras.src.saving.saving_api": ("saving:keras_functions",),
+    "tf_keras.src.engine.training": ("saving:keras_models",),
+    "tf_keras.src.saving.saving_api": ("saving:keras_functions",),
 }
+_STEPS = {
+    "tensorflow": ("patches:on_tensorflow",),
+    "tensorflow.python.distribute.coordinator.cluster_coordinator": ("patches:count_closures",),
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": ("patches:count_tf_functions",),
+    "keras.src.backend.tensorflow.trainer": ("patches:count_train_on_batch",),
+    "keras.src.callbacks.callback_list": ("patches:count_fit",),
+    "tf_keras.src.callbacks": ("patches:count_fit",),
+    "tf_keras.src.engine.training": ("patches:count_train_on_batch",),
+}
+_LOST = {
+    "patches": "the training steps of this program cannot be counted",
+    "saving": "the saves of this program cannot be recorded",
+}
+
+_said: list[str] = []
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
-    """Patches each module of `_PATCHES` right after its import, and finds `simulator` where the run has it."""
+    """Patches each of these modules right after its import."""
 
-    def __init__(self) -> None:
-        self._waiting = dict(_PATCHES)
+    def __init__(self, patches: Mapping[str, Sequence[str]]) -> None:
+        self._waiting = dict(patches)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in self._waiting:
             return None
-        name = self._waiting.pop(fullname)
+        names = self._waiting.pop(fullname)
         spec = importlib.util.find_spec(fullname)  # by the other finders; this one is done with the name
         if spec is None or spec.loader is None:
             return spec
@@ -52,7 +70,8 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
         def run_and_patch(module: ModuleType) -> None:
             run_module(module)
-            _patch(name, module)
+            for name in names:
+                _patch(name, module)
 
         spec.loader.exec_module = run_and_patch  # type: ignore[method-assign]
         return spec
@@ -69,16 +88,27 @@ class _Home(importlib.abc.MetaPathFinder):
         return importlib.machinery.PathFinder.find_spec(fullname, [os.environ["LOCKSTEP_HOME"]])
 
 
-def _patch(name: str, module: ModuleType) -> None:
-    try:
-        from simulator.steps import patches
+def watch(patches: Mapping[str, Sequence[str]]) -> None:
+    """Patch these modules as soon as they are imported, in this process and those that it forks.
 
-        getattr(patches, name)(module)
+    Args:
+        patches: names of modules, and for each one the functions of `simulator.steps` to call with it.
+    """
+    sys.meta_path.insert(0, _Watcher(patches))
+
+
+def _patch(name: str, module: ModuleType) -> None:
+    place, _, function = name.partition(":")
+    try:
+        getattr(importlib.import_module(f"simulator.steps.{place}"), function)(module)
     except Exception as error:  # noqa: BLE001 - the program must not notice
-        _say(f"the training steps of this program cannot be counted: {type(error).__name__}: {error}")
+        _say(f"{_LOST[place]}: {type(error).__name__}: {error}")
 
 
 def _say(text: str) -> None:
+    if text in _said:
+        return
+    _said.append(text)
     sys.stderr.write(f"lockstep: {text}\n")
 
 
@@ -100,7 +130,7 @@ def _run_other_sitecustomize() -> None:
 
 
 def _begin() -> None:
-    sys.meta_path.insert(0, _Watcher())
+    watch({name: (*_STEPS.get(name, ()), *SAVES.get(name, ())) for name in (*_STEPS, *SAVES)})
     sys.meta_path.append(_Home())
     with contextlib.suppress(OSError, ValueError, KeyError):
         _answer_stacks(json.loads(os.environ["LOCKSTEP_AGENT"])["stacks"])

@@ -1,0 +1,119 @@
+"""The options that several commands have, each declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from simulator import FaultPlan
+
+__all__ = [
+    "NEEDED_AND_SPARE",
+    "fault_options",
+    "out_option",
+    "plan_of",
+    "restart_options",
+    "seed_option",
+    "timeout_option",
+]
+
+NEEDED_AND_SPARE = "as many as its faults can cause, and 3"
+"""How many restarts a run that is judged may have, in words."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """One decorator for several options, which `--help` shows in this order."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def fault_options(command: _Command) -> _Command:
+    """`--link`, `--fault`, `--plan` and `--seed`, which `plan_of` puts together."""
+    return _together(
+        click.option("--link", "links", multiple=True, metavar="KEY=VALUE,...", help="Condition of a network link."),
+        click.option("--fault", "faults", multiple=True, metavar="KEY=VALUE,...", help="Fault that shall happen."),
+        click.option(
+            "--plan",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE.toml",
+            help="Plan of faults.",
+        ),
+        seed_option("Decides what the plan leaves open.  [default: the plan's, or 0]"),
+    )(command)
+
+
+def seed_option(text: str, default: int | None = None) -> Callable[[_Command], _Command]:
+    """`--seed`."""
+    return click.option("--seed", type=int, default=default, show_default=default is not None, metavar="N", help=text)
+
+
+def restart_options(text: str, default: int | None = None) -> Callable[[_Command], _Command]:
+    """`--restarts` and `--restart-policy`."""
+    return _together(
+        click.option(
+            "--restarts",
+            type=click.IntRange(min=0),
+            default=default,
+            show_default=default is not None,
+            metavar="N",
+            help=text,
+        ),
+        click.option(
+            "--restart-policy",
+            type=click.Choice(["task", "job", "none"]),
+            help="What a failure restarts.  [default: task with ps tasks, job without]",
+        ),
+    )
+
+
+def timeout_option(text: str, default: float | None = None) -> Callable[[_Command], _Command]:
+    """`--timeout`."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=default,
+        show_default=default is not None,
+        metavar="S",
+        help=text,
+    )
+
+
+def out_option(text: str, default: Path | None = None) -> Callable[[_Command], _Command]:
+    """`--out`."""
+    return click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=default,
+        show_default=default is not None,
+        metavar="DIR",
+        help=text,
+    )
+
+
+def plan_of(options: dict[str, Any]) -> FaultPlan:
+    """The plan of the file, with the links and faults of the command line added to it.
+
+    Raises:
+        UsageError: one of them is not understood.
+    """
+    from simulator import FaultPlan, Link
+
+    plan = FaultPlan() if options["plan"] is None else FaultPlan.load(options["plan"])
+    return msgspec.structs.replace(
+        plan,
+        links=(*plan.links, *map(Link.parse, options["links"])),
+        faults=(*plan.faults, *map(FaultPlan.parse_fault, options["faults"])),
+        seed=plan.seed if options["seed"] is None else options["seed"],
+    )

@@ -1,0 +1,149 @@
+"""What `lockstep run` says of a job while it runs: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simulator import Run
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+    from simulator.task import Task
+
+__all__ = ["Progress", "line"]
+
+_PLAIN_SECONDS, _LIVE_SECONDS = 10.0, 0.25
+
+
+class Progress:
+    """Follows a job on stderr from `follow` until its context ends.
+
+    On a terminal a line at the bottom shows the time, each task with its state and step, and the faults that have
+    fired. What tasks write appears above it, if the context is entered before they are started. Elsewhere a line says
+    every 10 s which step each task has reached, if that has changed.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._live = _live()
+
+    def __enter__(self) -> Progress:
+        self._screen: AbstractContextManager[Any] = nullcontext() if self._live is None else self._live
+        self._screen.__enter__()
+        return self
+
+    def follow(self, run: Run) -> None:
+        """Say what this run does from now on."""
+        follow = self._say if self._live is None else self._show
+        self._thread = threading.Thread(target=follow, args=(run,), name="lockstep-progress", daemon=True)
+        self._thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._screen.__exit__(kind, error, trace)
+
+    def _say(self, run: Run) -> None:
+        said = ""
+        while not self._stop.wait(_PLAIN_SECONDS):
+            counted = {name: task.steps for name, task in run.tasks.items() if task.counted_by}
+            steps = ", ".join(f"{name} {steps}" for name, steps in counted.items())
+            if steps and steps != said:
+                click.echo(f"lockstep: steps: {steps}", err=True)
+                said = steps
+
+    def _show(self, run: Run) -> None:
+        assert self._live is not None
+        fired = _fired(run)
+        while not self._stop.is_set():
+            self._live.update(line(time.monotonic() - self._began, dict(run.tasks), next(fired), _planned(run)))
+            self._live.refresh()
+            self._stop.wait(_LIVE_SECONDS)
+
+
+def _live() -> Live | None:
+    """The display, where stderr is a terminal that can move its cursor."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return None
+    # stdout is left alone: the outcome may go into a file or another program.
+    return Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
+
+
+def line(seconds: float, tasks: Mapping[str, Task], fired: list[str], planned: int) -> Text:
+    """The time, each task, and the faults.
+
+    Args:
+        seconds: since the job began.
+        tasks: their current incarnations by name.
+        fired: ids of the faults that have fired.
+        planned: how many faults the plan has.
+    """
+    from rich.text import Text
+
+    told = Text(f"{seconds:.0f} s")
+    for name, task in tasks.items():
+        state, style = _state(task)
+        again = f"#{task.incarnation}" if task.incarnation else ""
+        told.append(f"  {name}{again} ", style="bold").append(state, style=style)
+    if planned:
+        told.append(f"  faults {len(fired)} of {planned}", style="red" if fired else "")
+        told.append(f" ({', '.join(fired)})" if fired else "")
+    return told
+
+
+def _state(task: Task) -> tuple[str, str]:
+    """What it does, and the colour of that."""
+    step = f"step {task.steps}" if task.steps else ""
+    if task.error is not None:
+        return f"failed ({task.error.kind})", "red"
+    if task.ended:
+        return "comes back" if task.comes_back else "ended" if task.exit == 0 or task.stopped else "died", "yellow"
+    if task.result is not None:
+        return f"returned {step}".rstrip(), "green"
+    if task.at_gate is not None:
+        return f"held at {task.at_gate}", "yellow"
+    if task.saving:
+        doing = "restoring" if next(iter(task.saving.values())).begun.restores else "saving"
+        return f"{step} {doing}".lstrip(), "cyan"
+    if step:
+        return step, "green"
+    return "runs" if task.connection is not None else "starts", ""
+
+
+def _fired(run: Run) -> Iterator[list[str]]:
+    """Again and again the ids of the faults that have fired so far, read from what the journal has grown by."""
+    import msgspec
+
+    found: list[str] = []
+    with run.journal.path.open("rb") as journal:
+        rest = b""
+        while True:
+            *lines, rest = (rest + journal.read()).split(b"\n")
+            found += [msgspec.json.decode(each)["fault"] for each in lines if b'"event":"fired"' in each]
+            yield found
+
+
+def _planned(run: Run) -> int:
+    plan = getattr(run.companion, "plan", None)
+    return 0 if plan is None else len(plan.faults)

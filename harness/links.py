@@ -1,0 +1,159 @@
+"""What the links between the tasks of a run carried: the proof that it ran as several tasks.
+
+The bytes that a strategy needs to be set up say nothing of the program, so they are counted when every client has built
+its strategy, and again at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from simulator import Cluster, DeadlineExceeded, LinkCounters, Run, RunFailed, RunResult, Topology
+
+__all__ = ["BUILT", "LinkBytes", "Links", "is_linked", "read_links", "run_linked"]
+
+BUILT = "strategy_built"
+"""The gate at which a client stands when it has built its strategy."""
+
+_FILE = "links.json"
+_START_ATTEMPTS = 3
+_Counters = Mapping[tuple[str, str], LinkCounters]
+
+
+class LinkBytes(msgspec.Struct, frozen=True):
+    """One directed link.
+
+    Attributes:
+        src: the task that sent.
+        dst: the task that was sent to.
+        bytes: in the whole run.
+        since_built: of these, after every client had built its strategy; None where that was not counted.
+        opened: connections that `src` has opened to `dst` after that.
+    """
+
+    src: str
+    dst: str
+    bytes: int
+    since_built: int | None = None
+    opened: int = 0
+
+
+class Links(msgspec.Struct, frozen=True):
+    """What all links of a run carried.
+
+    Attributes:
+        tasks: those that have an address.
+        links: the directed links between two of them that carried anything.
+        seconds: from when every client had built its strategy to the end; None where that was not counted.
+    """
+
+    tasks: tuple[str, ...]
+    links: tuple[LinkBytes, ...]
+    seconds: float | None = None
+
+    def save(self, directory: Path) -> None:
+        """Leave it where `read_links` finds it."""
+        (directory / _FILE).write_bytes(msgspec.json.encode(self))
+
+    def between(self, one: str, others: tuple[str, ...]) -> tuple[int, int]:
+        """The bytes that one task has sent to these others, and got from them."""
+        out = sum(link.bytes for link in self.links if link.src == one and link.dst in others)
+        return out, sum(link.bytes for link in self.links if link.dst == one and link.src in others)
+
+    def to_json(self) -> dict[str, int]:
+        """Bytes by link, such as `worker:0 -> worker:1`."""
+        return {f"{link.src} -> {link.dst}": link.bytes for link in self.links}
+
+
+def read_links(directory: Path) -> Links | None:
+    """What `Links.save` has left; None for a run of one process, and for one of an earlier version of Lockstep."""
+    file = directory / _FILE
+    return msgspec.json.decode(file.read_bytes(), type=Links) if file.exists() else None
+
+
+def is_linked(topology: Topology) -> bool:
+    """Whether there are several tasks with an address, whose connections have to go through the relay."""
+    return len(topology.networked) > 1
+
+
+def run_linked(cluster: Cluster, directory: Path, *work: Any, counted: bool = True) -> RunResult:
+    """`Cluster.run(*work)` in a cluster that has a relay if it is linked; leaves in `directory` what links carried.
+
+    Args:
+        cluster: where it runs.
+        directory: of the run.
+        work: the function and its arguments.
+        counted: whether to count also when every client stands at `BUILT`, which it then has to come to. Not where
+            tasks are started again: each would build its strategy anew.
+
+    Raises:
+        RunFailed: a task failed, hung or vanished.
+    """
+    (directory / _FILE).unlink(missing_ok=True)
+    topology = cluster.topology
+    if not is_linked(topology):
+        return cluster.run(*work)
+    if not counted:
+        try:
+            result = cluster.run(*work)
+        except RunFailed as failure:  # of which the numbers may be judged nevertheless
+            _links(topology, failure.result, {}, None).save(directory)
+            raise
+        _links(topology, result, {}, None).save(directory)
+        return result
+    result, built, at = _run_counted(cluster, *work)
+    _links(topology, result, built, at).save(directory)
+    return result
+
+
+def _run_counted(cluster: Cluster, *work: Any) -> tuple[RunResult, _Counters, float]:
+    """The outcome, what was carried when every client stood at `BUILT`, and when that was."""
+    for attempt in itertools.count(1):
+        for task in cluster.topology.clients:
+            cluster.set_gate(task, BUILT)
+        with cluster.start(*work) as run:
+            built, at = _built(run, cluster.topology)
+            try:
+                return run.join(), built, at
+            except RunFailed:
+                if attempt == _START_ATTEMPTS or not run.port_conflict():
+                    raise
+    raise AssertionError("unreachable")
+
+
+def _built(run: Run, topology: Topology) -> tuple[_Counters, float]:
+    """What was carried when every client had built its strategy, and when that was; then the clients go on."""
+    deadline = time.monotonic() + run.options.timeout
+    standing = []
+    try:
+        for task in topology.clients:
+            if not run.wait_gate(task, BUILT, max(0.0, deadline - time.monotonic())):
+                break  # it has failed, which the end of the run reports
+            standing.append(task)
+    except DeadlineExceeded:
+        # The whole timeout has passed; what hangs is to show its stacks now.
+        run.options = dataclasses.replace(run.options, timeout=0.1)
+    counters = run.network.counters() if len(standing) == len(topology.clients) else {}
+    for task in standing:
+        run.open_gate(task)
+    return counters, time.monotonic()
+
+
+def _links(topology: Topology, result: RunResult, built: _Counters, at: float | None) -> Links:
+    tasks = tuple(topology.networked)
+    links = []
+    for link in result.links:
+        # A worker also reaches itself through its own server.
+        if link.src == link.dst or link.src not in tasks or link.dst not in tasks or not link.bytes:
+            continue
+        before = built.get((link.src, link.dst), LinkCounters(link.src, link.dst))
+        since = None if at is None else link.bytes - before.bytes
+        links.append(LinkBytes(link.src, link.dst, link.bytes, since, link.connections - before.connections))
+    return Links(tasks, tuple(links), None if at is None else time.monotonic() - at)

@@ -1,0 +1,1 @@
+"""Programs that know of nothing but `TF_CONFIG`."""
