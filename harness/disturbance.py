@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from harness.strategies import StrategyCase
 from simulator import Cluster, FaultPlan, Topology, UsageError
 from simulator.faults import Fault
 
@@ -56,16 +57,16 @@ class Disturbance:
         plan = self.plan.expand(topology)
         return {"plan": plan.to_mapping(), "text": describe_plan(plan)}
 
-    def check(self, topology: Topology) -> None:
-        """Fail before anything starts if a cluster of this topology cannot be disturbed so.
+    def check(self, case: StrategyCase) -> None:
+        """Fail before anything starts if the cluster of this strategy cannot be disturbed so.
 
         Raises:
             UsageError: an unknown task, a link where there is none, or a plan that was written for other tasks.
         """
-        written_for = self.plan.topology
+        topology, written_for = case.topology, self.plan.topology
         if written_for is not None and written_for.tasks != topology.tasks:
             raise UsageError(f"the plan was written for {written_for}, and the strategy runs on {topology}")
-        Cluster(topology, **self.options(topology, Path()))
+        Cluster(topology, network=case.network, **self.options(topology, Path()))
 
 
 def _restarts_needed(plan: FaultPlan, topology: Topology) -> int:

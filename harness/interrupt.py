@@ -90,14 +90,18 @@ def run_twice(
         folder.mkdir(parents=True)
     options: dict[str, Any] = {"timeout": timeout, "stream": stream}
     assignment = Assignment(traces=str(traces[0]), directory=str(kept), seed=seed)
-    with Cluster(case.topology, relay=is_linked(case.topology), out=first / "run", **options) as cluster:
+    with _cluster(case, first / "run", **options) as cluster:
         _kill_after(cluster, asked.at, program, case, assignment)
     saved = sorted(str(file.relative_to(kept)) for file in kept.rglob("*") if file.is_file())
     Killed(asked.at, tuple(saved)).leave(directory)
     assignment = Assignment(traces=str(traces[1]), directory=str(kept), seed=seed, incarnation=1)
     resume = asked.resume_case
-    with Cluster(resume.topology, relay=is_linked(resume.topology), out=directory / "run", **options) as cluster:
+    with _cluster(resume, directory / "run", **options) as cluster:
         return run_linked(cluster, directory, run_client, program, resume, assignment)
+
+
+def _cluster(case: StrategyCase, out: Path, **options: Any) -> Cluster:
+    return Cluster(case.topology, relay=is_linked(case.topology), network=case.network, out=out, **options)
 
 
 def _kill_after(cluster: Cluster, step: int, program: Program, case: StrategyCase, assignment: Assignment) -> None:

@@ -32,6 +32,7 @@ def observe(
     strategy: str | StrategyCase,
     *,
     hardware: str = "cpu",
+    network: str | None = None,
     timeout: float = 120.0,
     seed: int = _SEED,
     out: str | Path | None = None,
@@ -43,6 +44,7 @@ def observe(
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
         strategy: a name such as `multi_worker-2`, see `lockstep strategies`.
         hardware: `cpu`, `gpu` or `tpu`.
+        network: of a strategy with several tasks, as of `simulator.Cluster`.
         timeout: seconds for the run.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
         out: keep traces and logs in this directory.
@@ -54,7 +56,7 @@ def observe(
         MissingHardware: the strategy needs hardware that is not there.
         RunFailed: a task crashed, hung or vanished.
     """
-    case = strategy_case(strategy, hardware)
+    case = strategy_case(strategy, hardware, network)
     under_test = Program.of(program)
     check_hardware(case)
     with kept_in(out) as directory:
@@ -90,6 +92,7 @@ def run_once(
         stream=stream,
         out=directory / "run" if keep else None,
         relay=is_linked(case.topology),
+        network=case.network,
         **({} if disturbance is None else disturbance.options(case.topology, kept)),
     ) as cluster:
         work = (run_client, program, case, Assignment(traces=str(traces), directory=str(kept), seed=seed))

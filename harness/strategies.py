@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator import Topology, UsageError
+from simulator.network import TIERS
 
 __all__ = ["HARDWARE", "StrategyCase", "catalogue", "strategy_case"]
 
 HARDWARE = ("cpu", "gpu", "tpu")
+# Kinds whose tasks are a cluster, so that there is a network between them.
+_CLUSTERED = ("multi_worker", "parameter_server")
 
 _FORMS = {
     "default": r"default",
@@ -68,6 +71,7 @@ class StrategyCase:
         ps: parameter-server tasks.
         option: the suffix after the colon, or `None`.
         hardware: `cpu`, `gpu` or `tpu`.
+        network: `loopback` or `namespaces`, as of `simulator.Cluster`; None for the default of the session.
     """
 
     name: str
@@ -77,6 +81,7 @@ class StrategyCase:
     ps: int = 0
     option: str | None = None
     hardware: str = "cpu"
+    network: str | None = None
 
     @property
     def synchronous(self) -> bool:
@@ -123,20 +128,23 @@ class StrategyCase:
         return self.name
 
 
-def strategy_case(name: str | StrategyCase, hardware: str = "cpu") -> StrategyCase:
+def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str | None = None) -> StrategyCase:
     """The case for a strategy name.
 
     Args:
         name: for example `mirrored-2` or `multi_worker-2x2:ring`.
         hardware: `cpu`, `gpu` or `tpu`.
+        network: what the tasks of a cluster are joined by, as of `simulator.Cluster`; a single process has no network.
 
     Raises:
-        UsageError: the name or the hardware is unknown; the message lists the accepted forms.
+        UsageError: the name, the hardware or the network is unknown; the message lists the accepted forms.
     """
     if isinstance(name, StrategyCase):
         return name
     if hardware not in HARDWARE:
         raise UsageError(f"hardware {hardware!r} is unknown; accepted are {', '.join(HARDWARE)}")
+    if network not in (None, *TIERS):
+        raise UsageError(f"network {network!r} is unknown; accepted are {', '.join(TIERS)}")
     for kind, form in _FORMS.items():
         if match := re.fullmatch(form, str(name)):
             parts = match.groupdict()
@@ -148,6 +156,7 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu") -> StrategyCa
                 ps=int(parts.get("ps") or 0),
                 option=parts.get("option"),
                 hardware=hardware,
+                network=network if kind in _CLUSTERED else None,
             )
     raise UsageError(f"strategy {name!r} is unknown; accepted are {_ACCEPTED}")
 

@@ -41,6 +41,7 @@ def verify(
     restarts: int | None = None,
     restart_policy: str | None = None,
     hardware: str = "cpu",
+    network: str | None = None,
     timeout: float = 120.0,
     seed: int = _SEED,
     out: str | Path | None = None,
@@ -61,6 +62,7 @@ def verify(
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
+        network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
         out: keep traces, logs and the verdict in this directory.
@@ -73,10 +75,11 @@ def verify(
         UsageError: a program, strategy, fault or option that does not exist, a program that reports nothing, or one
             that has no step `interrupt_at`.
         MissingHardware: the strategy needs hardware that is not there.
+        HostsUnavailable: this machine gives no hosts for network=namespaces.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen; nothing could be judged.
     """
     began = time.monotonic()
-    case, under_test = strategy_case(strategy, hardware), Program.of(program)
+    case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
     disturbed = _disturbed(interrupt_at, resume_strategy, Disturbance.of(faults, restarts, restart_policy), case)
     reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
     with kept_in(out) as directory:
@@ -194,7 +197,7 @@ def _disturbed(
 ) -> Interrupting | Disturbance | None:
     """What was asked for besides a plain run, after a check that this machine and this strategy's cluster can do it."""
     step = check_interruption(interrupt_at, resume_strategy)
-    resume_case = case if resume_strategy is None else strategy_case(resume_strategy, case.hardware)
+    resume_case = case if resume_strategy is None else strategy_case(resume_strategy, case.hardware, case.network)
     for needed in dict.fromkeys((case, resume_case)):
         check_hardware(needed)
     if disturbance is None:
@@ -203,7 +206,7 @@ def _disturbed(
         raise UsageError(
             "a run is either interrupted, with interrupt_at, or has faults; a fault can kill all tasks too"
         )
-    disturbance.check(case.topology)
+    disturbance.check(case)
     return disturbance
 
 

@@ -104,6 +104,11 @@ class Cluster:
         self._gates: dict[str, list[str]] = {}
         self._run: Run | None = None
 
+    @property
+    def network(self) -> NetworkOptions:
+        """What joins the tasks."""
+        return self._options.network
+
     def __enter__(self) -> Cluster:
         self._directory = make_scratch("cluster")
         return self

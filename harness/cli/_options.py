@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NEEDED_AND_SPARE",
     "fault_options",
+    "network_option",
     "out_option",
     "plan_of",
     "restart_options",
@@ -51,6 +52,16 @@ def fault_options(command: _Command) -> _Command:
             help="Plan of faults.",
         ),
         seed_option("Decides what the plan leaves open.  [default: the plan's, or 0]"),
+    )(command)
+
+
+def network_option(command: _Command) -> _Command:
+    """`--network`."""
+    return click.option(
+        "--network",
+        type=click.Choice(["loopback", "namespaces"]),
+        help="Where tasks have their network: on this machine's loopback interface, or each on a host of its own, with "
+        "a name, an address and packets that can be lost.  [default: loopback]",
     )(command)
 
 

@@ -24,6 +24,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         restarts: how many restarts it may have.
         restart_policy: what a failure restarts, None for the default of the topology.
         timeout: seconds for the job, None for no limit.
+        network: what joins its tasks, None for loopback.
     """
 
     command: tuple[str, ...]
@@ -32,6 +33,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     restart_policy: str | None = None
     timeout: float | None = None
+    network: str | None = None
 
     def cluster(self, plan: FaultPlan, *, out: Path | None, stream: bool) -> Cluster:
         """The cluster that carries it out; `plan` is expanded and names its topology."""
@@ -45,6 +47,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             restarts=self.restarts,
             restart_policy=self.restart_policy,
             faults=plan,
+            network=self.network,
         )
 
 

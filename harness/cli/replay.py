@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-_SAME, _DIFFERENT, _FAILED = 0, 1, 3
+_SAME, _DIFFERENT, _FAILED, _LACKING = 0, 1, 3, 4
 _EPILOG = """\b
 Examples:
   lockstep run --worker 3 --fault kind=kill,task=worker:1,step=20 --restarts 1 --out runs/7 -- python train.py
@@ -32,6 +32,7 @@ Exit codes:
   1  another history; the first difference is printed
   2  usage error
   3  the run failed in another way than the saved one
+  4  this machine gives no hosts, and the saved run had some
   130  interrupted
 """
 
@@ -47,7 +48,7 @@ def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bo
 
     DIR is what `lockstep run --out DIR` has written. The same command runs in the same directory, with the saved
     expanded plan, so nothing is drawn again; the environment is yours. Compared are, for each task in its own order,
-    its steps and the points of checkpoints that it stopped at, and the faults.
+    its steps, its saves and restores, the points of checkpoints that it stopped at, and the faults.
     """
     from simulator import UsageError
 
@@ -63,6 +64,7 @@ def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bo
 def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool, quiet: bool) -> int:
     from harness.history import first_difference, history
     from harness.report.timeline import read_timeline
+    from simulator import HostsUnavailable
 
     job, plan, before = load_job(directory)
     if timeout is not None:
@@ -80,7 +82,7 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
     difference = first_difference(history(source), now, saved)
     _show(wrong, difference, now, outcome, as_data=as_data)
     if wrong is not None:
-        return _FAILED
+        return _LACKING if isinstance(failure, HostsUnavailable) else _FAILED
     return _SAME if difference is None else _DIFFERENT
 
 
@@ -109,5 +111,7 @@ def _show(
         click.echo(f"different: {difference}")
     elif wrong is None:
         steps = sum(entry.startswith("step ") for entries in now.values() for entry in entries)
+        kept = sum(entry.startswith(("saved ", "restored ")) for entries in now.values() for entry in entries)
         faults = sum(": fired" in entry for entry in now["plan"])
-        click.echo(f"the same history: {len(now) - 1} tasks, {steps} steps, {faults} faults")
+        counts = f"{steps} steps, {kept} saves and restores, {faults} faults"
+        click.echo(f"the same history: {len(now) - 1} tasks, {counts}")

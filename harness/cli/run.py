@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from harness.cli._job import as_json, carry_out, summary
-from harness.cli._options import fault_options, out_option, plan_of, restart_options, timeout_option
+from harness.cli._options import fault_options, network_option, out_option, plan_of, restart_options, timeout_option
 from harness.cli._saved_job import Job, save_job
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_ENDED_WELL, _FAILED = 0, 3
+_ENDED_WELL, _FAILED, _LACKING = 0, 3, 4
 _EPILOG = """\b
 Examples:
   lockstep run --worker 2 -- python train.py --epochs 3
   lockstep run --worker 2 --ps 1 -- python train.py
   lockstep run --worker 3 --restarts 1 --fault kind=kill,task=worker:1,step=20 -- python train.py
   lockstep run --worker 3 --link src=worker,dst=worker:0,delay=20ms -- python train.py
+  lockstep run --worker 3 --network=namespaces --link src=worker,dst=worker:0,loss=1% -- python train.py
   lockstep run --worker 3 --plan faults.toml --seed 7 --dry-run -- python train.py
 
 \b
@@ -32,6 +33,7 @@ Exit codes:
   0  the job ended well, after restarts if they were allowed
   2  usage error
   3  the job failed; the root cause is named first
+  4  this machine gives no hosts for --network=namespaces
   130  interrupted
 """
 
@@ -44,6 +46,7 @@ Exit codes:
 @click.option("--evaluator", type=int, metavar="N", help="Evaluator tasks, 0 or 1; stopped when training has ended.")
 @click.option("--devices", default="cpu:1", show_default=True, metavar="cpu:N", help="Logical devices of each task.")
 @fault_options
+@network_option
 @restart_options("Restarts allowed.", 0)
 @click.option(
     "--steps",
@@ -73,8 +76,9 @@ def run(command: tuple[str, ...], **options: Any) -> int:
 
 
 def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
-    from simulator import UsageError
+    from simulator import HostsUnavailable, UsageError
     from simulator.launch.command import Command
+    from simulator.network import default_tier
 
     if not command:
         raise UsageError(
@@ -84,11 +88,12 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     plan = plan_of(options)
     topology = _topology(options, plan)
     plan = plan.expand(topology)
-    asked = {name: options[name] for name in ("steps", "restarts", "restart_policy", "timeout")}
+    asked = {name: options[name] for name in ("steps", "restarts", "restart_policy", "timeout", "network")}
+    asked["network"] = asked["network"] or default_tier(topology)
     job = Job(command=command, cwd=str(Path.cwd()), **asked)
     cluster = job.cluster(plan, out=options["out"], stream=not options["quiet"])
     if options["dry_run"]:
-        _show(topology, plan, as_data=options["as_data"])
+        _show(topology, plan, hosts=cluster.network.hosts, as_data=options["as_data"])
         return _ENDED_WELL
     if options["out"] is not None:
         # What is wanted is there already if the run is interrupted.
@@ -104,7 +109,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         click.echo(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result)}")
     if failure is not None:
         click.echo(f"the job failed: {failure}", err=True)
-        return _FAILED
+        return _LACKING if isinstance(failure, HostsUnavailable) else _FAILED
     return _ENDED_WELL
 
 
@@ -122,16 +127,16 @@ def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:
     return Topology(**counts, devices=options["devices"])
 
 
-def _show(topology: Topology, plan: FaultPlan, *, as_data: bool) -> None:
+def _show(topology: Topology, plan: FaultPlan, *, hosts: bool, as_data: bool) -> None:
     from simulator.network import hold_addresses
 
-    with hold_addresses(topology, hosts=False) as addresses:
+    with hold_addresses(topology, hosts=hosts) as addresses:
         configs = {task: topology.tf_config(task, addresses) for task in topology.tasks}
     if as_data:
         decoded = {task: msgspec.json.decode(config or "null") for task, config in configs.items()}
         click.echo(msgspec.json.encode({"tf_config": decoded, "plan": plan.to_mapping()}))
         return
-    click.echo("# TF_CONFIG of each task; a run picks ports of its own")
+    click.echo("# TF_CONFIG of each task" + "; a run picks ports of its own" * (not hosts))
     for task, config in configs.items():
         click.echo(f"{task}  {config}")
     click.echo("\n# the expanded plan")

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._options import NEEDED_AND_SPARE, out_option, restart_options, seed_option, timeout_option
+from harness.cli._options import (
+    NEEDED_AND_SPARE,
+    network_option,
+    out_option,
+    restart_options,
+    seed_option,
+    timeout_option,
+)
 
 if TYPE_CHECKING:
     from harness.search import Hunt, Outcome, Search, Subject
@@ -62,6 +69,7 @@ Exit codes:
     metavar="K/N",
     help="A plan counts as failing if K of N runs fail.",
 )
+@network_option
 @restart_options(f"Restarts that a run may have.  [default: {NEEDED_AND_SPARE}]")
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @timeout_option("Seconds for each run with its restarts.", 120.0)
@@ -75,13 +83,13 @@ def search(program: str, **options: Any) -> int:
     the numbers of an undisturbed run on one device.
     """
     from harness.errors import MissingHardware
-    from simulator import LockstepError, UsageError
+    from simulator import HostsUnavailable, LockstepError, UsageError
 
     try:
         return _search(program, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    except MissingHardware as error:
+    except (HostsUnavailable, MissingHardware) as error:
         click.echo(str(error), err=True)
         return _LACKING
     except LockstepError as error:
@@ -97,7 +105,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
     from simulator import FaultPlan
     from simulator.units import parse_duration
 
-    case = strategy_case(options["strategy"])
+    case = strategy_case(options["strategy"], network=options["network"])
     topology = case.topology
     wanted = [word.strip() for word in (options["kinds"] or "").split(",") if word.strip()]
     kinds = choose_kinds(wanted, topology)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._options import NEEDED_AND_SPARE, fault_options, out_option, plan_of, restart_options, timeout_option
+from harness.cli._options import (
+    NEEDED_AND_SPARE,
+    fault_options,
+    network_option,
+    out_option,
+    plan_of,
+    restart_options,
+    timeout_option,
+)
 
 if TYPE_CHECKING:
     from harness.program import Program
@@ -47,6 +55,7 @@ Examples:
 )
 @click.option("--resume-strategy", metavar="NAME", help="Start it again under this strategy instead of the same one.")
 @fault_options
+@network_option
 @restart_options(f"Restarts that a run with faults may have.  [default: {NEEDED_AND_SPARE}]")
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
@@ -82,15 +91,16 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     from harness.program import Program
     from harness.strategies import strategy_case
 
-    hardware, resume, as_json = options["hardware"], options["resume_strategy"], options["as_json"]
+    hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
+    as_json = options["as_json"]
     asked: dict[str, Any] = {
         name: options[name] for name in ("interrupt_at", "restarts", "restart_policy", "timeout", "stream")
     }
     asked["tier"] = "exact" if options["exact"] else "derived"
-    asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware)
+    asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)
     plan = plan_of(options)
     asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
-    cases = [strategy_case(name, hardware) for name in dict.fromkeys(options["names"])]
+    cases = [strategy_case(name, hardware, network) for name in dict.fromkeys(options["names"])]
     under_test = Program.of(program)
     outcomes = []
     for case in cases:
@@ -107,14 +117,14 @@ def _verify(program: str, options: dict[str, Any]) -> int:
 def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[int, dict[str, Any]]:
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
-    from simulator import LockstepError, RunFailed, UsageError
+    from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
 
     tier = options["tier"]
     try:
         verdict = run_and_judge(program, case, **options)
     except UsageError:
         raise
-    except MissingHardware as error:
+    except (HostsUnavailable, MissingHardware) as error:
         click.echo(str(error), err=True)
         return _LACKING, _not_judged(program, case, tier, str(error), {})
     except LockstepError as error:

@@ -63,7 +63,7 @@ class Subject:
         """Run the program once under a plan and judge it; `out` keeps traces, logs, the journal and the verdict."""
         began = time.monotonic()
         disturbance = Disturbance(plan, self.restarts, self.restart_policy)
-        disturbance.check(self.case.topology)
+        disturbance.check(self.case)
         options: dict[str, Any] = {"seed": self.seed, "timeout": self.timeout, "stream": self.stream}
         causes: tuple[TaskError, ...] = ()
         found = Outcome()
@@ -94,6 +94,7 @@ def subject_of(
     program: Callable[..., Any] | str | Program,
     strategy: str | StrategyCase,
     *,
+    network: str | None = None,
     tier: Tier = "derived",
     seed: int = _SEED,
     timeout: float = 120.0,
@@ -107,7 +108,7 @@ def subject_of(
         UsageError: a program or strategy that does not exist, or a program that reports nothing.
         RunFailed: the program fails even undisturbed on one device.
     """
-    case = strategy_case(strategy)
+    case = strategy_case(strategy, network=network)
     check_hardware(case)
     under_test = Program.of(program)
     reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout)

@@ -62,7 +62,7 @@ def test_the_same_history(saved: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     result = _lock("replay", str(saved), "--quiet", "--out", str(again))
     assert result.return_value == 0, result.output
-    assert "the same history: 2 tasks, 8 steps, 1 faults" in result.stdout
+    assert "the same history: 2 tasks, 8 steps, 0 saves and restores, 1 faults" in result.stdout
     found = _json("replay", str(again), "--quiet")
     assert (found["same"], found["difference"], found["failure"]) == (True, None, None)
     first, second = ["step 1", "step 2", "stood at step:2"], ["step 1", "step 2", "step 3"]

@@ -108,8 +108,12 @@ def _links(timeline: Timeline) -> Iterator[str]:
             )
             if link.get(name)
         ]
-        opened = f"{link['bytes']} bytes, {link['connections']} connections"
-        yield f"  {link['src']} -> {link['dst']}: {', '.join([opened, *counts])}"
+        carried = [f"{link['bytes']} bytes"]
+        if link["connections"] or not link.get("packets"):  # between hosts without a relay nobody counts them
+            carried.append(f"{link['connections']} connections")
+        if link.get("packets"):
+            carried.append(f"{link['lost']} of {link['packets']} packets lost")
+        yield f"  {link['src']} -> {link['dst']}: {', '.join([*carried, *counts])}"
 
 
 def as_data(timeline: Timeline) -> dict[str, Any]:
