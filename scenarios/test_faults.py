@@ -21,7 +21,9 @@ from scenarios.programs.faulted.judging import problems, resumed_after, straggle
 from scenarios.programs.faulted.surviving import Told, plan_of, running, survive
 from scenarios.programs.faulted.synchronous import CHECKPOINTS, LIMIT, train
 from simulator import Cluster, Topology
+from simulator.capabilities.namespaces import try_namespaces
 from simulator.journal import read_journal
+from simulator.small_disk import call_on_small_disk
 
 TABLE = "What training does after each fault"
 MARGIN_SECONDS = 10.0
@@ -131,6 +133,22 @@ def test_a_job_is_resumed_exactly(
     environment = told.plan.faults[0].kind in ("oom", "disk_full")
     assert told.of("fired")[0]["environment"] is environment
     report_row(TABLE, told.row(strategy, f"job restarted, resumed after step {expected.resumed}, exact"))
+
+
+@FULL
+@pytest.mark.strategies("multi_worker-2")
+def test_a_full_file_system_keeps_the_last_checkpoint(
+    strategy: StrategyCase, tmp_path: Path, report_row: Report
+) -> None:
+    """A save that finds no room fails, the checkpoint before it is resumed from, and the next save works again."""
+    trials = try_namespaces()
+    if why := trials["user_namespaces"] or trials["mount_namespaces"]:
+        pytest.skip(f"needs a small file system of its own, which this machine does not permit: {why}")
+    found = call_on_small_disk("scenarios.programs.faulted.full_disk", tmp_path / "disk", 16 * 2**20, strategy.name)
+    assert found["problems"] == []
+    assert found["errors"][:1] == ["ResourceExhaustedError"]
+    assert found["fired"][0]["effect"]["refused"] == "ENOSPC"
+    report_row(TABLE, found["row"])
 
 
 @pytest.mark.strategies("multi_worker-2")

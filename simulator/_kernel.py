@@ -18,6 +18,7 @@ __all__ = [
     "die_with_parent",
     "keep_mounts_private",
     "map_user",
+    "mount_memory",
     "mount_proc",
     "set_namespace",
     "unshare",
@@ -84,6 +85,11 @@ def mount_proc() -> None:
     _mount("proc", "/proc", "proc", _NOSUID_NODEV_NOEXEC)
 
 
-def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
-    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
-    _check(_libc().mount(*words, ctypes.c_ulong(flags), None), f"mount {target}")
+def mount_memory(target: str, size: int) -> None:
+    """Show an empty file system of so many bytes, in memory, where the directory `target` is."""
+    _mount("tmpfs", target, "tmpfs", 0, f"size={size}")
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind, data)]
+    _check(_libc().mount(*words[:3], ctypes.c_ulong(flags), words[3]), f"mount {target}")
