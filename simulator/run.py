@@ -6,6 +6,7 @@ import contextlib
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from simulator._events import EventLoop
 from simulator._launching import Launcher
 from simulator._stacks import python_stacks
 from simulator._stream import LogStream
+from simulator._warden import MARK_VARIABLE, kill_marked, warden
 from simulator.companion import Alone, Companion
 from simulator.control import Action, Continue, Release
 from simulator.errors import DeadlineExceeded, RunFailed, TaskError, UsageError
@@ -86,6 +88,9 @@ class Run:
             network=self.options.network.tier,
             addresses=self._addresses,
         )
+        self._mark = uuid.uuid4().hex
+        warden.watch_mark(self._mark)
+        self._stack.callback(self._sweep)
         self._events = EventLoop(self.tasks, address, self.journal)
         self._stack.callback(address.unlink)
         self._stack.callback(self._events.close)
@@ -108,7 +113,7 @@ class Run:
             launcher=self._launcher,
             events=self._events,
             journal=self.journal,
-            environ=lambda task: {} if network is None else network.environ(task),
+            environ=lambda task: {MARK_VARIABLE: self._mark, **({} if network is None else network.environ(task))},
             gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
             hooks=self.companion.hooks,
             call=None if isinstance(self.work, Command) else self.work,
@@ -119,6 +124,12 @@ class Run:
         )
         self._stack.callback(self._population.end, self.options.stop_grace)
         self._population.launch(list(self.tasks.values()))
+
+    def _sweep(self) -> None:
+        """Kill what tasks have started that has left their process groups."""
+        for pid in kill_marked(self._mark):
+            self.journal.write("leaked", pid=pid)
+        warden.forget_mark(self._mark)
 
     def _find_hosts(self) -> Hosts | None:
         """Hosts for the tasks, if they were asked for; they go last."""

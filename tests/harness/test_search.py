@@ -103,7 +103,7 @@ def test_a_failure_that_does_not_come_again_is_let_go() -> None:
     hunt = search.go()
     assert (hunt.found, hunt.suspect) == (None, None)
     assert runs.count(runs[1]) == 3
-    assert hunt.plans == STEPS
+    assert hunt.plans == len(set(runs)) > 2
 
 
 def test_the_budget_ends_the_search() -> None:

@@ -188,26 +188,33 @@ def _ports_of(pid: int) -> set[int]:
     return {port for port, inode in _ports().items() if f"socket:[{inode}]" in held}
 
 
-@pytest.mark.parametrize("network", ["loopback", "namespaces"])
-def test_what_leaves_its_group_ends_with_its_host(network: str) -> None:
-    """A daemon that a task starts in a session of its own is gone with the host, and lives on without one."""
+@pytest.mark.parametrize(
+    ("network", "marked", "left"),
+    [("loopback", True, 0), ("loopback", False, 1), ("namespaces", True, 0), ("namespaces", False, 0)],
+)
+def test_what_leaves_its_group_ends_with_the_run(network: str, marked: bool, left: int) -> None:
+    """A daemon in a session of its own is found by its environment, or, even without one, ends with its host."""
 
     def start_daemon() -> None:
         read, write = os.pipe()
         if os.fork() == 0:
             os.setsid()
             os.close(read)
-            os.execvp("sleep", ["sleep", f"{600 + os.getpid() % 7}.{marker}"])
+            os.execvpe(
+                "sleep", ["sleep", f"600.{number}"], dict(os.environ) if marked else {"PATH": os.environ["PATH"]}
+            )
         os.close(write)
         os.read(read, 1)  # the daemon has become sleep, or cannot
 
-    marker = str(int.from_bytes(os.urandom(4), "big"))
+    number = int.from_bytes(os.urandom(4), "big")
     with Cluster(Topology(worker=1), preload=(), timeout=30, network=network) as cluster:
         cluster.run(start_daemon)
-    left = [process for process in psutil.process_iter(["cmdline"]) if marker in str(process.info["cmdline"])]
-    for process in left:
+    found = [
+        process for process in psutil.process_iter(["cmdline"]) if f"600.{number}" in (process.info["cmdline"] or ())
+    ]
+    for process in found:
         process.kill()
-    assert bool(left) is (network == "loopback")
+    assert len(found) == left
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])

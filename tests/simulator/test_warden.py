@@ -1,0 +1,74 @@
+"""What has left its process group is found by the mark in its environment, also when the parent was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+
+from simulator import Cluster, Topology
+from simulator._warden import MARK_VARIABLE, kill_marked
+from simulator.journal import read_journal
+from tests.simulator._wire import eventually
+
+# A daemon, and the file that says that it is there; the program itself stays or ends.
+PROGRAM = "setsid sh -c 'touch {there}; exec sleep 600.{number}' & {then}"
+
+
+def _daemons(number: int) -> list[psutil.Process]:
+    return [
+        process for process in psutil.process_iter(["cmdline"]) if f"600.{number}" in (process.info["cmdline"] or ())
+    ]
+
+
+def _number() -> int:
+    return int.from_bytes(os.urandom(4), "big")
+
+
+def test_a_daemon_of_a_program_ends_with_the_run(tmp_path: Path) -> None:
+    """It is killed when the job has ended well, and the journal says so."""
+    number, there = _number(), tmp_path / "there"
+    program = PROGRAM.format(there=there, number=number, then=f"while [ ! -e {there} ]; do :; done")
+    with Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path / "out") as cluster:
+        cluster.run_command(["sh", "-c", program])
+    assert there.exists()
+    assert _daemons(number) == []
+    events = [event for event in read_journal(tmp_path / "out" / "0" / "journal.jsonl") if event["event"] == "leaked"]
+    assert len(events) == 1
+
+
+def test_a_daemon_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    """SIGKILL of Lockstep itself leaves the warden, which finds it."""
+    number, there = _number(), tmp_path / "there"
+    program = PROGRAM.format(there=there, number=number, then="wait")
+    script = textwrap.dedent(f"""
+        import os, pathlib, signal
+        from simulator import Cluster, Topology
+        with Cluster(Topology(worker=1), preload=()) as cluster, cluster.start_command(["sh", "-c", {program!r}]):
+            while not pathlib.Path({str(there)!r}).exists():
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    eventually(lambda: not _daemons(number), "the daemon to end")
+
+
+def test_only_the_marked_are_killed() -> None:
+    """A process of another run, or of none, goes on."""
+    number = _number()
+    marks = [{MARK_VARIABLE: f"mine-{number}"}, {MARK_VARIABLE: f"mine-{number}-too"}, {}]
+    started = [subprocess.Popen(["sleep", f"600.{number}"], env={"PATH": os.environ["PATH"], **mark}) for mark in marks]
+    try:
+        assert kill_marked(f"mine-{number}") == [started[0].pid]
+        assert started[0].wait(10) == -signal.SIGKILL
+        assert [process.poll() for process in started[1:]] == [None, None]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(10)
