@@ -1,5 +1,6 @@
 """Bring the tables of docs/faults.md that are measured up to date, from saved sessions: `python docs/update_faults.py
-OUT...`, where each OUT was written by `pytest --lockstep-out OUT scenarios/test_faults.py scenarios/test_network.py`.
+OUT...`, where each OUT was written by `pytest --profile=full --lockstep-out OUT` for `scenarios/test_faults.py`,
+`test_network.py` and `test_hosts.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from update_tables import filled  # noqa: E402
 __all__ = ["main", "table"]
 
 PAGE = ROOT / "docs" / "faults.md"
-TITLES = ("What training does after each fault", "What training does when links are disturbed")
+TITLES = (
+    "What training does after each fault",
+    "What training does when links are disturbed",
+    "What training does between hosts",
+)
 COLUMNS = ("fault", "strategy", "struck", "at", "detected by", "detection s", "recovery s", "outcome")
 
 

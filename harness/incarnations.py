@@ -19,6 +19,7 @@ from harness.local_values import with_local_values_marked
 from harness.observed import epoch_ends, per_epoch
 from harness.parts import Part, Parts
 from harness.reference import Reference
+from harness.struck import Strike, placed, restored
 from harness.trace import ClientTrace, Counters, RunTrace, Step
 
 __all__ = ["Judged", "judge_parts"]
@@ -78,17 +79,22 @@ def judge_parts(parts: Parts, reference: Reference) -> Judged:
     done = _Done()
     wrong: list[Case] = []
     judgements: list[tuple[Judgement, ...]] = []
+    struck: tuple[Strike, ...] = ()
     for k, part in enumerate(parts.earlier, start=1):
         if part.common == 0:  # nothing to hold against the reference; it may have got no further than one step
             done.reached += part.furthest
             continue
         begin, case, found = _aligned(part, done.reached if k > 1 else 0, reference)
+        struck = (*restored(case, struck), *placed(case, part.struck))
+        case = replace(case, struck=struck)
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
         done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0)
         done.reached = max(done.reached, begin + part.furthest)
         judgements.append(tuple(_in_part(judgement, k, number) for judgement in found))
         wrong += [case] if _broken(found) else []
-    last = replace(_last_case(parts, reference, done), links=parts.links)
+    last = _last_case(parts, reference, done)
+    struck = (*restored(last, struck), *placed(last, parts.struck))
+    last = replace(last, links=parts.links, struck=struck)
     found = judge_all(last)
     if not judgements:
         return Judged(found, last, last)

@@ -17,6 +17,7 @@ from harness.links import is_linked, run_linked
 from harness.parts import TRACES, read_parts, remove_parts
 from harness.program import Program
 from harness.strategies import StrategyCase, strategy_case
+from harness.struck import save_struck
 from harness.trace import RunTrace
 from simulator import Cluster, RunFailed, RunResult, TaskError
 from simulator.capabilities import accelerators
@@ -96,7 +97,14 @@ def run_once(
         **({} if disturbance is None else disturbance.options(case.topology, kept)),
     ) as cluster:
         work = (run_client, program, case, Assignment(traces=str(traces), directory=str(kept), seed=seed))
-        result = run_linked(cluster, directory, *work, counted=disturbance is None)
+        try:
+            result = run_linked(cluster, directory, *work, counted=disturbance is None)
+        except RunFailed as failure:  # of which the numbers may be judged nevertheless
+            if disturbance is not None:
+                save_struck(directory, failure.result)
+            raise
+        if disturbance is not None:
+            save_struck(directory, result)
     if unfinished := [task for task in case.clients if result[task].value is None]:
         text = "the plan ended it and nothing started it again, so the training was not finished"
         raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)

@@ -7,7 +7,7 @@ cluster of its own; in one under faults every incarnation of a task leaves a tra
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import msgspec
 
 from harness._restarted import FOUND, Found
 from harness.links import Links, read_links
+from harness.struck import Struck, read_struck, remove_struck
 from harness.trace import ClientTrace, RunTrace, merge, read_client
 
 __all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts", "remove_parts"]
@@ -29,12 +30,13 @@ class Part:
     """What the clients recorded between two starts of the job.
 
     `common` is the number of steps that all clients recorded, 0 if one of them recorded nothing; `furthest` is the most
-    that any of them did.
+    that any of them did. `struck` are the numbers that faults have changed in these processes.
     """
 
     trace: RunTrace
     common: int
     furthest: int
+    struck: tuple[Struck, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Parts:
         must_resume: whether the last part has to go on where something was saved, because that is what the run was to
             show; otherwise it may begin anew if nothing had been saved.
         links: what the links between the tasks carried, None if there are none.
+        struck: the numbers that faults have changed in the last incarnations.
     """
 
     last: RunTrace
@@ -56,6 +59,7 @@ class Parts:
     saved: tuple[str, ...] = ()
     must_resume: bool = False
     links: Links | None = None
+    struck: tuple[Struck, ...] = ()
 
 
 class Killed(msgspec.Struct, frozen=True):
@@ -71,17 +75,19 @@ class Killed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Incarnation:
-    """What one process recorded, when it began (the first one of a task: at the start), and what it found."""
+    """What one process recorded, when it began (the first one: at the start), what it found, what struck it."""
 
     trace: ClientTrace
     began: float
     files: dict[str, float]
+    struck: tuple[Struck, ...]
 
 
 def remove_parts(directory: Path) -> None:
     """Remove what an earlier run into the same directory has left."""
     for name in (TRACES, INTERRUPTED):
         shutil.rmtree(directory / name, ignore_errors=True)
+    remove_struck(directory)
 
 
 def read_parts(directory: Path) -> Parts:
@@ -94,7 +100,8 @@ def read_parts(directory: Path) -> Parts:
     numbered = [path for path in traces.iterdir() if path.name.isdigit()] if traces.exists() else []
     folders = [traces, *sorted(numbered, key=lambda path: int(path.name))]
     names = sorted({file.stem for folder in folders for file in folder.glob("*.trace")})
-    read = {name: [found for folder in folders if (found := _read(folder, name)) is not None] for name in names}
+    struck = read_struck(directory)
+    read = {name: [found for folder in folders if (found := _read(folder, name, struck)) is not None] for name in names}
     by_client = {name: found for name, found in read.items() if found}
     if not by_client:
         raise ValueError(f"{traces} holds no traces")
@@ -106,7 +113,8 @@ def read_parts(directory: Path) -> Parts:
     before = [found for all_of_one in by_client.values() for found in all_of_one[:-1] if found.trace.steps]
     first = next(found for found in by_client.values() if found[-1].trace is last.clients[0])
     earlier = tuple(_part(group, len(by_client)) for group in _together(before))
-    return Parts(last, earlier, _saved(first), links=read_links(directory))
+    now = _struck(found[-1] for found in by_client.values())
+    return Parts(last, earlier, _saved(first), links=read_links(directory), struck=now)
 
 
 def _interrupted(directory: Path, last: RunTrace) -> Parts:
@@ -116,7 +124,7 @@ def _interrupted(directory: Path, last: RunTrace) -> Parts:
     return Parts(last, (Part(before, killed.at, killed.at),), killed.saved, True, read_links(directory))
 
 
-def _read(folder: Path, stem: str) -> _Incarnation | None:
+def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | None:
     """The trace of one process; None if it died before it had begun one."""
     try:
         trace = read_client(folder / f"{stem}.trace")
@@ -124,7 +132,13 @@ def _read(folder: Path, stem: str) -> _Incarnation | None:
         return None
     note = folder / f"{stem}.{FOUND}"
     found = msgspec.json.decode(note.read_bytes(), type=Found) if note.exists() else Found(0.0, {})
-    return _Incarnation(trace, found.began, found.files)
+    process = (trace.header.task, int(folder.name) if folder.name.isdigit() else 0)
+    own = tuple(each for each in struck if (each.task, each.incarnation) == process)
+    return _Incarnation(trace, found.began, found.files, own)
+
+
+def _struck(incarnations: Iterable[_Incarnation]) -> tuple[Struck, ...]:
+    return tuple(each for found in incarnations for each in found.struck)
 
 
 def _together(before: Sequence[_Incarnation]) -> list[list[_Incarnation]]:
@@ -145,7 +159,7 @@ def _together(before: Sequence[_Incarnation]) -> list[list[_Incarnation]]:
 def _part(group: Sequence[_Incarnation], clients: int) -> Part:
     counts = [len(found.trace.steps) for found in group]
     common = min(counts) if len(group) == clients else 0
-    return Part(merge([found.trace for found in group]), common, max(counts))
+    return Part(merge([found.trace for found in group]), common, max(counts), _struck(group))
 
 
 def _saved(incarnations: Sequence[_Incarnation]) -> tuple[str, ...]:

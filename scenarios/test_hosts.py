@@ -79,7 +79,7 @@ def test_a_bad_cable_costs_only_time(strategy: StrategyCase, fault: str, tmp_pat
     assert not told.of("error")
     (undone,) = told.of("undone")
     lost, packets = undone["effect"]["lost"], undone["effect"]["packets"]
-    report_row(TABLE, told.row(strategy, f"went on, exact; {lost} of {packets} packets lost meanwhile"))
+    report_row(TABLE, told.row(strategy, f"between hosts: went on, exact; {lost} of {packets} packets lost meanwhile"))
 
 
 @pytest.mark.strategies("multi_worker-2")
@@ -96,7 +96,7 @@ def test_a_long_partition_ends_in_an_exact_restart(
     kind, _, late = told.detection
     assert kind in ("DeadlineExceededError", "UnavailableError")
     assert (limit or 5.0) - 0.1 <= late <= (limit or 10.0) + MARGIN_SECONDS
-    report_row(TABLE, told.row(strategy, "job restarted, resumed after step 4, exact"))
+    report_row(TABLE, told.row(strategy, "between hosts: job restarted, resumed after step 4, exact"))
 
 
 @pytest.mark.strategies("multi_worker-2")
@@ -104,7 +104,7 @@ def test_a_killed_worker_comes_back_to_its_host(strategy: StrategyCase, tmp_path
     """The host outlives the process: its next incarnation has the same name, and the job resumes."""
     told = survive(strategy, plan_of("kind=kill,task=worker:1,step=7"), train, tmp_path, env={}, network=HOSTS)
     assert problems(told, tmp_path, 4) == []
-    report_row(TABLE, told.row(strategy, "job restarted, resumed after step 4, exact"))
+    report_row(TABLE, told.row(strategy, "between hosts: job restarted, resumed after step 4, exact"))
 
 
 @pytest.mark.strategies("parameter_server-2w1p")

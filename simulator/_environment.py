@@ -7,21 +7,32 @@ from collections.abc import Mapping
 
 __all__ = ["task_environment"]
 
-# gRPC waits a second before it tries again when a peer's server is not up yet; tasks of one machine start within
-# milliseconds.
-_GRPC_OPTIONS = "grpc.initial_reconnect_backoff_ms=50"
+_OPTIONS = "TF_GRPC_DEFAULT_OPTIONS"
+# When a peer's server is not up yet, gRPC waits a second before it tries again, then 1.6 s, 2.6 s and so on up to two
+# minutes. Tasks of one machine start within milliseconds of each other. gRPC takes less than 100 ms for 100 ms
+# (`ParseArgsForBackoffValues` in its subchannel.cc).
+_RECONNECT = {"grpc.initial_reconnect_backoff_ms": "100", "grpc.max_reconnect_backoff_ms": "100"}
 _PROXIES = ("grpc_proxy", "no_proxy", "no_grpc_proxy", "http_proxy", "https_proxy")
 
 
 def task_environment(task: str, tf_config: str | None, given: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment without its proxies and `TF_CONFIG`, with those of the task, and what was given."""
+    """The caller's environment without its proxies and `TF_CONFIG`, with those of the task, and what was given.
+
+    Options of gRPC that the caller names, in the environment or in what is given, are as the caller says.
+    """
     environ = {name: value for name, value in os.environ.items() if name.lower() not in _PROXIES}
     environ.pop("TF_CONFIG", None)
     if tf_config is not None:
         environ["TF_CONFIG"] = tf_config
     environ["TF_GRPC_REUSE_PORT"] = "1"
-    options = environ.get("TF_GRPC_DEFAULT_OPTIONS")
-    environ["TF_GRPC_DEFAULT_OPTIONS"] = f"{_GRPC_OPTIONS},{options}" if options else _GRPC_OPTIONS
     environ["LOCKSTEP_TASK"] = task
     environ.update(given)
+    environ[_OPTIONS] = _with_reconnect(environ.get(_OPTIONS, ""))
     return environ
+
+
+def _with_reconnect(options: str) -> str:
+    """Options as TensorFlow reads them, `name=value` with commas between, and those of ours that are not named."""
+    said = [option for option in options.split(",") if option]
+    named = {option.partition("=")[0] for option in said}
+    return ",".join([*(f"{name}={value}" for name, value in _RECONNECT.items() if name not in named), *said])

@@ -10,10 +10,15 @@ from typing import TextIO
 __all__ = ["LogStream"]
 
 _POLL_SECONDS = 0.1
+_ESCAPE, _PLAIN = "\x1b[", "\x1b[0m"
 
 
 class LogStream:
-    """Follows log files and copies complete lines to `out` as `[worker-1] line`."""
+    """Follows log files and copies complete lines to `out` as `[worker-1] line`.
+
+    Of a progress bar, which writes over its line again and again, that is its last state. A colour ends with its line,
+    since the next one is another task's.
+    """
 
     def __init__(self, logs: Iterable[tuple[str, Path]], out: TextIO) -> None:
         self._logs = [(f"[{task.replace(':', '-')}] ", path) for task, path in logs]
@@ -43,6 +48,13 @@ class LogStream:
                 continue
             end = len(data) if last else data.rfind(b"\n") + 1
             self._position[path] += end
-            for line in data[:end].decode(errors="replace").splitlines():
-                self._out.write(f"{prefix}{line}\n")
+            # Not `splitlines`, for which a carriage return ends a line too.
+            text = data[:end].decode(errors="replace").removesuffix("\n")
+            for line in text.split("\n") if end else ():
+                self._out.write(f"{prefix}{_visible(line)}\n")
         self._out.flush()
+
+
+def _visible(line: str) -> str:
+    shown = line.rstrip("\r").rpartition("\r")[2]
+    return shown + _PLAIN if _ESCAPE in shown else shown

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -159,6 +160,8 @@ def main(spec: TaskSpec) -> NoReturn:
     _prepare_streams(spec)
     os.environ.clear()
     os.environ.update(spec.environ)
+    # Whoever has asked for it in the forkserver has had that of the parent remembered.
+    tempfile.tempdir = None
     agent = Agent(spec)
     adopt(agent)
     agent.report_thread_failures()

@@ -228,7 +228,10 @@ class Cluster:
                 yield run
         finally:
             if self._out is not None:
-                shutil.copytree(directory, self._out / str(number), dirs_exist_ok=True)
+                kept = self._out / str(number)
+                # What an earlier run has left there would be taken for this one's.
+                shutil.rmtree(kept, ignore_errors=True)
+                shutil.copytree(directory, kept)
 
     def task(self, name: str) -> Task:
         """The handle of one task of the latest run, for example `worker:1`.

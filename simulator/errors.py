@@ -89,7 +89,7 @@ class RunFailed(LockstepError):
     def _describe(self) -> str:
         first, *others = self.causes
         where = f"in {self.during}, " if self.during else ""
-        lines = [f"{where}{first.task} failed first: {first.kind}: {_first_line(first.message)}"]
+        lines = [f"{where}{first.task} failed first: {first.kind}: {_first_line(first.message, 400)}"]
         if first.traceback:
             lines += ["", f"--- traceback of {first.task}", _shortened(first.traceback.rstrip())]
         else:

@@ -14,7 +14,7 @@ from simulator._launching import Launcher
 from simulator.control import Proceed
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError
 from simulator.journal import Journal
-from simulator.restarts import kill_surely
+from simulator.restarts import has_done, kill_surely
 from simulator.task import Task
 
 __all__ = ["Population"]
@@ -50,6 +50,8 @@ class Population:
     _ending: bool = False
     # Task to the gates that one of its incarnations has been at: the next ones shall not stop there again.
     _passed: dict[str, set[str]] = field(default_factory=dict)
+    # Task to the clients that had begun to train, and went on, when its present process was started.
+    _missed: dict[str, Sequence[Task]] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -124,6 +126,8 @@ class Population:
             kill_surely(old, self.events.changed)
             new = [self._successor(task) for task in old]
             with self.events.changed:
+                kept = [task for task in self.tasks.values() if task.name not in names and _is_under_way(task)]
+                self._missed.update(dict.fromkeys(names, kept))
                 self.tasks.update({task.name: task for task in new})
                 replaced()
                 self.events.changed.notify_all()
@@ -141,6 +145,21 @@ class Population:
                 for task in new:
                     if task.connection is None and task.error is None:
                         task.error = TaskError(task.name, "NeverStarted", str(late), at=time.monotonic())
+                self.events.changed.notify_all()
+
+    def blame_left_behind(self) -> None:
+        """Fail each client that was started again alone and whose peer, which had begun without it, is done.
+
+        In synchronous training such a task waits without end: its peer joins no cluster any more. A survivor that is
+        still at work fails by itself. One that has announced a step needs nobody.
+        """
+        for name, kept in self._missed.items():
+            task = self.tasks[name]
+            done = [peer.name for peer in kept if self.tasks[peer.name] is peer and has_done(peer)]
+            if done and _is_trainer(task) and task.alive and not task.finished and not task.steps:
+                text = f"was started again alone, and {', '.join(done)} had been training before and is done"
+                task.error = TaskError(name, "LeftBehind", f"{text}: they cannot meet any more", at=time.monotonic())
+                self.journal.write("left_behind", task=name, incarnation=task.incarnation, done=done)
                 self.events.changed.notify_all()
 
     def _successor(self, task: Task) -> Task:
@@ -179,3 +198,12 @@ class Population:
             if task.signal_group(signal.SIGKILL) and task.ended:
                 self.journal.write("leaked", task=task.name)
         kill_surely(list(self.tasks.values()), self.events.changed)
+
+
+def _is_trainer(task: Task) -> bool:
+    """Whether it takes part in collectives, as an evaluator does not."""
+    return task.is_client and task.job != "evaluator"
+
+
+def _is_under_way(task: Task) -> bool:
+    return _is_trainer(task) and (task.steps > 0 or has_done(task))

@@ -13,7 +13,7 @@ from simulator.errors import DeadlineExceeded, UsageError
 from simulator.task import Task
 from simulator.topology import Topology
 
-__all__ = ["POLICIES", "RestartPolicy", "group_members", "kill_surely"]
+__all__ = ["POLICIES", "RestartPolicy", "group_members", "has_done", "kill_surely"]
 
 POLICIES = ("none", "task", "job")
 
@@ -65,6 +65,11 @@ class RestartPolicy:
     def allows(self, tasks: Mapping[str, Task], spent: int) -> bool:
         """Whether the failed ones of `tasks` can be started again after `spent` restarts."""
         return spent + self.cost(tasks) <= self.limit
+
+
+def has_done(task: Task) -> bool:
+    """Whether this process has come to the end of its work: the function returned, or the program ended with 0."""
+    return task.error is None and (task.result is not None or (task.ended and task.exit == 0))
 
 
 def group_members(group: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import threading
 import time
@@ -91,6 +92,10 @@ class Run:
         self._mark = uuid.uuid4().hex
         warden.watch_mark(self._mark)
         self._stack.callback(self._sweep)
+        # Tasks are killed, or leave without the exit handlers that would remove their temporary files.
+        temporary = self.directory.with_name(f"{self.directory.name}-tmp")
+        temporary.mkdir()
+        self._common = {MARK_VARIABLE: self._mark, "TMPDIR": str(temporary)}
         self._events = EventLoop(self.tasks, address, self.journal)
         self._stack.callback(address.unlink)
         self._stack.callback(self._events.close)
@@ -113,7 +118,7 @@ class Run:
             launcher=self._launcher,
             events=self._events,
             journal=self.journal,
-            environ=lambda task: {MARK_VARIABLE: self._mark, **({} if network is None else network.environ(task))},
+            environ=lambda task: {**self._common, **({} if network is None else network.environ(task))},
             gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
             hooks=self.companion.hooks,
             call=None if isinstance(self.work, Command) else self.work,
@@ -126,10 +131,11 @@ class Run:
         self._population.launch(list(self.tasks.values()))
 
     def _sweep(self) -> None:
-        """Kill what tasks have started that has left their process groups."""
+        """Kill what tasks have started that has left their process groups, and remove their temporary files."""
         for pid in kill_marked(self._mark):
             self.journal.write("leaked", pid=pid)
         warden.forget_mark(self._mark)
+        shutil.rmtree(self._common["TMPDIR"], ignore_errors=True)
 
     def _find_hosts(self) -> Hosts | None:
         """Hosts for the tasks, if they were asked for; they go last."""

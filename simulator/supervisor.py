@@ -79,10 +79,16 @@ class Supervisor:
             self.busy = False
             self._changed.notify_all()
             self._changed.wait_for(
-                lambda: self._closed or (self._population.failed and not self.doomed and not self._cut_off())
+                lambda: self._closed or (self._has_failed() and not self.doomed and not self._cut_off())
             )
             self.busy = not self._closed
             return self.busy
+
+    def _has_failed(self) -> bool:
+        if self._policy.kind == "job":
+            # Under the other policies tasks need not wait for each other.
+            self._population.blame_left_behind()
+        return self._population.failed
 
     def _answer(self) -> None:
         population, policy = self._population, self._policy

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from types import FrameType
 from typing import ClassVar
 
 import click
@@ -93,16 +98,45 @@ def _lockstep() -> None:
     """  # noqa: D301 - \b is the character by which click keeps lines as they are
 
 
-def main() -> None:
-    """Entry point of the command `lockstep`."""
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c(asked: list[int]) -> Iterator[None]:
+    """SIGTERM and SIGHUP, by which CI systems and closed terminals end a command, end it as Ctrl-C does.
+
+    What belongs to the run is stopped, what `--out` shall hold is written, and the cursor is shown again. The number of
+    the signal is put into `asked`.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # A second one would break off the tidying that the first has begun.
+        if not asked:
+            asked.append(number)
+            raise KeyboardInterrupt
+
+    # What somebody else handles, or has made to be ignored as nohup does, stays so.
+    mine = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        mine = []
+    for each in mine:
+        signal.signal(each, stop)
     try:
-        code = _lockstep.main(prog_name="lockstep", standalone_mode=False)
+        yield
+    finally:
+        for each in mine:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def main() -> None:
+    """Entry point of the command `lockstep`; the exit code of one that a signal has ended is 128 and its number."""
+    asked: list[int] = []
+    try:
+        with _ended_as_by_ctrl_c(asked):
+            code = _lockstep.main(prog_name="lockstep", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = 2
     except click.Abort:
         click.echo("interrupted", err=True)
-        code = 130
+        code = 128 + (asked[0] if asked else signal.SIGINT)
     except Exception:  # noqa: BLE001 - a defect of Lockstep itself must not exit with 1, which says "inconsistent"
         traceback.print_exc()
         code = _FAILED

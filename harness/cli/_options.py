@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NEEDED_AND_SPARE",
     "fault_options",
+    "make_out",
     "network_option",
     "out_option",
     "plan_of",
@@ -111,6 +113,22 @@ def out_option(text: str, default: Path | None = None) -> Callable[[_Command], _
         metavar="DIR",
         help=text,
     )
+
+
+def make_out(directory: Path) -> None:
+    """Make the directory of `--out`, before anything starts whose outcome it shall hold.
+
+    Raises:
+        UsageError: it cannot be made, or not be written to.
+    """
+    from simulator import UsageError
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {directory} cannot be made: {error.strerror}") from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UsageError(f"--out {directory} cannot be written to; name another directory")
 
 
 def plan_of(options: dict[str, Any]) -> FaultPlan:

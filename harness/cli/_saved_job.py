@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 
 from simulator import Cluster, FaultPlan, UsageError
 
-__all__ = ["Job", "load_job", "save_job"]
+__all__ = ["Job", "clear_job", "load_job", "save_job"]
 
 _RUN, _PLAN = "run.json", "plan.toml"
 
@@ -58,6 +59,12 @@ def save_job(directory: Path, job: Job, plan: FaultPlan, outcome: dict[str, Any]
     asked = msgspec.to_builtins(job)
     text = msgspec.json.format(msgspec.json.encode({**outcome, "job": asked}))
     (directory / _RUN).write_bytes(text + b"\n")
+
+
+def clear_job(directory: Path) -> None:
+    """Remove an earlier job from a directory: what it has left must not be taken for that of the next one."""
+    if (directory / _RUN).exists() and (directory / _PLAN).exists():
+        shutil.rmtree(directory / "0", ignore_errors=True)
 
 
 def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:

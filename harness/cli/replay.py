@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ import click
 import msgspec
 
 from harness.cli._job import as_json, carry_out
-from harness.cli._options import out_option, timeout_option
-from harness.cli._saved_job import load_job, save_job
+from harness.cli._options import make_out, out_option, timeout_option
+from harness.cli._saved_job import clear_job, load_job, save_job
 
 if TYPE_CHECKING:
     from harness.history import Difference, History
@@ -51,12 +50,13 @@ def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bo
     its steps, its saves and restores, the points of checkpoints that it stopped at, and the faults.
     """
     from simulator import UsageError
+    from simulator.scratch import scratch
 
     try:
         if out is not None and out.resolve() == directory.resolve():
             raise UsageError(f"--out {out} would write over the run that is to be replayed")
-        with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as place:
-            return _replay(directory, Path(place), timeout, as_data=as_data, quiet=quiet)
+        with scratch("replay") if out is None else nullcontext(out) as place:
+            return _replay(directory, place, timeout, as_data=as_data, quiet=quiet)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
@@ -71,6 +71,8 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
         job = msgspec.structs.replace(job, timeout=timeout)
     source = directory / "0" / "journal.jsonl"
     saved = read_timeline(source)
+    make_out(out)
+    clear_job(out)
     cluster = job.cluster(plan, out=out, stream=not quiet)
     result, failure = carry_out(cluster, job)
     outcome = as_json(job.command, str(plan.topology), result, failure)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+if TYPE_CHECKING:
+    from harness.verdict import Verdict
+
 __all__ = ["report"]
 
+_CONSISTENT, _INCONSISTENT, _FAILED = 0, 1, 3
 _EPILOG = """\b
 Examples:
   lockstep report out/ --html matrix.html         out/ from `pytest scenarios/ --lockstep-out=out`
+  lockstep report verified/                       verified/ from `lockstep verify --out verified ...`
   lockstep report runs/7                          runs/7 from `lockstep run --out runs/7 ...`
   lockstep report runs/7 --html timeline.html     the timeline as a page
   lockstep report runs/7 --trace trace.json       the same for https://ui.perfetto.dev
@@ -39,24 +45,45 @@ def report(directory: Path, html: Path | None, trace: Path | None, as_json: bool
 
     DIR is what `pytest scenarios/ --lockstep-out=DIR`, `lockstep verify --out DIR`, `lockstep run --out DIR` or
     `Cluster(out=DIR)` has written. A run of `verify` is judged from its traces, by the laws of this version of Lockstep
-    and without TensorFlow; the exit code is that of `lockstep verify`. The timeline comes from the journal: tasks with
+    and without TensorFlow; the exit code is that of `lockstep verify`. It has a folder for each strategy in DIR, which
+    is a DIR for this command too. The timeline comes from the journal: tasks with
     their processes and steps, faults with the time until a peer failed and until the next step, and links.
     """
-    from harness.saved import VERDICT
     from simulator import UsageError
 
     try:
-        if (directory / VERDICT).exists():
+        if not directory.exists():
+            raise UsageError(f"there is no directory {directory}; DIR is what a command has written with --out DIR")
+        if judged := _verified(directory):
             _write_timelines(directory, html, trace)
-            return _judge(directory, as_json)
+            return _judge_all(directory, judged, as_json)
         if _holds_runs(directory):
             _write_timelines(directory, html, trace)
             return _timelines(directory, as_json=as_json, silent=html is not None or trace is not None)
         if trace is not None:
             raise UsageError(f"{directory} holds no run, so there is no timeline for --trace")
+        if (directory / "run.json").exists():
+            raise UsageError(
+                f"{directory} holds no journal: its `lockstep run` has not come to an end, or was killed before it "
+                "could write what happened"
+            )
+        if directory.is_dir() and not (directory / "matrix.json").exists():
+            raise UsageError(
+                f"{directory} holds neither a run nor a matrix; make one with `lockstep run --out DIR`, "
+                "`lockstep verify --out DIR` or `pytest scenarios/ --lockstep-out=DIR`"
+            )
         return _matrix(directory, html, as_json)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _verified(directory: Path) -> list[Path]:
+    """The verified runs in what `lockstep verify --out` has written, or in one strategy's folder of it."""
+    from harness.saved import VERDICT
+
+    if (directory / VERDICT).exists():
+        return [directory]
+    return sorted(path.parent for path in directory.glob(f"*/{VERDICT}"))
 
 
 def _holds_runs(directory: Path) -> bool:
@@ -112,12 +139,37 @@ def _matrix(directory: Path, html: Path | None, as_json: bool) -> int:
     return 0
 
 
-def _judge(directory: Path, as_json: bool) -> int:
+def _judge_all(directory: Path, judged: list[Path], as_json: bool) -> int:
+    """Judge each run again; one that has left no verdict has failed."""
+    unjudged = [
+        path for path in sorted(directory.iterdir()) if judged != [directory] and path not in judged and _is_run(path)
+    ]
+    verdicts = [_judge(path) for path in judged]
+    if as_json:
+        objects = [verdict.to_json() for verdict in verdicts]
+        click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
+    else:
+        for verdict in verdicts:
+            click.echo(str(verdict))
+    for path in unjudged:
+        click.echo(f"{path} holds a run that could not be judged; see its logs", err=True)
+    if unjudged:
+        return _FAILED
+    return _CONSISTENT if all(verdicts) else _INCONSISTENT
+
+
+def _is_run(directory: Path) -> bool:
+    from harness.report.timeline import journals
+
+    return directory.is_dir() and bool(journals(directory))
+
+
+def _judge(directory: Path) -> Verdict:
     from harness.saved import load_run
     from harness.verify import judge
 
     parts, reference, saved = load_run(directory)
-    verdict = judge(
+    return judge(
         parts,
         reference,
         program=saved["program"],
@@ -125,5 +177,3 @@ def _judge(directory: Path, as_json: bool) -> int:
         seconds=saved["seconds"],
         faults=saved.get("faults"),
     )
-    click.echo(msgspec.json.encode(verdict.to_json()) if as_json else str(verdict))
-    return 0 if verdict else 1

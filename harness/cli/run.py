@@ -10,8 +10,16 @@ import click
 import msgspec
 
 from harness.cli._job import as_json, carry_out, summary
-from harness.cli._options import fault_options, network_option, out_option, plan_of, restart_options, timeout_option
-from harness.cli._saved_job import Job, save_job
+from harness.cli._options import (
+    fault_options,
+    make_out,
+    network_option,
+    out_option,
+    plan_of,
+    restart_options,
+    timeout_option,
+)
+from harness.cli._saved_job import Job, clear_job, save_job
 
 if TYPE_CHECKING:
     from simulator import FaultPlan, Topology
@@ -34,7 +42,7 @@ Exit codes:
   2  usage error
   3  the job failed; the root cause is named first
   4  this machine gives no hosts for --network=namespaces
-  130  interrupted
+  130  interrupted; 143 by SIGTERM, 129 by SIGHUP
 """
 
 
@@ -56,7 +64,7 @@ Exit codes:
     help="What counts as a training step: Keras fit, outermost calls of tf.functions, or simulator.step().",
 )
 @timeout_option("Seconds for the job.  [default: no limit]")
-@out_option("Keep logs, journal and plan in DIR.")
+@out_option("Keep logs, journal and plan in DIR, in place of an earlier run there.")
 @click.option("--dry-run", is_flag=True, help="Print each TF_CONFIG and the expanded plan; start nothing.")
 @click.option("--json", "as_data", is_flag=True, help="Print the outcome as JSON.")
 @click.option("--quiet", is_flag=True, help="Do not show the tasks' output while they run.")
@@ -96,6 +104,8 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         _show(topology, plan, hosts=cluster.network.hosts, as_data=options["as_data"])
         return _ENDED_WELL
     if options["out"] is not None:
+        make_out(options["out"])
+        clear_job(options["out"])
         # What is wanted is there already if the run is interrupted.
         save_job(options["out"], job, plan, {"topology": str(topology), "ended_well": None})
     result, failure = carry_out(cluster, job)

@@ -10,6 +10,7 @@ import msgspec
 
 from harness.cli._options import (
     NEEDED_AND_SPARE,
+    make_out,
     network_option,
     out_option,
     restart_options,
@@ -120,6 +121,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
         restarts=options["restarts"],
         restart_policy=options["restart_policy"],
     )
+    make_out(options["out"])
     space = Space(
         topology, subject.steps, kinds, profile_of(options["profile"]), options["chaos"], faults_max=options["faults"]
     )

@@ -11,6 +11,7 @@ import msgspec
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
+    make_out,
     network_option,
     out_option,
     plan_of,
@@ -79,16 +80,33 @@ def verify(program: str, **options: Any) -> int:
     """
     from simulator import UsageError
 
-    if options["resume_strategy"] is not None and options["interrupt_at"] is None:
-        raise click.UsageError("--resume-strategy says how to go on after --interrupt-at STEP; give that as well")
     try:
+        _check(options)
         return _verify(program, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
 
+def _check(options: dict[str, Any]) -> None:
+    """Options that make no sense together, in the words of the command line."""
+    from simulator import UsageError
+
+    if options["resume_strategy"] is not None and options["interrupt_at"] is None:
+        raise UsageError("--resume-strategy says how to go on after --interrupt-at STEP; give that as well")
+    disturbed = options["faults"] or options["links"] or options["plan"]
+    for name in ("restarts", "restart_policy"):
+        if options[name] is not None and not disturbed:
+            raise UsageError(f"restarts answer faults; give --fault or --plan besides --{name.replace('_', '-')}")
+    if options["interrupt_at"] is not None and disturbed:
+        raise UsageError(
+            "a run is either interrupted, with --interrupt-at, or has faults and links, with --fault, --link or "
+            "--plan; a fault can kill all tasks too: kind=kill,task=*,step=5"
+        )
+
+
 def _verify(program: str, options: dict[str, Any]) -> int:
     from harness.program import Program
+    from harness.saved import VERDICT
     from harness.strategies import strategy_case
 
     hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
@@ -102,9 +120,14 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
     cases = [strategy_case(name, hardware, network) for name in dict.fromkeys(options["names"])]
     under_test = Program.of(program)
+    if options["out"] is not None:
+        make_out(options["out"])
     outcomes = []
     for case in cases:
         folder = None if options["out"] is None else options["out"] / re.sub(r"[^\w.-]", "_", case.name)
+        if folder is not None:
+            # A run that fails has none, and that of an earlier one must not stand for it.
+            (folder / VERDICT).unlink(missing_ok=True)
         if not as_json:
             click.echo(f"{case.name}: running ...", err=True)
         outcomes.append(_one(under_test, case, {**asked, "out": folder}, as_json))

@@ -52,6 +52,8 @@ def _stale_copy(scene: Scene) -> Attempt | None:
         if not right or len(right | unmoved) < len(now):
             return None
         stale |= unmoved
+    if not stale:  # they differ by less than the bound
+        return None
     return evident(
         _ID,
         f"At step {step} the copies of {', '.join(names)} on replica {', '.join(map(str, sorted(stale)))} keep their "

@@ -12,6 +12,7 @@ from harness.trace import RunTrace
 if TYPE_CHECKING:
     from harness.interruption import Interruption
     from harness.links import Links
+    from harness.struck import Strike
 
 __all__ = ["Case", "Finding", "Judgement", "Law", "Status", "judged", "not_judged"]
 
@@ -69,7 +70,8 @@ class Case:
     """A run to be judged, the reference it should equal, and how far it may be from it.
 
     Of an interrupted run `run` is the resumed part and `reference` the steps that it should have; `interruption` holds
-    the rest. `links` is what the links between the tasks of the whole run carried, None if there are none.
+    the rest. `links` is what the links between the tasks of the whole run carried, None if there are none. `struck` are
+    the numbers that faults have changed, here or in what was restored.
     """
 
     run: RunTrace
@@ -77,6 +79,7 @@ class Case:
     tolerance: Tolerance
     interruption: Interruption | None = None
     links: Links | None = None
+    struck: tuple[Strike, ...] = ()
 
 
 class Law(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         raise pytest.UsageError("the fixture `cluster` needs its shape; write @pytest.mark.cluster(worker=2)")
     shape = dict(marker.kwargs)
     options = {name: shape.pop(name) for name in list(shape) if name not in (*JOBS, "devices")}
+    if unknown := options.keys() - inspect.signature(Cluster).parameters.keys():
+        raise pytest.UsageError(
+            f"@pytest.mark.cluster has no {', '.join(sorted(unknown))}; it takes {', '.join(JOBS)}, devices, and the "
+            "options of simulator.Cluster"
+        )
     with Cluster(Topology(**shape), **options) as running:
         yield running
 

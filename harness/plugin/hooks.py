@@ -25,6 +25,8 @@ _ROWS = pytest.StashKey["list[TableRow]"]()
 _WRONG = pytest.StashKey[str]()
 _CACHE = pytest.StashKey[Path]()
 _NETWORK = pytest.StashKey["str | None"]()
+# As `simulator.network.TIERS`, which is not imported in every session of pytest.
+_NETWORKS = ("loopback", "namespaces")
 _CACHE_VARIABLE = "LOCKSTEP_CACHE"
 _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
@@ -49,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--require-hardware", action="store_true", help="missing hardware is a failure, not a skip")
     group.addoption(
         "--network",
-        choices=("loopback", "namespaces"),
+        choices=_NETWORKS,
         default="loopback",
         help="where clusters have their network: on this machine's loopback interface, or a host of its own for each "
         "task (default: loopback)",
@@ -150,6 +152,8 @@ def _missing_hardware(item: pytest.Item) -> str | None:
                 "requires takes gpus=, tpu= and network=; for example @pytest.mark.requires(gpus=2)"
             )
         wanted = marker.kwargs.get("network")
+        if wanted not in (None, *_NETWORKS):
+            raise pytest.UsageError(f"requires(network={wanted!r}) is unknown; it is one of {', '.join(_NETWORKS)}")
         if wanted == "namespaces" and (why := _why_no_hosts()):
             return f"needs network=namespaces, which this machine does not give: {why}"
         if wanted == "loopback" and (chosen := item.config.getoption("--network")) != wanted:

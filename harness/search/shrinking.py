@@ -9,18 +9,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from harness.disturbance import goes_without_saying
 from harness.search.values import VALUES
-from simulator import FaultPlan, UsageError
+from simulator import FaultPlan, Topology, UsageError
 from simulator.faults import Fault
+from simulator.units import parse_duration, parse_size
 
 __all__ = ["Acceptance", "Verdicts", "minimal", "shrink_plan", "simpler_faults"]
 
 T = TypeVar("T")
 Key = TypeVar("Key", bound=Hashable)
+_Changes = dict[str, Any]
+# Fewer bytes than these are carried before anything is trained.
+_BYTES_MIN = 1000
+# The points of a save; every one has the first, and nothing need be patched into TensorFlow for it.
+_PHASES = ("before_save", "in_save", "after_data_before_index", "after_save")
+_AT_ONCE = "0s"
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,8 @@ def shrink_plan(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPla
         plan: an expanded plan that fails.
         fails: whether a plan fails in the same way.
     """
+    assert plan.topology is not None
+    topology = plan.topology
 
     def with_faults(faults: Sequence[Fault]) -> FaultPlan:
         return msgspec.structs.replace(plan, faults=tuple(faults))
@@ -135,7 +145,7 @@ def shrink_plan(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPla
     while changed:
         changed = False
         for number, fault in enumerate(faults):
-            for candidate in simpler_faults(fault):
+            for candidate in simpler_faults(fault, topology):
                 if fails(with_faults([*faults[:number], candidate, *faults[number + 1 :]])):
                     faults[number] = candidate
                     changed = True
@@ -143,28 +153,53 @@ def shrink_plan(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPla
     return with_faults(faults)
 
 
-def simpler_faults(fault: Fault) -> Iterator[Fault]:
-    """The same fault with one thing less to it: fewer tasks, a key at its simplest value, an earlier step."""
+def simpler_faults(fault: Fault, topology: Topology) -> Iterator[Fault]:
+    """The same fault with one thing less to it: fewer tasks, a key at its simplest value, an earlier trigger.
+
+    Each can be carried out in the topology, leaves nothing open, and is nearer to the simplest of its kind, so that
+    taking one after the other comes to an end.
+    """
+    for changes in (*_fewer_tasks(fault, topology), *_simpler_values(fault), *_earlier(fault)):
+        try:
+            yield from FaultPlan(faults=(msgspec.structs.replace(fault, **changes),)).expand(topology).faults
+        except UsageError:  # a key may be needed by another
+            continue
+
+
+def _fewer_tasks(fault: Fault, topology: Topology) -> Iterator[_Changes]:
+    """One struck task instead of several, and one whose progress counts, if these are not simply those struck."""
     tasks: tuple[str, ...] = getattr(fault, "task", ())
+    of = fault.of or ()
     if len(tasks) > 1:
-        for task in tasks:
-            yield from _valid(fault, task=(task,), of=None if fault.trigger == "step" else fault.of)
+        yield from ({"task": (task,), "of": None} for task in tasks)
+        yield from ({"task": (task,)} for task in tasks)
+    if len(of) > 1 and not goes_without_saying(fault, topology):
+        yield from ({"of": (task,)} for task in sorted(of, key=lambda task: task not in tasks))
+
+
+def _simpler_values(fault: Fault) -> Iterator[_Changes]:
     for key, values in VALUES.get(fault.kind, {}).items():
         if getattr(fault, key) in values[1:]:
-            yield from _valid(fault, **{key: values[0]})
+            yield {key: values[0]}
     if getattr(fault, "one_way", False):
-        yield from _valid(fault, one_way=False)
-    if isinstance(fault.step, int):
-        earlier = sorted({1, fault.step // 2, fault.step - 1})
-        yield from (found for step in earlier if 1 <= step < fault.step for found in _valid(fault, step=step))
+        yield {"one_way": False}
+    default = next((each.default for each in msgspec.structs.fields(fault) if each.name == "restart"), None)
+    restart = getattr(fault, "restart", None)
+    if restart != default:
+        yield {"restart": default}
+        if default is None and parse_duration(restart, "restart") > 0:
+            yield {"restart": _AT_ONCE}
 
 
-def _valid(fault: Fault, **changes: object) -> Iterator[Fault]:
-    """The changed fault, unless it makes no sense: a key may be needed by another."""
-    changed = msgspec.structs.replace(fault, **changes)
-    try:
-        changed.check()
-        _ = changed.trigger
-    except UsageError:
-        return
-    yield changed
+def _earlier(fault: Fault) -> Iterator[_Changes]:
+    """A step, a time or a place that comes before."""
+    for key in ("step", "nth", "connections"):
+        number = getattr(fault, key)
+        if isinstance(number, int):
+            earlier = sorted({1, number // 2, number - 1})
+            yield from ({key: before} for before in earlier if 1 <= before < number)
+    if fault.phase in _PHASES[1:]:
+        yield {"phase": _PHASES[0]}
+    if fault.bytes_ is not None:
+        size = parse_size(fault.bytes_, "bytes")
+        yield from ({"bytes_": f"{less}B"} for less in sorted({_BYTES_MIN, size // 2}) if _BYTES_MIN <= less < size)

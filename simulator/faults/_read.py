@@ -39,7 +39,7 @@ def fault_from_mapping(values: Mapping[str, object], where: str = "fault") -> Fa
             raise UsageError(f"{where}: {name} has no key {key!r}; its keys are {', '.join(keys)}")
     for key in kind.needed:
         if not values.get(key):
-            raise UsageError(f"{where}: {name} needs {key}")
+            raise UsageError(f"{where}: {name} needs {key}=")
     try:
         fault = with_implied(msgspec.convert(values, kind))
         check_fault(fault)

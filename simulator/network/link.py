@@ -21,6 +21,7 @@ _SHAPES = ("delay", "jitter", "rate", "loss")
 _OF_CABLES = ("rate", "loss", "blackhole")
 _PATTERN = re.compile(rf"\*|({'|'.join(JOBS)})(:(\*|[0-9]+))?")
 _WORDS = {"true": True, "false": False}
+_EXAMPLE = "src=worker,dst=ps,delay=20ms"
 
 
 @dataclass(frozen=True)
@@ -201,10 +202,10 @@ class Link:
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                raise UsageError(f"a link has no {key!r}; it has {', '.join(known)}")
+                raise UsageError(f"a link has no {key!r}; it has {', '.join(known)}, for example {_EXAMPLE}")
         for key in ("src", "dst"):
             if key not in values:
-                raise UsageError(f"a link needs {key}, for example src=worker,dst=ps,delay=20ms")
+                raise UsageError(f"a link needs {key}, for example {_EXAMPLE}")
         return cls(**values)  # type: ignore[arg-type]  # __post_init__ checks every value
 
     def __str__(self) -> str:

@@ -60,6 +60,8 @@ class NetworkOptions:
                 "one local process has no network; give links to a cluster, for example Topology(worker=2)"
             )
         for link in found:
+            if not isinstance(link, Link):
+                raise UsageError(f"links are objects such as Link(src='worker', dst='ps', delay='20ms'), not {link!r}")
             link.pairs(topology)
             link.check_network(hosts=hosts)
         return cls(tier, found, relay or any(link.needs_relay(hosts=hosts) for link in found))

@@ -25,7 +25,9 @@ class Replicated:
 
     `sizes` are the examples of each global batch; `clip` the norm to which the sum of gradients is clipped, which is
     reported then unless `unclipped`; `parts` whether losses and gradients are reported per replica; `overflow` the
-    step at which the last replica's gradient is infinite, and the update skipped.
+    step at which the last replica's gradient is infinite, and the update skipped. `strike` changes one number: the
+    target, the step, the replica, the name, the flat index, and what becomes of it; a gradient in this step, a variable
+    after it.
     """
 
     replicas: int = 1
@@ -39,10 +41,11 @@ class Replicated:
     examples: bool = True
     slots: bool = True
     overflow: int = 0
+    strike: tuple[str, int, int, str, int, float] | None = None
     noise: int | None = None
 
     def run(self) -> RunTrace:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             return self._run()
 
     def _run(self) -> RunTrace:
@@ -57,6 +60,8 @@ class Replicated:
         for index, size in enumerate(self.sizes, start=1):
             shards = np.array_split(np.arange(ends[index - 1], ends[index]), self.replicas)
             found = [self._local(copies[k], x[ids], y[ids], size, index, k) for k, ids in enumerate(shards)]
+            for k, (_, gradients) in enumerate(found):
+                self._struck("gradient", index, k, gradients)
             applied = self._applied([gradients for _, gradients in found])
             finite = [all(np.isfinite(array).all() for array in gradients.values()) for _, gradients in found]
             for k in range(self.replicas):
@@ -65,9 +70,16 @@ class Replicated:
                 self._update(copies[k], slots[k], applied[k], index)
                 copies[k] = self._noisy(copies[k], index)
             steps.append(self._step(index, found, copies, slots, shards))
+            for k, copy in enumerate(copies):
+                self._struck("variable", index, k, copy)
         final = Final(99.0, tuple(variable(name, [c[name] for c in copies], "mirrored") for name in start))
         trace = client(*steps, task="local:0", replicas=self.replicas, final=final)
         return RunTrace((trace,))
+
+    def _struck(self, target: str, index: int, replica: int, arrays: Arrays) -> None:
+        if self.strike is not None and self.strike[:3] == (target, index, replica):
+            _, _, _, name, element, value = self.strike
+            arrays[name].reshape(-1)[element] = value
 
     def _goes(self, finite: list[bool], replica: int) -> bool:
         return (

@@ -131,6 +131,23 @@ def test_without_json_the_whole_verdict_is_printed(train: str, tmp_path: Path) -
     assert (tmp_path / "out" / "mirrored-2" / "verdict.json").is_file()
 
 
+def test_report_judges_every_strategy_of_a_verification(train: str, tmp_path: Path) -> None:
+    """DIR of --out is DIR of report, for one strategy and for several; a run that failed is not hidden."""
+    out = str(tmp_path / "out")
+    wrong = ("verify", f"{train}:wrong", "--exact", "--out", out)
+    assert _invoke(*wrong, "--strategy", "mirrored-2").return_value == 1
+    single = _invoke("report", out, "--json")
+    assert (single.return_value, json.loads(single.stdout)["consistent"]) == (1, False)
+    _invoke(*wrong, "--strategy", "default")
+    several = _invoke("report", out, "--json")
+    assert several.return_value == 1
+    assert [found["strategy"] for found in json.loads(several.stdout)] == ["default", "mirrored-2"]
+    assert _invoke("verify", f"{train}:crash", "--out", out, "--strategy", "multi_worker-2").return_value == 3
+    failed = _invoke("report", out)
+    assert failed.return_value == 3
+    assert "multi_worker-2 holds a run that could not be judged" in failed.stderr
+
+
 def test_a_strategy_named_twice_runs_once(train: str) -> None:
     """Two times the same strategy is one verdict, and so one object."""
     result = _invoke("verify", f"{train}:right", "--exact", "--json", "--strategy", "default", "--strategy", "default")
@@ -154,6 +171,9 @@ def test_a_program_that_reports_nothing_is_a_usage_error(train: str) -> None:
         (("verify", "t.py:f", "--strategy", "miror-2"), "strategy 'miror-2' is unknown; accepted are default"),
         (("verify", "t.py:f", "--hardware", "cuda"), "'cuda' is not one of 'cpu', 'gpu', 'tpu'"),
         (("verify", "t.py:f", "--timeout", "0"), "0.0 is not in the range x>0"),
+        (("verify", "t.py:f", "--restarts", "2"), "give --fault or --plan besides --restarts"),
+        (("verify", "t.py:f", "--interrupt-at", "2", "--fault", "kind=kill,task=*,step=2"), "with --interrupt-at, or"),
+        (("verify", "t.py:f", "--resume-strategy", "default"), "give that as well"),
         (("verify", "t.py"), "names no function; a program is given as FILE.py:FUNCTION"),
         (("strategies", "extra"), "unexpected extra argument"),
         (("doctor", "--jsn"), "--json"),

@@ -82,7 +82,8 @@ def test_another_history(saved: Path) -> None:
 
 
 SAVING = """
-import simulator, sys
+import os, simulator, sys
+os.chdir({place!r})
 sys.path.insert(0, {fakes!r})
 from tensorflow.python.checkpoint.checkpoint import Checkpoint
 own = Checkpoint()
@@ -95,7 +96,7 @@ for number in range(1, 5):
 
 def test_saves_are_part_of_the_history(tmp_path: Path) -> None:
     """A replay repeats them, the report counts them, and a program that saves in other steps has another history."""
-    code = SAVING.format(fakes=write_fakes(tmp_path))
+    code = SAVING.format(fakes=write_fakes(tmp_path), place=str(tmp_path))
     (tmp_path / "program.py").write_text(code)
     out = _saved(tmp_path)
     assert "worker:1: from " in (text := _lock("report", str(out)).stdout)
@@ -181,6 +182,14 @@ def test_report_of_a_cluster_run_with_several_journals(tmp_path: Path) -> None:
     text = _lock("report", str(tmp_path)).stdout
     assert "0: 2 worker, 5.1 s" in text
     assert "1: 2 worker, 5.1 s" in text
+
+
+def test_what_holds_nothing_to_report_says_so(tmp_path: Path) -> None:
+    """A directory that is missing, one without anything, and that of a run which was killed."""
+    assert "there is no directory" in _usage_error("report", str(tmp_path / "out"))
+    assert "neither a run nor a matrix" in _usage_error("report", str(tmp_path))
+    (tmp_path / "run.json").write_text("{}")
+    assert "has not come to an end" in _usage_error("report", str(tmp_path))
 
 
 def test_a_matrix_has_no_trace(tmp_path: Path) -> None:

@@ -150,6 +150,16 @@ def test_out_keeps_everything(program: Program, tmp_path: Path) -> None:
     assert json.loads((out / "run.json").read_text())["ended_well"]
 
 
+def test_out_holds_one_run(tmp_path: Path) -> None:
+    """A later run in the same directory leaves nothing of the earlier one, and nothing else is touched."""
+    out = tmp_path / "out"
+    _json("--worker", "2", "--out", str(out), "--", "true")
+    (out / "notes.txt").write_text("mine")
+    _json("--worker", "1", "--out", str(out), "--", "true")
+    assert [path.name for path in (out / "0" / "logs").iterdir()] == ["worker-0.log"]
+    assert (out / "notes.txt").read_text() == "mine"
+
+
 def test_dry_run_prints_configs_and_the_expanded_plan() -> None:
     """Nothing is started; a chief is added to ps tasks; what the plan leaves open is decided by the seed."""
     fault = "kind=kill,task=worker:?,step=10..20"
@@ -219,6 +229,8 @@ def test_a_fault_whose_step_never_comes_fails_the_job() -> None:
         (["--worker", "2", "--link", "src=worker,dst=worker,dalay=1s", "--", "true"], "delay"),
         (["--worker", "2", "--restart-policy", "task", "--", "true"], "restarts=N"),
         (["--worker", "2", "--plan", "no-such-file.toml", "--", "true"], "does not exist"),
+        (["--worker", "2", "--out", "/proc/out", "--", "true"], "--out /proc/out cannot be made"),
+        (["--worker", "2", "--link", "foo", "--", "true"], "for example src=worker,dst=ps,delay=20ms"),
     ],
 )
 def test_usage_errors_are_clear_and_come_first(arguments: list[str], text: str) -> None:
@@ -230,11 +242,12 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
     return [child for child in process.children(recursive=True) if child.is_running()]
 
 
-def test_ctrl_c_stops_everything(program: Program, tmp_path: Path) -> None:
-    """Exit code 130 soon after SIGINT; no task is left."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_everything(number: signal.Signals, program: Program, tmp_path: Path) -> None:
+    """Exit code 130 soon after SIGINT, likewise after SIGTERM and SIGHUP; no task is left, and the journal is kept."""
     path = program(f"import os, signal\nopen({str(tmp_path)!r} + f'/{{os.getpid()}}.pid', 'w')\nsignal.pause()")
     started = subprocess.Popen(
-        [*LOCKSTEP, "run", "--worker", "2", "--", sys.executable, path],
+        [*LOCKSTEP, "run", "--worker", "2", "--out", str(tmp_path / "out"), "--", sys.executable, path],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -248,15 +261,16 @@ def test_ctrl_c_stops_everything(program: Program, tmp_path: Path) -> None:
             pause.wait(0.01)
         family = _children(psutil.Process(started.pid))
         assert len(family) >= 3
-        started.send_signal(signal.SIGINT)
+        started.send_signal(number)
         _, said = started.communicate(timeout=20)
     finally:
         started.kill()
-    assert started.returncode == 130
+    assert started.returncode == 128 + number
     assert "interrupted" in said
     assert "Traceback" not in said
     _, alive = psutil.wait_procs(family, timeout=10)
     assert alive == []
+    assert any(event["event"] == "exit" for event in read_journal(tmp_path / "out" / "0" / "journal.jsonl"))
 
 
 def test_two_runs_at_the_same_time_do_not_meet(program: Program) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.disturbance import describe_fault
 from harness.search import Acceptance, describe_plan
+from harness.search.drawing import Space, plans
+from harness.search.profiles import choose_kinds, profile_of
 from harness.search.shrinking import Verdicts, minimal, shrink_plan, simpler_faults
 from simulator import FaultPlan, Topology, UsageError
+from simulator.units import parse_size
 
 TOPOLOGY = Topology(worker=2)
 
 
-def _plan(*faults: str) -> FaultPlan:
-    return FaultPlan(faults=tuple(map(FaultPlan.parse_fault, faults))).expand(TOPOLOGY)
+def _plan(*faults: str, topology: Topology = TOPOLOGY) -> FaultPlan:
+    return FaultPlan(faults=tuple(map(FaultPlan.parse_fault, faults))).expand(topology)
 
 
 @given(st.integers(1, 24), st.data())
@@ -118,17 +122,128 @@ def test_a_plan_is_shrunk_in_its_faults_and_in_their_values() -> None:
     assert describe_plan(left) == "kill worker:1 step=3; crash worker:0 step=1"
 
 
-def test_a_simpler_fault_still_makes_sense() -> None:
-    """A key without which the fault would be refused is never taken away, nor is the step made later."""
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "kind=slow,task=worker:0,step=4,per_step=100ms",
         "kind=partition,src=worker:0,dst=worker:1,of=worker:0,step=4,mode=blackhole,duration=12s,one_way",
         "kind=flap,src=worker:0,dst=worker:1,of=worker:0,step=4,times=3",
         "kind=late_start,task=worker:1,duration=3s",
-    ):
-        plan = _plan(text)
-        found = list(simpler_faults(plan.faults[0]))
-        assert found
-        for fault in found:
-            again = FaultPlan(faults=(fault,)).expand(TOPOLOGY).faults[0]
-            assert int(again.step or 0) <= int(plan.faults[0].step or 0)
+        "kind=crash,task=worker:1,of=worker:*,step=1",
+        "kind=oom,task=worker:0+worker:1,phase=after_save,nth=2",
+        "kind=kill,task=worker:0,src=worker:1,dst=worker:0,bytes=30KB",
+    ],
+)
+def test_a_simpler_fault_still_makes_sense(text: str) -> None:
+    """It can be carried out, leaves nothing open, is another one, and strikes no later."""
+    (fault,) = _plan(text).faults
+    found = list(simpler_faults(fault, TOPOLOGY))
+    assert found
+    for simpler in found:
+        assert simpler != fault
+        assert FaultPlan(faults=(simpler,)).expand(TOPOLOGY).faults == (simpler,)
+        assert int(simpler.step or 0) <= int(fault.step or 0)
+        # The agent acts at its own task's gate.
+        assert not simpler.in_task or set(getattr(simpler, "task", ())) <= set(simpler.of or ())
+
+
+@pytest.mark.parametrize(
+    ("text", "needed", "left"),
+    [
+        ("kind=kill,task=worker:1,phase=after_save,nth=3", {"nth": 2}, "kill worker:1 phase=before_save nth=2"),
+        (
+            "kind=kill,task=worker:1,phase=after_save,nth=3",
+            {"phase": ("after_save",)},
+            "kill worker:1 phase=after_save",
+        ),
+        ("kind=kill,task=worker:1,phase=at_barrier,nth=2", {}, "kill worker:1 phase=at_barrier"),
+        ("kind=kill,task=worker:1,of=worker:*,step=3", {"step": 2}, "kill worker:1 step=2"),
+        ("kind=kill,task=worker:0+worker:1,of=worker:*,step=3", {"task": 2}, "kill worker:0+worker:1 step=1"),
+        (
+            "kind=crash,task=worker:1,of=worker:*,phase=in_save",
+            {"of": 2},
+            "crash worker:1 of=worker:0+worker:1 phase=before_save",
+        ),
+        ("kind=kill,task=worker:1,step=3,restart=1s", {}, "kill worker:1 step=1"),
+        ("kind=kill,task=worker:1,step=3,restart=1s", {"restart": ("0s", "1s")}, "kill worker:1 step=1 restart=0s"),
+        ("kind=crash_loop,task=worker:1,step=3,restart=1s", {}, "crash_loop worker:1 step=1 times=2"),
+        (
+            "kind=kill,task=worker:0,src=worker:1,dst=worker:0,connections=3",
+            {"connections": 2},
+            "kill worker:0 connections=2 on worker:1 -> worker:0",
+        ),
+        ("kind=stall,src=worker:1,dst=worker:0,bytes=30KB", {}, "stall worker:1 -> worker:0 bytes=1000B"),
+        ("kind=stall,src=worker:1,dst=worker:0,bytes=30KB", {"bytes_": 6000}, "stall worker:1 -> worker:0 bytes=7500B"),
+    ],
+)
+def test_each_key_is_made_as_simple_as_the_failure_allows(text: str, needed: dict[str, Any], left: str) -> None:
+    """Points of a save, which time, whose progress, connections, bytes, and how soon it comes back."""
+
+    def fails(candidate: FaultPlan) -> bool:
+        (fault,) = candidate.faults
+        return all(_has(getattr(fault, key), value) for key, value in needed.items())
+
+    plan = _plan(text)
+    assert fails(plan)
+    assert describe_plan(shrink_plan(plan, fails)) == left
+
+
+def _has(value: Any, needed: Any) -> bool:
+    """At least so many, tasks or bytes for example, or one of these words."""
+    if not isinstance(needed, int):
+        return value in needed
+    if isinstance(value, str):
+        value = parse_size(value)
+    return bool((len(value) if isinstance(value, tuple) else value) >= needed)
+
+
+@pytest.mark.parametrize("topology", [TOPOLOGY, Topology(chief=1, worker=2, ps=1), Topology()], ids=str)
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_whatever_is_drawn_shrinks_to_the_simplest(topology: Topology, data: st.DataObject) -> None:
+    """Where every plan fails: it comes to an end, with one fault that has one task, at its first trigger."""
+    space = Space(topology, 6, choose_kinds((), topology), profile_of("swarm"))
+    plan = data.draw(plans(space))
+    tried: Counter[str] = Counter()
+
+    def fails(candidate: FaultPlan) -> bool:
+        tried[candidate.to_json()] += 1
+        return True
+
+    left = shrink_plan(plan, fails)
+    assert left.expand(topology) == left
+    assert max(tried.values(), default=1) == 1
+    (fault,) = left.faults
+    assert (fault.step in (None, 0, 1), fault.nth, fault.connections in (None, 1)) == (True, 1, True)
+    assert len(getattr(fault, "task", ())) <= 1
+    assert len(fault.of or ()) <= 1
+    assert fault.bytes_ is None or parse_size(fault.bytes_) == 1000
+    assert getattr(fault, "restart", None) in (None, "0s" if fault.kind in ("restart", "crash_loop") else None)
+
+
+def test_two_plans_that_differ_read_differently() -> None:
+    """Whose progress counts, which time, and on which link; what any plan would come to is left out."""
+    texts = [
+        "kind=kill,task=worker:1,step=3",
+        "kind=kill,task=worker:1,of=worker:*,step=3",
+        "kind=kill,task=worker:1,of=worker:0,step=3",
+        "kind=kill,task=worker:1,phase=after_save",
+        "kind=kill,task=worker:1,phase=after_save,nth=2",
+        "kind=kill,task=worker:1,src=worker:0,dst=worker:1,bytes=1KB",
+        "kind=kill,task=worker:1,src=worker:1,dst=worker:0,bytes=1KB",
+        "kind=oom,task=worker:1,step=3",
+        "kind=oom,task=worker:1,step=3,fatal=false",
+    ]
+    assert [describe_plan(_plan(text)) for text in texts] == [
+        "kill worker:1 step=3",
+        "kill worker:1 step=3 of=worker:0+worker:1",
+        "kill worker:1 step=3 of=worker:0",
+        "kill worker:1 phase=after_save",
+        "kill worker:1 phase=after_save nth=2",
+        "kill worker:1 bytes=1KB on worker:0 -> worker:1",
+        "kill worker:1 bytes=1KB on worker:1 -> worker:0",
+        "oom worker:1 step=3",
+        "oom worker:1 step=3 fatal=False",
+    ]
+    servers = Topology(chief=1, worker=2, ps=1)
+    assert describe_plan(_plan("kind=kill,task=ps:0,of=chief:0,step=3", topology=servers)) == "kill ps:0 step=3"

@@ -139,6 +139,23 @@ def test_restoring_and_joining_are_phases_too(tmp_path: Path) -> None:
     assert len(events(tmp_path / "out", "fired")) == 2
 
 
+def test_a_worker_that_comes_back_when_the_other_is_done_restarts_the_job(tmp_path: Path) -> None:
+    """Alone it would wait in the strategy's constructor without end; the job restarts, and resumes after the end."""
+    plan = plan_of("kind=kill,task=worker:1,of=worker:*,step=4,restart=10ms")
+    result = _run(plan, tmp_path, restarts=1)
+    assert [task.incarnation for task in result.values()] == [1, 2]
+    assert [task.value["begun"] for task in result.values()] == [4, 4]
+    assert result["worker:0"].value["v"] == [0.75**4, 2 * 0.75**4]
+
+
+def test_workers_that_are_done_before_the_grace_is_over_are_not_preempted(tmp_path: Path) -> None:
+    """TensorFlow ignores SIGTERM: the training goes on to its end, and nobody waits for the grace or comes back."""
+    faults = [f"kind=preempt,task={task},step=2,grace=60s,restart=10ms" for task in WORKERS.tasks]
+    result = _run(plan_of(*faults), tmp_path)
+    assert [(task.incarnation, task.exit) for task in result.values()] == [(0, 0)] * 2
+    assert [task.value["v"] for task in result.values()] == [[0.75**4, 2 * 0.75**4]] * 2
+
+
 def test_two_runs_of_one_seed_have_one_history(tmp_path: Path) -> None:
     """With real training: kill, restart of the job, resume from the checkpoint, twice the same."""
     plan = plan_of("kind=kill,task=worker:?,of=worker:*,step=2..3", seed=4)

@@ -159,6 +159,12 @@ def test_links_that_do_not_exist_are_refused_before_anything_starts(src: str, ds
         Cluster(MIXED, links=[Link(src=src, dst=dst, delay="1ms")])
 
 
+def test_the_text_of_the_command_line_is_no_link() -> None:
+    """A forgotten `Link.parse` is said before anything starts."""
+    with pytest.raises(UsageError, match="links are objects"):
+        Cluster(Topology(worker=2), links=["src=*,dst=*,delay=1ms"])  # type: ignore[list-item]
+
+
 def test_one_local_process_has_no_network() -> None:
     """Asking for a relay there is a usage error."""
     with pytest.raises(UsageError, match="one local process has no network"):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from simulator import Cluster, RunFailed, Topology, UsageError
+from simulator._stream import LogStream
 from simulator.journal import read_journal
 
 bare = partial(Cluster, preload=(), timeout=30)
+GRPC = "TF_GRPC_DEFAULT_OPTIONS"
+INITIAL, MAXIMUM = "grpc.initial_reconnect_backoff_ms", "grpc.max_reconnect_backoff_ms"
 
 
 def test_every_client_runs_the_closure_and_returns_its_value() -> None:
@@ -54,6 +59,20 @@ def test_output_is_captured_in_order_for_each_task() -> None:
     assert [task.log for task in result.values()] == ["one\ntwo\nthree\n"] * 2
 
 
+def test_progress_bars_and_colours_stay_in_their_line(tmp_path: Path) -> None:
+    """Of a line that was written over, the last state is shown; the colour of a line is no colour of the next."""
+    log, out = tmp_path / "log", io.StringIO()
+    log.write_bytes(b"\r10 %\r20 %\r\n\x1b[31mred\n\nplain\r\nlast")
+    LogStream([("worker:1", log)], out).close()
+    assert out.getvalue().splitlines() == [
+        "[worker-1] 20 %",
+        "[worker-1] \x1b[31mred\x1b[0m",
+        "[worker-1] ",
+        "[worker-1] plain",
+        "[worker-1] last",
+    ]
+
+
 def test_output_is_streamed_with_the_task_in_front(capfd: pytest.CaptureFixture[str]) -> None:
     """With `stream`, every line appears on stderr behind `[worker-1]`."""
     with bare(Topology(worker=2), stream=True) as cluster:
@@ -73,6 +92,26 @@ def test_tasks_see_the_callers_environment_but_no_proxy(monkeypatch: pytest.Monk
 
     with bare(Topology(), env={"EXTRA": "1"}) as cluster:
         assert cluster.run(body)["local:0"].value == ("from the caller", None, None, "1")
+
+
+@pytest.mark.parametrize(
+    ("outside", "given", "expected"),
+    [
+        (None, {}, [f"{INITIAL}=100", f"{MAXIMUM}=100"]),
+        ("grpc.a=1", {}, [f"{INITIAL}=100", f"{MAXIMUM}=100", "grpc.a=1"]),
+        (f"grpc.a=1,{MAXIMUM}=7", {}, [f"{INITIAL}=100", "grpc.a=1", f"{MAXIMUM}=7"]),
+        ("grpc.a=1", {GRPC: f"{INITIAL}=8"}, [f"{MAXIMUM}=100", f"{INITIAL}=8"]),
+    ],
+)
+def test_tasks_reconnect_quickly_unless_the_caller_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, outside: str | None, given: dict[str, str], expected: list[str]
+) -> None:
+    """Options of gRPC that a caller names are not named twice; the others of Lockstep stay."""
+    monkeypatch.delenv(GRPC, raising=False)
+    if outside is not None:
+        monkeypatch.setenv(GRPC, outside)
+    with bare(Topology(), env=given) as cluster:
+        assert cluster.run(lambda: os.environ[GRPC])["local:0"].value.split(",") == expected
 
 
 def test_a_value_that_cannot_be_sent_back_is_an_error_that_says_so() -> None:
@@ -141,3 +180,27 @@ def test_steps_are_announced_and_can_be_waited_for() -> None:
         run.wait_step("worker:1", 2)
         result = run.join()
     assert [task.steps for task in result.values()] == [3, 3]
+
+
+def test_temporary_files_of_tasks_are_gone_with_the_run(tmp_path: Path) -> None:
+    """All tasks share a directory for them, which is neither the caller's nor kept, whatever ends the tasks."""
+
+    def leave_one() -> str:
+        import tempfile
+
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            return file.name
+
+    with Cluster(Topology(worker=2), preload=(), timeout=30, out=tmp_path / "out") as cluster:
+        names = [Path(task.value) for task in cluster.run(leave_one).tasks.values()]
+        assert names[0].parent == names[1].parent != Path(tempfile.gettempdir())
+        assert not names[0].parent.exists()
+    assert not list((tmp_path / "out").rglob(names[0].name))
+
+
+def test_an_earlier_run_in_the_same_place_is_replaced(tmp_path: Path) -> None:
+    """Its logs would be taken for those of this run."""
+    for workers in (2, 1):
+        with Cluster(Topology(worker=workers), preload=(), timeout=30, out=tmp_path) as cluster:
+            cluster.run(int)
+    assert sorted(path.name for path in (tmp_path / "0" / "logs").iterdir()) == ["worker-0.log"]

@@ -83,7 +83,9 @@ def _seen(seconds: float | None, sighting: Sighting | None) -> str:
 
 
 def _measured(fault: FaultRow) -> str:
-    return ", ".join(f"{name} {_value(value)}" for name, value in fault.effect.items()) or "-"
+    # A time of CLOCK_MONOTONIC says nothing to a reader, who sees in another column when the fault struck.
+    shown = {name: value for name, value in fault.effect.items() if name != "began"}
+    return ", ".join(f"{name} {_value(value)}" for name, value in shown.items()) or "-"
 
 
 def _value(value: Any) -> str:

@@ -14,13 +14,11 @@ from simulator import Cluster, FaultPlan, Link, Run, RunFailed, RunResult
 from simulator.journal import read_journal
 from simulator.restarts import group_members
 
-__all__ = ["COMPRESSED", "RECONNECT", "Told", "plan_of", "running", "survive"]
+__all__ = ["COMPRESSED", "Told", "plan_of", "running", "survive"]
 
-# As the simulator sets it; whatever a caller says of TF_GRPC_DEFAULT_OPTIONS takes its place.
-RECONNECT = "grpc.initial_reconnect_backoff_ms=50"
 # A silent peer is noticed after a second or two, and not after the ten of TensorFlow's heartbeats.
 COMPRESSED = {
-    "TF_GRPC_DEFAULT_OPTIONS": f"{RECONNECT},grpc.keepalive_time_ms=1000,grpc.http2.ping_timeout_ms=1000,"
+    "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=1000,grpc.http2.ping_timeout_ms=1000,"
     "grpc.http2.max_pings_without_data=0,grpc.keepalive_permit_without_calls=1"
 }
 

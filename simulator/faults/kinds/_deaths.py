@@ -85,13 +85,17 @@ def kill_all(scene: Scene, *, comes_back: bool) -> Effect:
     return effect
 
 
-def start_again(scene: Scene) -> Effect:
-    """Start every task again; returns the number of each one's new incarnation."""
+def start_again(scene: Scene, returned: Sequence[Task] = ()) -> Effect:
+    """Start every task again that is dead, or one of `returned`; returns the number of each one's new incarnation."""
     if scene.ending:
         return {"restarted": {}}
     dead = [scene.task(name) for name in scene.tasks]
     # One that lives has been started by the restart policy in the meantime, with the rest of the job.
-    new = [scene.run.restart(task.name, after=task.incarnation) if task.ended else task for task in dead]
+    gone = [task.ended or any(task is each for each in returned) for task in dead]
+    new = [
+        scene.run.restart(task.name, after=task.incarnation) if is_gone else task
+        for task, is_gone in zip(dead, gone, strict=True)
+    ]
     # Fewer than asked for: it has failed again by now, which the run reports.
     scene.wait(lambda: all(task.connection is not None or task.ended for task in new), "restarted tasks to start", 60.0)
     return {"restarted": {task.name: task.incarnation for task in new}}

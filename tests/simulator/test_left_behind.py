@@ -1,0 +1,158 @@
+"""A task that comes back when its peers are done: the job restarts, or fails early, or there is nothing to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator import Cluster, RunFailed, Topology
+from tests.simulator._faults import events, plan_of
+
+WORKERS = Topology(worker=2)
+# Both stand at their last step when worker:1 dies.
+LATE = "kind=kill,task=worker:1,of=worker:*,step=3,restart=10ms"
+TIMEOUT = 30.0
+bare = partial(Cluster, preload=(), timeout=TIMEOUT)
+
+
+def _agent() -> Any:
+    from simulator.agent import current
+
+    agent = current()
+    assert agent is not None
+    return agent
+
+
+def _steps(alone: int, fails: int | None = None) -> int:
+    """Three steps, as in synchronous training: incarnation `alone` of worker:1 waits for ever, for a peer that is gone.
+
+    worker:0 ends at once in incarnation `fails`.
+    """
+    agent = _agent()
+    task, incarnation = agent.spec.task, agent.spec.incarnation
+    if fails == incarnation:
+        os._exit(7) if task == "worker:0" else threading.Event().wait()
+    if (task, incarnation) == ("worker:1", alone):
+        threading.Event().wait()
+    for number in (1, 2, 3):
+        agent.step(number)
+    return int(incarnation)
+
+
+def test_a_task_that_comes_back_after_its_peer_is_done_restarts_the_job(tmp_path: Path) -> None:
+    """Under policy `job` the peer starts again as well, although nothing had failed; that is one restart."""
+    with bare(WORKERS, faults=plan_of(LATE), restarts=1, out=tmp_path) as cluster:
+        result = cluster.run(_steps, alone=1)
+    assert [task.value for task in result.values()] == [1, 2]
+    (left,) = events(tmp_path, "left_behind")
+    assert (left["task"], left["incarnation"], left["done"]) == ("worker:1", 1, ["worker:0"])
+    asked, *policy = [(event["task"], event["reason"]) for event in events(tmp_path, "restart")]
+    assert asked == ("worker:1", "asked")
+    assert policy == [(task, "policy job, 1 of 1") for task in ("worker:0", "worker:1")]
+
+
+def test_a_peer_that_was_done_before_is_noticed_as_well() -> None:
+    """The task is started again when the peer has long returned."""
+    with bare(WORKERS, restarts=1) as cluster:
+        cluster.set_gate("worker:1", "step:3")
+        with cluster.start(_steps, alone=1) as run:
+            assert run.wait_gate("worker:1", "step:3")
+            with run.changed:
+                assert run.changed.wait_for(lambda: run.tasks["worker:0"].result is not None, TIMEOUT)
+            run.restart("worker:1")
+            assert [task.value for task in run.join().values()] == [1, 2]
+
+
+def test_without_a_restart_left_the_run_fails_at_once() -> None:
+    """Not after the timeout, and the message says who waits for whom."""
+    began = time.monotonic()
+    with bare(WORKERS, faults=plan_of(LATE), restarts=1) as cluster, pytest.raises(RunFailed) as caught:
+        cluster.run(_steps, alone=2, fails=0)
+    assert time.monotonic() - began < TIMEOUT / 2
+    assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("worker:1", "LeftBehind")
+    assert "worker:0 had been training before and is done" in caught.value.root_cause.message
+
+
+def _independent(folder: Path) -> int:
+    """worker:1 needs no peer; worker:0 is done when the second process of worker:1 has announced a step."""
+    agent = _agent()
+    for number in (1, 2, 3):
+        agent.step(number)
+        if agent.spec.incarnation:
+            (folder / "stepped").touch()
+            threading.Event().wait(0.2)
+    while agent.spec.task == "worker:0" and not (folder / "stepped").exists():
+        threading.Event().wait(0.1)
+    return int(agent.spec.incarnation)
+
+
+def test_a_task_that_gets_on_alone_is_left_alone(tmp_path: Path) -> None:
+    """Who announces a step needs no peer, so nothing is restarted."""
+    with bare(WORKERS, faults=plan_of(LATE), restarts=1) as cluster:
+        result = cluster.run(_independent, tmp_path)
+    assert [task.value for task in result.values()] == [0, 1]
+
+
+def _deaf(folder: Path, *, stays: bool) -> int:
+    """Three steps after SIGTERM as before it; a peer that `stays` waits for the second process of worker:0."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    agent = _agent()
+    for number in (1, 2, 3):
+        agent.step(number)
+    if agent.spec.incarnation:
+        (folder / "back").touch()
+    while stays and agent.spec.task == "worker:1" and not (folder / "back").exists():
+        threading.Event().wait(0.01)
+    return int(agent.spec.incarnation)
+
+
+def _effects(out: Path) -> tuple[Any, Any]:
+    (fired,), (undone,) = events(out, "fired"), events(out, "undone")
+    return fired["effect"], undone["effect"]
+
+
+def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_started_again(tmp_path: Path) -> None:
+    """Its process would have ended by itself, and its peers are done as well."""
+    plan = plan_of("kind=preempt,task=worker:0,step=2,grace=25s,restart=10ms")
+    began = time.monotonic()
+    with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
+        result = cluster.run(_deaf, tmp_path, stays=False)
+    assert time.monotonic() - began < TIMEOUT / 2
+    assert [(task.value, task.exit, task.stopped) for task in result.values()] == [(0, 0, False)] * 2
+    effect, undone = _effects(tmp_path)
+    assert (effect["ended"], effect["within_grace"], undone) == ({"worker:0": "returned"}, True, {"restarted": {}})
+
+
+def test_a_preempted_task_that_returns_while_others_train_comes_back(tmp_path: Path) -> None:
+    """It had left, and was not done."""
+    plan = plan_of("kind=preempt,task=worker:0,step=2,grace=25s,restart=10ms")
+    with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
+        result = cluster.run(_deaf, tmp_path, stays=True)
+    assert [task.value for task in result.values()] == [1, 0]
+    assert _effects(tmp_path)[1] == {"restarted": {"worker:0": 1}}
+
+
+def test_all_tasks_that_return_after_one_notice_come_back(tmp_path: Path) -> None:
+    """Nobody else can tell whether they were done, and a restart was asked for."""
+    plan = plan_of("kind=preempt,task=worker:0+worker:1,step=2,grace=25s,restart=10ms")
+    with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
+        result = cluster.run(_deaf, tmp_path, stays=False)
+    assert [task.value for task in result.values()] == [1, 1]
+
+
+def test_two_preempted_programs_that_end_well_are_done(tmp_path: Path) -> None:
+    """Exit code 0 within the grace is the end of the job, also if each was given notice by a fault of its own."""
+    code = "import signal, simulator; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor _ in 'abc': simulator.step()"
+    faults = [f"kind=preempt,task={task},step=2,grace=25s,restart=10ms" for task in WORKERS.tasks]
+    with bare(WORKERS, faults=plan_of(*faults), out=tmp_path) as cluster:
+        result = cluster.run_command([sys.executable, "-c", code])
+    assert [(task.exit, task.incarnation, task.stopped) for task in result.values()] == [(0, 0, False)] * 2
+    assert [event["effect"] for event in events(tmp_path, "undone")] == [{"restarted": {}}] * 2
