@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from simulator.errors import TaskError
+from simulator.results import PlannedFault
 
 if TYPE_CHECKING:
     from simulator.run import Run
@@ -36,6 +37,9 @@ class Companion(Protocol):
     def finish(self) -> Sequence[TaskError]:
         """Undo everything, stop acting, and say what is wrong. Called at least once; again returns the same."""
 
+    def faults(self) -> Sequence[PlannedFault]:
+        """What has come of each fault that it was to bring."""
+
 
 class Alone:
     """Nobody goes along."""
@@ -56,4 +60,8 @@ class Alone:
 
     def finish(self) -> Sequence[TaskError]:
         """Nothing was wrong."""
+        return ()
+
+    def faults(self) -> Sequence[PlannedFault]:
+        """None."""
         return ()

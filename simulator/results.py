@@ -10,7 +10,7 @@ from typing import Any
 from simulator.errors import TaskError
 from simulator.network import LinkCounters
 
-__all__ = ["Incarnation", "RunResult", "TaskResult"]
+__all__ = ["Incarnation", "PlannedFault", "RunResult", "TaskResult"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,25 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
+class PlannedFault:
+    """What came of a fault of the plan.
+
+    Attributes:
+        name: its id.
+        kind: such as `kill`.
+        where: the tasks that it struck, or the link, `worker:0 -> worker:1`.
+        trigger: what it waited for, `step=7 of worker:1`.
+        fired: whether that came, and the effect was seen.
+    """
+
+    name: str
+    kind: str
+    where: str
+    trigger: str
+    fired: bool
+
+
+@dataclass(frozen=True)
 class RunResult(Mapping[str, TaskResult]):
     """Outcome of every task of a run, by name: `result["worker:1"].value`.
 
@@ -77,13 +96,15 @@ class RunResult(Mapping[str, TaskResult]):
         tasks: the outcome of each task.
         seconds: from the first port to the last exit.
         directory: the run's logs and journal.
-        links: what each directed link between tasks has carried, in a cluster with a relay.
+        links: what each directed link between tasks has carried, in a cluster with a relay or with hosts.
+        faults: what came of each fault of the plan.
     """
 
     tasks: Mapping[str, TaskResult]
     seconds: float
     directory: Path
     links: tuple[LinkCounters, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
 
     def __getitem__(self, task: str) -> TaskResult:
         try:

@@ -301,6 +301,7 @@ class Run:
             seconds=time.monotonic() - self._began,
             directory=self.directory,
             links=() if self._network is None else self._network.finish(),
+            faults=tuple(self.companion.faults()),
         )
         causes = (*unexpected(self.tasks, self.expectations), *wrong)
         if not causes and isinstance(self.work, Command) and all(task.stopped for task in self.clients):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from harness.cli._progress import Progress
 from harness.cli._saved_job import Job
@@ -40,7 +43,7 @@ def counted_by(result: RunResult) -> list[str]:
 
 
 def summary(result: RunResult) -> str:
-    """One line for each task, and in what way steps were counted."""
+    """One line for each task and each fault, lost packets, and in what way steps were counted."""
     lines = []
     for name, task in result.items():
         end = "stopped by Lockstep" if task.stopped else task.signal or f"exit code {task.exit}"
@@ -49,6 +52,11 @@ def summary(result: RunResult) -> str:
             told.append(f"incarnation {task.incarnation}")
         lines.append(f"  {name}: {', '.join(told)}")
     ways = counted_by(result)
+    for fault in result.faults:
+        what = "struck" if fault.fired else "did not strike"
+        lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.trigger}")
+    if packets := sum(link.packets for link in result.links):
+        lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")
     unknown = "not known (the program neither imported TensorFlow and trained, nor called simulator.step())"
     lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {unknown}")
     return "\n".join(lines)
@@ -67,6 +75,8 @@ def as_json(
         "error": None if error is None else str(error),
         "steps_counted_by": [] if result is None else counted_by(result),
         "tasks": {} if result is None else {name: _task(task) for name, task in result.items()},
+        "faults": [] if result is None else [dataclasses.asdict(fault) for fault in result.faults],
+        "links": [] if result is None else msgspec.to_builtins(result.links),
         "seconds": None if result is None else round(result.seconds, 3),
     }
 

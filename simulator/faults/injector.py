@@ -11,6 +11,7 @@ from simulator.faults.keeper import Keeper
 from simulator.faults.plan import FaultPlan
 from simulator.faults.strike import Strike
 from simulator.faults.triggers import points
+from simulator.results import PlannedFault
 from simulator.run import Run
 from simulator.units import parse_duration
 
@@ -84,6 +85,19 @@ class Injector:
         for error in self._problems:
             self._run.journal.write("fault_problem", kind=error.kind, message=error.message)
         return self._problems
+
+    def faults(self) -> Sequence[PlannedFault]:
+        """What has come of each."""
+        return [
+            PlannedFault(
+                strike.name,
+                strike.fault.kind,
+                ", ".join(strike.tasks) or f"{strike.fault.src} -> {strike.fault.dst}" * bool(strike.fault.src),
+                strike.describe_trigger(),
+                strike.fired,
+            )
+            for strike in self._strikes
+        ]
 
     def _heal(self) -> None:
         """After the time of chaos undo everything, then demand that each client gets on."""

@@ -74,6 +74,7 @@ def test_a_program_runs_on_hosts_and_is_replayed_on_hosts(tmp_path: Path) -> Non
         str(tmp_path / "talk.py"),
     )
     assert found["ended_well"]
+    assert sum(counters["lost"] for counters in found["links"]) > 0
     logs = {path.stem: path.read_text().strip() for path in (out / "0" / "logs").iterdir()}
     assert logs == {"worker-0": "worker-0", "worker-1": "worker-1 1000000"}
     assert json.loads((out / "run.json").read_text())["job"]["network"] == "namespaces"

@@ -198,6 +198,23 @@ def test_a_planned_kill_strikes_at_its_step(program: Program) -> None:
     first = found["tasks"]["worker:1"]["incarnations"][0]
     assert (first["signal"], first["steps"]) == ("SIGKILL", 2)
     assert found["tasks"]["worker:1"]["steps"] == 4
+    (told,) = found["faults"]
+    assert told == {
+        "name": "kill-1",
+        "kind": "kill",
+        "where": "worker:1",
+        "trigger": "step=2 of worker:1",
+        "fired": True,
+    }
+    text = _run("--quiet", "--worker", "2", "--restarts", "1", *fault, "--", sys.executable, path).stdout
+    assert "fault kill-1: kill struck worker:1 at step=2 of worker:1" in text
+
+
+def test_a_fault_that_does_not_strike_is_in_the_outcome(program: Program) -> None:
+    """The job fails for it, and text and data say which it was."""
+    fault = ["--fault", "kind=kill,task=worker:0,step=9"]
+    found = _json("--worker", "1", *fault, "--", sys.executable, program(STEPS), code=3)
+    assert [told["fired"] for told in found["faults"]] == [False]
 
 
 def test_a_planned_kill_without_a_restart(program: Program) -> None:
