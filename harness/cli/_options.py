@@ -115,20 +115,27 @@ def out_option(text: str, default: Path | None = None) -> Callable[[_Command], _
     )
 
 
-def make_out(directory: Path) -> None:
+def make_out(directory: Path, *, keep: bool = True) -> None:
     """Make the directory of `--out`, before anything starts whose outcome it shall hold.
+
+    Args:
+        directory: with those above it, as far as they are not there.
+        keep: leave it; otherwise it was only tried, since there may be nothing to write.
 
     Raises:
         UsageError: it cannot be made, or not be written to.
     """
     from simulator import UsageError
 
+    made = [] if keep else [path for path in (directory, *directory.parents) if not path.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {directory} cannot be made: {error.strerror}") from error
     if not os.access(directory, os.W_OK | os.X_OK):
         raise UsageError(f"--out {directory} cannot be written to; name another directory")
+    for path in made:
+        path.rmdir()
 
 
 def plan_of(options: dict[str, Any]) -> FaultPlan:

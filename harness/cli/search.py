@@ -121,7 +121,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
         restarts=options["restarts"],
         restart_policy=options["restart_policy"],
     )
-    make_out(options["out"])
+    make_out(options["out"], keep=False)
     space = Space(
         topology, subject.steps, kinds, profile_of(options["profile"]), options["chaos"], faults_max=options["faults"]
     )

@@ -45,9 +45,13 @@ class Condition(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields=True
 
     def inject(self, scene: Scene) -> Effect:
         """Put it in force, unless the trigger has done so, and prove it."""
-        scene.memory["before"] = traffic(scene, self.struck(scene))
+        before = scene.memory["before"] = traffic(scene, self.struck(scene))
         if scene.rule is None:
             scene.rule = scene.run.network.set(self.link())
+        elif scene.rule.fired:
+            # In force since the trigger was met, a moment before this was counted.
+            met = scene.rule.fired[0]
+            before["bytes"] -= traffic(scene, [(met.src, met.dst)])["bytes"] - met.bytes
         return self.prove(scene)
 
     def undo(self, scene: Scene) -> Effect:
