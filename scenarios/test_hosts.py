@@ -54,12 +54,12 @@ def test_tensorflow_knows_its_peers_by_name(cluster: Cluster) -> None:
 
 
 BAD = {
-    "loss": "kind=loss,loss=5%",
+    "loss": "kind=loss,loss=10%",
     "rate": "kind=rate,rate=200kB/s",
     "partition": "kind=partition,duration=1500ms",
 }
 BAD_FULL = {
-    "loss_one_way": "kind=loss,loss=20%,one_way=true",
+    "loss_one_way": "kind=loss,loss=30%,one_way=true",
     "partition_there": "kind=partition,duration=1500ms,one_way=true",
     "partition_back": "kind=partition,duration=1500ms,one_way=true,back=true",
     "delay": "kind=delay,delay=20ms",
@@ -73,6 +73,8 @@ def test_a_bad_cable_costs_only_time(strategy: StrategyCase, fault: str, tmp_pat
     """Lost packets, a thin cable, and a partition that ends before it is noticed change no number."""
     text = {**BAD, **BAD_FULL}[fault]
     ends = "src=worker:1,dst=worker:0,step=7" if "back" in text else ENDS
+    # From step 2 on there are so many packets that none is lost once in 20,000 runs.
+    ends = ends.replace("step=7", "step=2") if "kind=loss" in text else ends
     plan = plan_of(f"{text.replace(',back=true', '')},{ends}")
     told = survive(strategy, plan, train, tmp_path, restarts=0, env={}, limit=None, network=HOSTS)
     assert problems(told, tmp_path) == []
