@@ -98,6 +98,10 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
     return loaded
 
 
+# What a literal makes cannot be called.
+_NEVER_CALLABLE = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.JoinedStr)
+
+
 def _functions(source: bytes, file: str) -> dict[str, ast.FunctionDef | None]:
     """What may be a program: functions, and with `None` names that are assigned, such as `train = make(...)`."""
     try:
@@ -109,7 +113,7 @@ def _functions(source: bytes, file: str) -> dict[str, ast.FunctionDef | None]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             found[node.name] = node
-        elif isinstance(node, ast.Assign):
+        elif isinstance(node, ast.Assign) and not isinstance(node.value, _NEVER_CALLABLE):
             found.update((target.id, None) for target in node.targets if isinstance(target, ast.Name))
     return found
 

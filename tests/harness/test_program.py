@@ -112,7 +112,8 @@ def test_a_text_that_names_no_program_is_a_usage_error(text: str, fragment: str)
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        ("def other(s, r): pass\nx = y = 1\n", "defines no function 'train'; it defines other, x, y"),
+        ("def other(s, r): pass\nx = y = other\n", "defines no function 'train'; it defines other, x, y"),
+        ("train = 3\n", "defines no function 'train'; it defines none at all"),
         ("", "defines no function 'train'; it defines none at all"),
         ("async def train(s, r): pass\n", "defines no function 'train'"),
         ("x = 1\ndef train(s, r:\n", r"is not Python: .* \(line 2\)"),
