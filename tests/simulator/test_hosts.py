@@ -125,7 +125,7 @@ def test_a_timed_partition_ends_by_itself() -> None:
 
 
 def test_conditions_in_the_kernel_lie_on_top_of_each_other() -> None:
-    """The later rate counts; when it is removed the earlier one is back, and counters go on."""
+    """A rule that is removed leaves those before it, all are gone when cleared, and counters go on."""
     with bare(Topology(worker=2)) as cluster:
         cluster.set_gate("worker:0", "step:1")
         with cluster.start(stream, 2 * MB) as run:
@@ -349,6 +349,32 @@ def test_a_machine_without_namespaces_is_no_loopback(monkeypatch: pytest.MonkeyP
 def _refused_keeper(control: object, doors: Descriptor, plan: object) -> None:
     with socket.socket(fileno=doors.number) as door:
         door.send(b"PermissionError: Operation not permitted")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_only_the_keeper_needs_pyroute2(installed: bool, tmp_path: Path) -> None:
+    """The caller's process never imports it, and where it is missing the message says how to get it."""
+    script = textwrap.dedent("""
+        import pathlib, sys
+        from simulator import HostsUnavailable, Topology
+        from simulator.network import Hosts
+        try:
+            with Hosts(Topology(worker=2), pathlib.Path(sys.argv[1])):
+                sys.stdout.write("made")
+        except HostsUnavailable as error:
+            sys.stdout.write(str(error))
+        sys.exit("pyroute2" in sys.modules)
+    """)
+    paths = [str(Path(__file__).parents[2])]
+    if not installed:
+        (tmp_path / "pyroute2.py").write_text("raise ImportError('there is no pyroute2')")
+        paths.insert(0, str(tmp_path))
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("pip install pyroute2" in done.stdout) is not installed
+    assert (done.stdout == "made") is installed
 
 
 def test_hosts_leave_no_thread_and_no_descriptor(tmp_path: Path) -> None:

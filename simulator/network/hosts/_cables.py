@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyroute2 import IPRoute
 
 from simulator import _kernel
-from simulator.network.hosts.filters import Filters
+from simulator.network.hosts.filters import Filters, Seen
 from simulator.network.hosts.plan import Host
 from simulator.network.protocol import LinkCounters
 
@@ -93,9 +94,13 @@ class _End:
             self._src.links.link("set", index=self._index, gso_max_segs=joined)
         self.loss = loss
 
-    def counters(self) -> LinkCounters:
-        """What the directed link has done so far; bytes are those of packets, with their headers."""
-        arrived, lost = self._arrivals.counted()
+    def counters(self, arrivals: Mapping[str, Sequence[Seen]]) -> LinkCounters:
+        """What the directed link has done so far; bytes are those of packets, with their headers.
+
+        Args:
+            arrivals: the counters of the filters of `dst`.
+        """
+        arrived, lost = self._arrivals.counted(arrivals)
         overflowed = self._overflowed + self._overflow()
         return LinkCounters(
             src=self._src.host.task,
@@ -119,7 +124,7 @@ class Cables:
     """A cable between each two linked hosts."""
 
     def __init__(self, hosts: dict[str, Inside]) -> None:
-        linked = [inside for inside in hosts.values() if inside.host.linked]
+        linked = self._linked = [inside for inside in hosts.values() if inside.host.linked]
         for number, one in enumerate(linked):
             for other in linked[number + 1 :]:
                 peer = {"ifname": one.host.name, "net_ns_fd": other.namespace}
@@ -130,4 +135,5 @@ class Cables:
 
     def counters(self) -> list[LinkCounters]:
         """The counters of every directed link."""
-        return [end.counters() for end in self.ends.values()]
+        arrivals = {inside.host.task: inside.filters.counters() for inside in self._linked}
+        return [end.counters(arrivals[dst]) for (_, dst), end in self.ends.items()]

@@ -18,12 +18,10 @@ from simulator.launch.host import Descriptor
 from simulator.network import protocol
 from simulator.network._rules import Rules
 from simulator.network.hosts._cables import Cables, Inside
-from simulator.network.hosts.plan import Host
+from simulator.network.hosts.plan import ECHO_PORT, Host
 
-__all__ = ["ECHO_PORT", "main"]
+__all__ = ["main"]
 
-# RFC 862
-ECHO_PORT = 7
 _TIMED = ("blackhole",)
 
 

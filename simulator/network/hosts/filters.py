@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +38,21 @@ class Filters:
         self.kernel = NFTables()
         self.kernel.table("add", name=_TABLE)
 
+    def counters(self) -> dict[str, list[Seen]]:
+        """What the counters of each chain show, in their order; the kernel hands out all chains at once."""
+        found: dict[str, list[Seen]] = {}
+        for rule in self.kernel.get_rules():
+            for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS"):
+                if expression.get_attr("NFTA_EXPR_NAME") == "counter":
+                    data = expression.get_attr("NFTA_EXPR_DATA")
+                    seen = Seen(data.get_attr("NFTA_COUNTER_PACKETS"), data.get_attr("NFTA_COUNTER_BYTES"))
+                    found.setdefault(rule.get_attr("NFTA_RULE_CHAIN"), []).append(seen)
+        return found
+
     def watch(self, interface: str, chain: str) -> Arrivals:
         """Begin to count what arrives on an interface."""
         self.kernel.chain("add", table=_TABLE, name=chain, hook="prerouting", type="filter", policy=_ACCEPT)
-        return Arrivals(self.kernel, interface, chain)
+        return Arrivals(self, interface, chain)
 
 
 class Arrivals:
@@ -49,8 +61,9 @@ class Arrivals:
     Other packets, such as probes, are lost as well and not counted.
     """
 
-    def __init__(self, kernel: Any, interface: str, chain: str) -> None:
-        self._kernel = kernel
+    def __init__(self, filters: Filters, interface: str, chain: str) -> None:
+        self._filters = filters
+        self._kernel = filters.kernel
         self._interface = interface
         self._chain = chain
         # Counted by rules that have been replaced.
@@ -59,20 +72,17 @@ class Arrivals:
 
     def lose(self, loss: float) -> None:
         """Lose each packet with this probability."""
-        self._arrived, self._lost = self.counted()
+        self._arrived, self._lost = self.counted(self._filters.counters())
         self._kernel.rule("del", table=_TABLE, chain=self._chain)
         self._write(loss)
 
-    def counted(self) -> tuple[Seen, Seen]:
-        """TCP packets that have arrived, lost ones included, and those that were lost."""
-        counters = [
-            expression.get_attr("NFTA_EXPR_DATA")
-            for rule in self._kernel.get_rules()
-            if rule.get_attr("NFTA_RULE_CHAIN") == self._chain
-            for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS")
-            if expression.get_attr("NFTA_EXPR_NAME") == "counter"
-        ]
-        seen = [Seen(one.get_attr("NFTA_COUNTER_PACKETS"), one.get_attr("NFTA_COUNTER_BYTES")) for one in counters]
+    def counted(self, counters: Mapping[str, Sequence[Seen]]) -> tuple[Seen, Seen]:
+        """TCP packets that have arrived, lost ones included, and those that were lost.
+
+        Args:
+            counters: as `Filters.counters` has just shown them.
+        """
+        seen = counters[self._chain]
         return self._arrived + seen[0], self._lost + (seen[1] if len(seen) > 1 else Seen())
 
     def _write(self, loss: float) -> None:

@@ -18,7 +18,7 @@ from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.launch import Launched, forkserver
 from simulator.launch.host import Descriptor, HostDoor
 from simulator.network.helper import Helper, NetworkEnded
-from simulator.network.hosts.plan import Host, plan_hosts, table_of_names
+from simulator.network.hosts.plan import ECHO_PORT, Host, plan_hosts, table_of_names
 from simulator.topology import Topology
 
 __all__ = ["Hosts", "HostsUnavailable", "KeeperEnded"]
@@ -26,8 +26,8 @@ __all__ = ["Hosts", "HostsUnavailable", "KeeperEnded"]
 _START_SECONDS_MAX = 20.0
 _END_SECONDS_MAX = 5.0
 _AGAIN_SECONDS = 0.2
-_ECHO_PORT = 7
-_PRELOAD = ("pyroute2", "pyroute2.nftables.main", "simulator.network.hosts._keeper")
+# It imports pyroute2, which therefore is not named: this process would import that to find its parts.
+_PRELOAD = ("simulator.network.hosts._keeper",)
 
 
 class HostsUnavailable(LockstepError):
@@ -63,6 +63,7 @@ class Hosts:
     def __init__(self, topology: Topology, directory: Path) -> None:
         self.plan: Mapping[str, Host] = {host.task: host for host in plan_hosts(topology)}
         self._names = directory / "hosts"
+        self._process: Launched | None = None
 
     def __enter__(self) -> Hosts:
         self._names.write_text(table_of_names(tuple(self.plan.values())))
@@ -117,10 +118,9 @@ class Hosts:
             self._helper.dismiss()
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
-        process = getattr(self, "_process", None)
-        if process is not None:
-            process.end(_END_SECONDS_MAX)
-            warden.forget_group(process.pid)
+        if self._process is not None:
+            self._process.end(_END_SECONDS_MAX)
+            warden.forget_group(self._process.pid)
         if self._helper is not None:
             self._helper.close(_END_SECONDS_MAX)
         self._control.close()
@@ -141,7 +141,8 @@ class Hosts:
 
     @property
     def pid(self) -> int:
-        """Process id of the keeper."""
+        """Process id of the keeper, while the context is open."""
+        assert self._process is not None
         return self._process.pid
 
     # -- ways in
@@ -180,7 +181,7 @@ class Hosts:
             while (now := time.monotonic()) < deadline:
                 token = uuid.uuid4().bytes
                 with contextlib.suppress(OSError):  # a queue that is full
-                    inside.prober.sendto(token, (self.plan[dst].address, _ECHO_PORT))
+                    inside.prober.sendto(token, (self.plan[dst].address, ECHO_PORT))
                 if _comes(inside.prober, token, min(deadline, now + _AGAIN_SECONDS)):
                     return time.monotonic() - now
         raise DeadlineExceeded(f"a round trip from {src} to {dst}", timeout)

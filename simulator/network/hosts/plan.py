@@ -9,10 +9,12 @@ import msgspec
 from simulator.errors import UsageError
 from simulator.topology import Topology
 
-__all__ = ["PORT", "Host", "can_have_hosts", "plan_hosts", "table_of_names"]
+__all__ = ["ECHO_PORT", "PORT", "Host", "can_have_hosts", "plan_hosts", "table_of_names"]
 
 # Every task's server listens on the same port, each at an address of its own.
 PORT = 2222
+# Where the keeper sends probes back (RFC 862).
+ECHO_PORT = 7
 # From the range for benchmarks of network devices (RFC 2544), which nobody routes.
 _FIRST = ipaddress.IPv4Address("198.18.0.1")
 # Each pair of hosts has a cable of its own.
