@@ -16,11 +16,11 @@ from simulator.expectations import Expectation
 from simulator.faults import FaultPlan, Injector
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
 from simulator.launch.command import Command
-from simulator.network import Link, NetworkOptions, default_tier
+from simulator.network import HOSTS_TIER, Link, NetworkOptions, default_tier
 from simulator.options import Options, check_timeout
 from simulator.restarts import RestartPolicy
 from simulator.results import RunResult
-from simulator.run import Run
+from simulator.run import JOURNAL, Run
 from simulator.scratch import make_scratch, remove_scratch
 from simulator.task import Task
 from simulator.topology import Topology
@@ -82,6 +82,7 @@ class Cluster:
     ) -> None:
         self.topology = topology
         plan = FaultPlan() if faults is None else faults.expand(topology)
+        tier = network or default_tier(topology)
         self._options = Options(
             timeout=check_timeout(timeout),
             preload=tuple(preload),
@@ -89,9 +90,9 @@ class Cluster:
             stream=stream,
             restarts=RestartPolicy.of(restarts, restart_policy, topology),
             network=NetworkOptions.of(
-                network,
+                tier,
                 (*links, *plan.links),
-                relay=relay or plan.needs_relay(hosts=(network or default_tier(topology)) == "namespaces"),
+                relay=relay or plan.needs_relay(hosts=tier == HOSTS_TIER),
                 topology=topology,
             ),
             seed=seed or plan.seed,
@@ -229,9 +230,10 @@ class Cluster:
         finally:
             if self._out is not None:
                 kept = self._out / str(number)
-                # What an earlier run has left there would be taken for this one's.
-                shutil.rmtree(kept, ignore_errors=True)
-                shutil.copytree(directory, kept)
+                # What an earlier run has left there would be taken for this one's; what is none is not touched.
+                if (kept / JOURNAL).exists():
+                    shutil.rmtree(kept)
+                shutil.copytree(directory, kept, dirs_exist_ok=True)
 
     def task(self, name: str) -> Task:
         """The handle of one task of the latest run, for example `worker:1`.

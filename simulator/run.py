@@ -32,8 +32,9 @@ from simulator.supervisor import Supervisor
 from simulator.task import Task
 from simulator.topology import Topology
 
-__all__ = ["Run"]
+__all__ = ["JOURNAL", "Run"]
 
+JOURNAL = "journal.jsonl"
 _CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
 
 
@@ -80,7 +81,7 @@ class Run:
             self.topology, self.options, self.directory, self.work, self._addresses, address, door
         )
         self.tasks = {name: self._launcher.new_task(name) for name in self.topology.tasks}
-        self.journal = Journal(self.directory / "journal.jsonl")
+        self.journal = Journal(self.directory / JOURNAL)
         self._stack.callback(self.journal.close)
         self.journal.write(
             "start",

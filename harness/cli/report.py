@@ -46,8 +46,8 @@ def report(directory: Path, html: Path | None, trace: Path | None, as_json: bool
     DIR is what `pytest scenarios/ --lockstep-out=DIR`, `lockstep verify --out DIR`, `lockstep run --out DIR` or
     `Cluster(out=DIR)` has written. A run of `verify` is judged from its traces, by the laws of this version of Lockstep
     and without TensorFlow; the exit code is that of `lockstep verify`. It has a folder for each strategy in DIR, which
-    is a DIR for this command too. The timeline comes from the journal: tasks with
-    their processes and steps, faults with the time until a peer failed and until the next step, and links.
+    is a DIR for this command too. The timeline comes from the journal: tasks with their processes and steps, faults
+    with the time until a peer failed and until the next step, and links.
     """
     from simulator import UsageError
 

@@ -157,9 +157,7 @@ def _reported(program: str, options: dict[str, Any], subject: Subject, searching
     outcome = hunt.found.outcome if hunt.found else hunt.outcome
     path = None
     if plan is not None and outcome is not None:
-        keep = {name: options[name] for name in ("timeout", "restarts", "restart_policy") if options[name] is not None}
-        keep |= {"tier": "exact"} if options["exact"] else {}
-        path = write_test(options["out"], program, subject.case.name, plan, str(outcome.symptom), keep)
+        path = write_test(options["out"], program, subject.case.name, plan, str(outcome.symptom), _kept(options))
     if options["as_json"]:
         click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
     else:
@@ -168,6 +166,13 @@ def _reported(program: str, options: dict[str, Any], subject: Subject, searching
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
             click.echo(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
     return _FOUND if path is not None else _INTERRUPTED if interrupted else _NOTHING
+
+
+def _kept(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `survives` with which the written test has to run as the search did."""
+    names = ("timeout", "restarts", "restart_policy", "network")
+    kept = {name: options[name] for name in names if options[name] is not None}
+    return kept | ({"tier": "exact"} if options["exact"] else {})
 
 
 def _summary(hunt: Hunt) -> str:

@@ -5,11 +5,12 @@ from simulator.network.helper import NetworkEnded
 from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
 from simulator.network.link import JITTER_KINDS, Link
 from simulator.network.network import Network, Rule
-from simulator.network.options import NETWORK_VARIABLE, TIERS, NetworkOptions, default_tier, network_causes
+from simulator.network.options import HOSTS_TIER, NETWORK_VARIABLE, TIERS, NetworkOptions, default_tier, network_causes
 from simulator.network.protocol import Fired, LinkCounters
 from simulator.network.relay import LinkRefused, RelayEnded
 
 __all__ = [
+    "HOSTS_TIER",
     "JITTER_KINDS",
     "NETWORK_VARIABLE",
     "TIERS",

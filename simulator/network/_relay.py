@@ -22,10 +22,10 @@ from simulator.network import protocol
 from simulator.network._directed import Directed, Trigger
 from simulator.network._pump import Connection
 from simulator.network._timers import Timers
+from simulator.network.protocol import PROBE_HOST
 
-__all__ = ["PROBE_HOST", "main"]
+__all__ = ["main"]
 
-PROBE_HOST = "probe.lockstep"
 _HEAD_BYTES_MAX = 8192
 _HEAD_SECONDS_MAX = 10.0
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"

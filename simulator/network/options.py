@@ -13,9 +13,10 @@ from simulator.network.link import Link
 from simulator.network.network import Network
 from simulator.topology import Topology
 
-__all__ = ["NETWORK_VARIABLE", "TIERS", "NetworkOptions", "default_tier", "network_causes"]
+__all__ = ["HOSTS_TIER", "NETWORK_VARIABLE", "TIERS", "NetworkOptions", "default_tier", "network_causes"]
 
-TIERS = ("loopback", "namespaces")
+HOSTS_TIER = "namespaces"
+TIERS = ("loopback", HOSTS_TIER)
 # How a whole session, such as `pytest scenarios/ --network=namespaces`, gets another tier than loopback.
 NETWORK_VARIABLE = "LOCKSTEP_NETWORK"
 
@@ -35,12 +36,11 @@ class NetworkOptions:
     relay: bool = False
 
     @classmethod
-    def of(cls, tier: str | None, links: Iterable[Link], *, relay: bool, topology: Topology) -> NetworkOptions:
+    def of(cls, tier: str, links: Iterable[Link], *, relay: bool, topology: Topology) -> NetworkOptions:
         """Check what is asked for.
 
         Args:
-            tier: one of `TIERS`; `None` is what the environment variable `LOCKSTEP_NETWORK` says for clusters that can
-                have it, else `loopback`.
+            tier: one of `TIERS`.
             links: conditions from the start.
             relay: whether something other than the links needs a relay.
             topology: the tasks.
@@ -49,10 +49,9 @@ class NetworkOptions:
             UsageError: a link names no tasks of this topology or cannot be had in this tier, or there is no network.
         """
         found = tuple(links)
-        tier = tier or default_tier(topology)
         if tier not in TIERS:
             raise UsageError(f"network={tier!r} is unknown; it is one of {', '.join(TIERS)}")
-        hosts = tier == "namespaces"
+        hosts = tier == HOSTS_TIER
         if hosts:
             plan_hosts(topology)
         if (found or relay) and not topology.networked:
@@ -69,7 +68,7 @@ class NetworkOptions:
     @property
     def hosts(self) -> bool:
         """Whether each task has a host of its own."""
-        return self.tier == "namespaces"
+        return self.tier == HOSTS_TIER
 
 
 def default_tier(topology: Topology) -> str:

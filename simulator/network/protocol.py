@@ -11,6 +11,7 @@ from simulator.framing import Inbox, encode
 
 __all__ = [
     "FROM_HELPER",
+    "PROBE_HOST",
     "TO_HELPER",
     "Clear",
     "Conditions",
@@ -28,6 +29,10 @@ __all__ = [
     "ToHelper",
     "encode",
 ]
+
+
+PROBE_HOST = "probe.lockstep"
+"""The host of a CONNECT that is a probe: its port is the name of a task, and the relay itself answers."""
 
 
 class Conditions(msgspec.Struct, frozen=True):

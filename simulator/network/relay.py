@@ -18,7 +18,6 @@ from simulator.network.hosts import Hosts
 
 __all__ = ["LinkRefused", "Relay", "RelayEnded"]
 
-_PROBE_HOST = "probe.lockstep"
 _END_SECONDS_MAX = 5.0
 _BACKLOG = 128
 _PRELOAD = ("simulator.network._relay",)
@@ -117,7 +116,7 @@ class Relay:
         try:
             with socket.create_connection(("127.0.0.1", self._probes[src]), timeout) as probe:
                 probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                probe.sendall(f"CONNECT {_PROBE_HOST}/{dst} HTTP/1.1\r\n\r\n".encode())
+                probe.sendall(f"CONNECT {protocol.PROBE_HOST}/{dst} HTTP/1.1\r\n\r\n".encode())
                 if b" 200 " not in _receive(probe, deadline):
                     raise LinkRefused(f"a connection from {src} to {dst} is refused")
                 began = time.monotonic()

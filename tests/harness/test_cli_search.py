@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -14,7 +15,8 @@ from click.testing import CliRunner, Result
 
 import harness.search
 from harness.cli import _lockstep
-from harness.search import Outcome, survives, write_test
+from harness.cli.search import _kept, search
+from harness.search import Outcome, subject_of, survives, write_test
 from simulator import FaultPlan
 
 TRAIN = """
@@ -200,3 +202,13 @@ def test_a_written_test_names_its_program_from_where_it_lies(train: str, tmp_pat
     assert Path(namespace["PROGRAM"].rpartition(":")[0]).samefile(train)
     assert "survives(PROGRAM, STRATEGY, PLAN, timeout=30.0)" in file.read_text()
     assert str(tmp_path) not in file.read_text()
+
+
+def test_the_written_test_runs_as_the_search_did() -> None:
+    """Every option of a run that the command has is an option of `survives`, and goes into the test if it was given."""
+    given = {"timeout": 30.0, "restarts": 2, "restart_policy": "job", "network": "namespaces"}
+    assert _kept({**given, "exact": True}) == {**given, "tier": "exact"}
+    assert _kept({**dict.fromkeys(given), "exact": False}) == {}
+    of_runs = {parameter.name for parameter in search.params} & set(inspect.signature(subject_of).parameters)
+    # The command's seed is that of the plans that it draws.
+    assert of_runs - {"program", "strategy", "seed"} == set(given)

@@ -204,3 +204,13 @@ def test_an_earlier_run_in_the_same_place_is_replaced(tmp_path: Path) -> None:
         with Cluster(Topology(worker=workers), preload=(), timeout=30, out=tmp_path) as cluster:
             cluster.run(int)
     assert sorted(path.name for path in (tmp_path / "0" / "logs").iterdir()) == ["worker-0.log"]
+
+
+def test_what_is_no_run_is_not_removed(tmp_path: Path) -> None:
+    """A folder of the user's that happens to have the run's number keeps what is in it."""
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "thesis.txt").write_text("mine")
+    with Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path) as cluster:
+        cluster.run(int)
+    assert (tmp_path / "0" / "thesis.txt").read_text() == "mine"
+    assert (tmp_path / "0" / "journal.jsonl").exists()
