@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from harness._restarted import note_found, traces_of
-from harness._unseeded import own_shuffles
+from harness._unseeded import own_shuffles, seeded_generators
+from harness._work import working
 from harness.links import BUILT
 from harness.program import Program
 from harness.strategies import StrategyCase
@@ -27,6 +28,7 @@ class Assignment(msgspec.Struct, frozen=True):
     """What one client has to run, and where its trace goes.
 
     `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that resume an interrupted run.
+    `threads` bounds TensorFlow's thread pools, None for as many as the task has been given.
     """
 
     traces: str
@@ -34,6 +36,7 @@ class Assignment(msgspec.Struct, frozen=True):
     seed: int
     noise: int | None = None
     incarnation: int = 0
+    threads: int | None = None
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -48,6 +51,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness._noise import Noise
     from harness.recorder import Recorder
 
+    _bound_threads(assignment.threads)
     _seed_everything(assignment.seed)
     strategy = case.build()
     _check_shape(strategy, case)
@@ -63,14 +67,17 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     )
     train = program.load()
     with contextlib.ExitStack() as stack:
+        client = case.clients.index(_task())
         counts = stack.enter_context(_counting_closures())
+        drawn = stack.enter_context(seeded_generators(assignment.seed, client))
+        work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())
         if case.kind == "multi_worker":
-            stack.enter_context(own_shuffles(case.clients.index(_task())))
+            stack.enter_context(own_shuffles(client))
         recorder.scheduled = lambda: counts.scheduled
         train(strategy, recorder)
-    recorder.close(scheduled=counts.scheduled, retried=counts.retried)
+    recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=work.counted())
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 
@@ -110,6 +117,14 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
     return found
+
+
+def _bound_threads(threads: int | None) -> None:
+    import tensorflow as tf
+
+    if threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
 
 
 def _seed_everything(seed: int) -> None:

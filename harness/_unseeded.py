@@ -1,12 +1,51 @@
-"""An unseeded `Dataset.shuffle` draws an order of its own in every worker, as it does in a real cluster."""
+"""What is drawn without a seed: the same in each run of the harness, and another in every worker, as in a cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
-__all__ = ["own_shuffles"]
+__all__ = ["Drawn", "own_shuffles", "seeded_generators"]
+
+
+@dataclass
+class Drawn:
+    """How often the program asked NumPy for a generator without a seed."""
+
+    times: int = 0
+
+
+@contextlib.contextmanager
+def seeded_generators(seed: int, client: int) -> Iterator[Drawn]:
+    """Within this context `numpy.random.default_rng()` and its relatives, called without a seed, have one.
+
+    With entropy of the operating system each run would see data of its own, and none could be compared with another.
+    The n-th generator of a client is the same in each run. Clients differ from each other, since nobody seeds them
+    alike in a cluster; the first one draws as the reference does.
+
+    Args:
+        seed: of the run.
+        client: number of this client, from 0.
+    """
+    from numpy.random import bit_generator
+
+    drawn = Drawn()
+    number = 0
+
+    def entropy(bits: int) -> int:
+        nonlocal number
+        number += 1
+        # `RandomState(7)` asks as well, before it takes its seed; it is not worth a note.
+        drawn.times += "RandomState" not in sys._getframe(1).f_code.co_names  # noqa: SLF001 - there is no other way
+        return ((seed * 1000 + client) * 1_000_003 + number) % (1 << bits)
+
+    # `SeedSequence` asks this function, of the standard library's `secrets`, if it is given no entropy.
+    with mock.patch.object(bit_generator, "randbits", entropy):
+        yield drawn
 
 
 @contextlib.contextmanager

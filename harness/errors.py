@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator import LockstepError, UsageError
 
-__all__ = ["MissingHardware", "NothingObserved"]
+__all__ = ["Abstained", "MissingHardware", "NotReproducible", "NothingObserved"]
 
 
 class NothingObserved(UsageError):
@@ -15,6 +15,27 @@ class NothingObserved(UsageError):
             f"{program} observed nothing: it never gave a value to record.step or record.final. "
             "Report at least a loss or variables, for example record.step(loss=loss, variables=model.variables), "
             "or pass record.keras_callback(model) to fit"
+        )
+
+
+class Abstained(LockstepError):
+    """Raised when a program cannot be judged, right or wrong; the message names what could not be seen."""
+
+
+class NotReproducible(Abstained):
+    """Raised when two equal runs of the reference differ: a bound that is derived from such runs would accept anything.
+
+    Args:
+        difference: the first value that differs, with its place.
+    """
+
+    def __init__(self, difference: str) -> None:
+        super().__init__(
+            "not reproducible: the reference was run twice with the same seeds on one device, also on a single thread, "
+            f"and the runs differ: {difference}. Usual causes: data or initial values from os.urandom, the clock, "
+            "random.Random() or tf.random.Generator.from_non_deterministic_state(); the order of a set; a "
+            "Dataset.map(..., deterministic=False); a file that one run leaves for the next. Give what draws a fixed "
+            "seed"
         )
 
 

@@ -164,9 +164,9 @@ class Recorder:
     def _count(self, *values: Any) -> None:
         self._observed += sum(not _is_empty(value) for value in values)
 
-    def close(self, scheduled: int | None = None, retried: int = 0) -> None:
-        """Write what the harness itself has counted, and close the file."""
-        self._writer.write(Counters(scheduled=scheduled, per_epoch=self._per_epoch, retried=retried))
+    def close(self, **counted: Any) -> None:
+        """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
+        self._writer.write(Counters(per_epoch=self._per_epoch, **counted))
         self._writer.close()
 
 

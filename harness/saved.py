@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,4 +49,4 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
         raise UsageError(f"{directory} holds no saved run; make one with `lockstep verify ... --out {directory}`")
     reference = read_reference(plain, sorted((directory / _REFERENCE).glob("noise-*.trace")))
     saved: dict[str, Any] = msgspec.json.decode((directory / VERDICT).read_bytes())
-    return read_parts(directory), reference, saved
+    return read_parts(directory), replace(reference, notes=tuple(saved.get("notes", ()))), saved

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
+    "OUTSIDE",
     "Array",
     "ClientTrace",
     "Counters",
@@ -29,6 +30,7 @@ __all__ = [
     "TraceWriter",
     "Value",
     "Variable",
+    "Work",
     "merge",
     "read_client",
     "write_client",
@@ -135,17 +137,39 @@ class Final(msgspec.Struct, frozen=True, tag=True):
     metrics: tuple[Value, ...] | None = None
 
 
+OUTSIDE = -1
+"""Stands for the number of a replica where gradients are taken outside of every replica."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What the replicas of this process took part in, counted when Python runs: once a trace of a `tf.function`.
+
+    `entered` counts by replica how often its function was begun, `gradients` how often gradients were taken in it, or
+    `OUTSIDE` of all. `combined` counts by number of elements, 0 if unknown, what workers have reduced
+    or gathered each time that it was done, and `returned` what of that `Strategy.reduce` or `gather` gave back.
+    """
+
+    entered: dict[int, int] = {}
+    gradients: dict[int, int] = {}
+    combined: dict[int, int] = {}
+    returned: dict[int, int] = {}
+
+
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
-    coordinator took a closure back from a worker that was lost, to run it again.
+    coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
+    asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
+    killed.
     """
 
     scheduled: int | None = None
     per_epoch: bool = False
     retried: int = 0
+    unseeded: int = 0
+    work: Work | None = None
 
 
 Frame = Header | Step | Final | Counters

@@ -6,14 +6,15 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from harness.explain.protocol import Attempt, Explanation
-from harness.laws import CONNECTED
 from harness.laws.protocol import Finding, Judgement
 from harness.observed import OBSERVABLES
 
-__all__ = ["Verdict"]
+__all__ = ["Outcome", "Verdict"]
+
+Outcome = Literal["consistent", "inconsistent", "abstained"]
 
 _LINKS_SHOWN = 4
 _OBSERVABLE_ORDER = (*OBSERVABLES, "examples", "updates", "steps")
@@ -29,7 +30,8 @@ class Verdict:
     `resumed_at`, the last step whose work was not done again; `resume_strategy`. Of a run that was started again more
     than once it says so of the last time. `faults` says what a run was disturbed by: `plan`, its tables, and `text`.
     `links` is how many bytes each link between tasks carried. `ledger` is, of a run that consumed other examples than
-    its reference, the table of who consumed what.
+    its reference, the table of who consumed what. `abstained` says why what was compared shows too little, such as a
+    reference that is not finite. `notes` are what a reader should know of how the runs were made.
     """
 
     program: str
@@ -44,12 +46,25 @@ class Verdict:
     faults: dict[str, Any] | None = None
     links: dict[str, int] | None = None
     ledger: str | None = None
+    abstained: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def consistent(self) -> bool:
-        """Whether at least one law held and none is broken: a run of which nothing could be judged does not pass."""
-        held = any(judgement.law != CONNECTED for judgement in self._with("held"))  # bytes are no numbers
-        return held and not self._with("broken")
+        """Whether the run was held against the reference and no law is broken.
+
+        A run of which nothing could be judged does not pass, nor does one in which only tasks and replicas agreed with
+        each other, nor one whose reference says nothing in places.
+        """
+        return self.outcome == "consistent"
+
+    @property
+    def outcome(self) -> Outcome:
+        """`inconsistent` if a law is broken, `abstained` if none is but too little could be judged."""
+        if self._with("broken"):
+            return "inconsistent"
+        shown = any(judgement.suffices for judgement in self._with("held"))
+        return "consistent" if shown and self.abstained is None else "abstained"
 
     def __bool__(self) -> bool:
         return self.consistent
@@ -85,16 +100,17 @@ class Verdict:
     @property
     def summary(self) -> str:
         """One line: the outcome, the rule that explains it if there is one, and the first divergence."""
-        outcome = "consistent" if self.consistent else "inconsistent"
+        said = "is not judged" if self.outcome == "abstained" else f"is {self.outcome}"
         why = None if self.explanation is None else self.explanation.rule
         first = None if self.first_divergence is None else self.first_divergence.text
-        return "; ".join([f"{self.program} under {self.strategy} is {outcome}", *filter(None, (why, first))])
+        found = filter(None, (why, first, self.abstained))
+        return "; ".join([f"{self.program} under {self.strategy} {said}", *found])
 
     def to_json(self) -> dict[str, Any]:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
-        `ledger` (the lines of the table), `interrupted`, `faults`, `links` and the explanation's `cause` are there only
-        if there are any.
+        `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `abstained`, `notes` and the explanation's
+        `cause` are there only if there are any.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -118,8 +134,8 @@ class Verdict:
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        for key in ("interrupted", "faults", "links"):
-            if (value := getattr(self, key)) is not None:
+        for key in ("interrupted", "faults", "links", "abstained", "notes"):
+            if (value := getattr(self, key)) not in (None, ()):
                 plain[key] = value
         return {key: _strict(value) for key, value in plain.items()}
 
@@ -128,8 +144,7 @@ class Verdict:
 
     def _lines(self) -> Iterator[str]:
         broken, held, unjudged = self._with("broken"), self._with("held"), self._with("not_judged")
-        outcome = "consistent" if self.consistent else "INCONSISTENT" if broken else "NOT JUDGED, nothing was compared"
-        yield f"{self.program} under {self.strategy}: {outcome} ({self.tolerance} tier, {self.seconds:.1f} s)"
+        yield from self._heading()
         if self.faults is not None:
             yield f"  faults: {self.faults['text']}; {_restarted(self.tasks)}"
         if self.interrupted is not None:
@@ -140,7 +155,7 @@ class Verdict:
             yield "  broken:"
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
                 yield from (f"    {judgement.law}: {finding.text}" for finding in judgement.findings)
-            if any(judgement.law != CONNECTED for judgement in broken):
+            if any(finding.observable is not None for finding in self.findings):  # else there are no numbers to explain
                 why = self.explanation
                 cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
                 yield from _wrapped("  explanation: ", cause)
@@ -154,6 +169,16 @@ class Verdict:
         if unjudged:
             yield "  not judged:"
             yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
+
+    def _heading(self) -> Iterator[str]:
+        outcome = {"consistent": "consistent", "inconsistent": "INCONSISTENT", "abstained": "NOT JUDGED"}[self.outcome]
+        yield f"{self.program} under {self.strategy}: {outcome} ({self.tolerance} tier, {self.seconds:.1f} s)"
+        if self.abstained is not None:
+            yield from _wrapped("  ", self.abstained)
+        elif self.outcome == "abstained":
+            yield "  nothing was compared with the reference"
+        for note in self.notes:
+            yield from _wrapped("  note: ", note)
 
     def _near(self) -> str:
         near = self.closest
@@ -195,7 +220,8 @@ def _when(finding: Finding) -> tuple[bool, int, int, bool]:
 
 def _held(judgement: Judgement) -> str:
     ratio = f", worst ratio {judgement.worst_ratio:.2g}" if judgement.worst_ratio else ""
-    return f"{judgement.law} ({judgement.compared} compared{ratio})"
+    of = f" of {judgement.recorded}" if judgement.recorded > judgement.compared else ""
+    return f"{judgement.law} ({judgement.compared}{of} compared{ratio})"
 
 
 def _strict(value: Any) -> Any:

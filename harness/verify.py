@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.disturbance import Disturbance
+from harness.errors import Abstained
 from harness.explain import closest, explain
 from harness.incarnations import Judged, judge_parts
 from harness.interrupt import Interrupting, check_interruption, run_twice
@@ -20,6 +21,7 @@ from harness.program import Program
 from harness.reference import Reference, reference_of
 from harness.saved import save_run
 from harness.strategies import StrategyCase, strategy_case
+from harness.unknown import not_finite
 from harness.verdict import Verdict
 from simulator import FaultPlan, RunResult, UsageError
 
@@ -69,7 +71,8 @@ def verify(
         stream: copy the tasks' output to stderr while they run.
 
     Returns:
-        A `Verdict`: true when consistent; `str` of it is the full explanation.
+        A `Verdict`: true when consistent; `str` of it is the full explanation. Its `outcome` is `abstained` if the
+        program cannot be judged: two equal runs of the reference differ, or the reference is not finite.
 
     Raises:
         UsageError: a program, strategy, fault or option that does not exist, a program that reports nothing, or one
@@ -81,7 +84,10 @@ def verify(
     began = time.monotonic()
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
     disturbed = _disturbed(interrupt_at, resume_strategy, Disturbance.of(faults, restarts, restart_policy), case)
-    reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
+    try:
+        reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
+    except Abstained as reason:
+        return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(reason)))
     with kept_in(out) as directory:
         options: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
         result = _run(under_test, case, disturbed, directory, reference, **options)
@@ -165,8 +171,10 @@ def judge(
         interrupted=None if found is None else found.to_json(),
         faults=faults,
         links=None if parts.links is None else parts.links.to_json(),
+        abstained=not_finite(reference.trace),
+        notes=reference.notes,
     )
-    if verdict.consistent:
+    if verdict.outcome != "inconsistent":
         return verdict
     why = explain(judged.case)
     return dataclasses.replace(

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-_CONSISTENT, _INCONSISTENT, _USAGE, _FAILED, _LACKING = range(5)
+_FAILED, _LACKING = 3, 4
+_CODES = {"consistent": 0, "inconsistent": 1, "abstained": 5}
+# From best to worst: of several strategies the worst one decides.
+_RANKED = (0, 5, 1, 2, _FAILED, _LACKING)
 
 
 _EPILOG = """\b
@@ -134,7 +137,7 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     if as_json:
         objects = [found for _, found in outcomes]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
-    return max(code for code, _ in outcomes)
+    return max((code for code, _ in outcomes), key=_RANKED.index)
 
 
 def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[int, dict[str, Any]]:
@@ -157,7 +160,7 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
         )
     if not as_json:
         click.echo(str(verdict))
-    return (_CONSISTENT if verdict else _INCONSISTENT), verdict.to_json()
+    return _CODES[verdict.outcome], verdict.to_json()
 
 
 def _tasks(error: RunFailed) -> dict[str, Any]:

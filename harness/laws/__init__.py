@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 from functools import cache
 
 from harness.laws.protocol import Case, Finding, Judgement, Law, Status
@@ -31,4 +32,5 @@ def all_laws() -> tuple[Law, ...]:
 def judge_all(case: Case) -> tuple[Judgement, ...]:
     """What every law says of one run; those about resuming and about links are left out where there was neither."""
     absent = {RESUMES: case.interruption is None, CONNECTED: case.links is None}
-    return tuple(law.judge(case) for law in all_laws() if not absent.get(law.id, False))
+    laws = [law for law in all_laws() if not absent.get(law.id, False)]
+    return tuple(replace(law.judge(case), suffices=law.suffices) for law in laws)

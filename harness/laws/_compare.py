@@ -20,6 +20,7 @@ __all__ = [
     "MatchesReference",
     "compare",
     "differing_bits",
+    "finite_elements",
     "first_per_value",
     "number",
     "place",
@@ -32,13 +33,17 @@ FINDINGS_MAX = 10
 
 @dataclass(frozen=True)
 class Difference:
-    """The worst element of one comparison; numbers are None and `text` says why when the arrays cannot be compared."""
+    """The worst element of one comparison; numbers are None and `text` says why when the arrays cannot be compared.
+
+    `elements` is how many were compared: none of an empty array, nor of one that is nowhere finite in the reference.
+    """
 
     ratio: float
     text: str = ""
     index: tuple[int, ...] = ()
     observed: float | None = None
     expected: float | None = None
+    elements: int = 1
 
 
 def place(step: int | None, observable: str, name: str | None = None, index: tuple[int, ...] = ()) -> str:
@@ -59,10 +64,10 @@ def number(value: Any) -> float:
 
 
 def compare(run: Observed, reference: Observed, bound: float) -> Difference:
-    """Max-norm comparison of two global values.
+    """Max-norm comparison of two global values, over the elements at which the reference is finite.
 
-    Integers and booleans must be equal whatever the bound. Equal non-finite values are equal; any other difference
-    involving a non-finite value has an infinite ratio.
+    Integers and booleans must be equal whatever the bound. A run that is not finite where the reference is has an
+    infinite ratio. Where the reference is NaN or infinite it says nothing about the run: every error would look equal.
     """
     import numpy as np
 
@@ -70,11 +75,13 @@ def compare(run: Observed, reference: Observed, bound: float) -> Difference:
         return Difference(float("inf"), str(run.problem or f"in the reference: {reference.problem}"))
     if run.array.shape != reference.array.shape:
         return Difference(float("inf"), f"has shape {run.array.shape}, expected {reference.array.shape}")
-    if run.array.size == 0:
-        return Difference(0.0)
+    known = finite_elements(reference.array)
+    elements = int(np.count_nonzero(known))
+    if elements == 0:
+        return Difference(0.0, elements=0)
     if is_integer(run.dtype) and is_integer(reference.dtype):
         bound = 0.0
-    error = _errors(run.array, reference.array)
+    error = np.where(known, _errors(run.array, reference.array), 0.0)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(error)), error.shape))
     worst = float(error[index])
     ratio = 0.0 if worst == 0 else worst / bound if bound > 0 else float("inf")
@@ -84,11 +91,18 @@ def compare(run: Observed, reference: Observed, bound: float) -> Difference:
     )
     if run.dtype != reference.dtype:
         text += f" (as {run.dtype}, the reference as {reference.dtype})"
-    return Difference(ratio, text, index, number(observed), number(expected))
+    return Difference(ratio, text, index, number(observed), number(expected), elements)
+
+
+def finite_elements(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Where an array is neither NaN nor infinite, which integers and booleans never are."""
+    import numpy as np
+
+    return np.isfinite(array) if array.dtype.kind in "fc" else np.ones(array.shape, bool)
 
 
 def _errors(run: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Absolute differences as float64: 0 where equal, infinite where a non-finite value differs."""
+    """Absolute differences as float64: 0 where equal, infinite where only one of the two is finite."""
     import numpy as np
 
     if run.dtype.kind in "biu" and reference.dtype.kind in "biu":
@@ -97,9 +111,8 @@ def _errors(run: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> np.nd
         return np.where(run == reference, 0.0, np.maximum(error, 1.0))
     wide = np.complex128 if "c" in (run.dtype.kind, reference.dtype.kind) else np.float64
     ours, truth = run.astype(wide), reference.astype(wide)
-    same = (ours == truth) | (np.isnan(ours) & np.isnan(truth))
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.where(same, 0.0, np.abs(ours - truth))
+        error = np.where(ours == truth, 0.0, np.abs(ours - truth))
     return np.where(np.isnan(error), np.inf, error)
 
 
@@ -158,32 +171,38 @@ def first_per_value(findings: list[tuple[Finding, float]]) -> tuple[Finding, ...
 class MatchesReference:
     """The law that one observable equals the reference's, within the tolerance, at every step and at the end.
 
-    A value that the run recorded somewhere but not here, or the reference did not record at all, is a finding.
+    A value that only one of the two recorded at a step that both reached is a finding.
     """
 
     id: str
     observable: str
     order: int
+    suffices: bool = True
 
     def judge(self, case: Case) -> Judgement:
-        """Compare every (value, step) that both recorded."""
+        """Compare every (value, step) that either recorded."""
         run = history(case.run, self.observable, aligned_to=case.reference)
         reference = history(case.reference, self.observable)
-        if not run:
-            who = "only the reference recorded" if reference else "neither the run nor the reference recorded"
-            return not_judged(self.id, f"{who} {self.observable}")
+        if not run and not reference:
+            return not_judged(self.id, f"neither the run nor the reference recorded {self.observable}")
         findings: list[tuple[Finding, float]] = []
         ratios: list[float] = []
+        recorded = 0
         for step in _common_steps(case):
             for name, bound, difference in self._differences(case, step, run.get(step), reference.get(step)):
-                ratios.append(difference.ratio)
+                recorded += 1
+                if difference.elements:
+                    ratios.append(difference.ratio)
                 if difference.ratio > 1:
                     findings.append(
                         (self._finding(step, name, bound, difference, run.get(step, {}).get(name)), difference.ratio)
                     )
-        if not ratios:
+        if not recorded:
             return not_judged(self.id, f"the run and the reference recorded {self.observable} at no step in common")
-        return judged(self.id, len(ratios), first_per_value(findings), max(ratios))
+        if not ratios:
+            what = f"none of the {recorded} recorded {self.observable}"
+            return not_judged(self.id, f"{what} has an element that is finite in the reference")
+        return judged(self.id, len(ratios), first_per_value(findings), max(ratios), recorded)
 
     def _differences(
         self, case: Case, step: int | None, run: dict[str, Observed] | None, reference: dict[str, Observed] | None

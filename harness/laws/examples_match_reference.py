@@ -18,6 +18,7 @@ _PLACES_MAX = 4
 class _ExamplesMatchReference:
     id: str = "examples_match_reference"
     order: int = 40
+    suffices: bool = True
 
     def judge(self, case: Case) -> Judgement:
         both = aligned(case.run, case.reference)

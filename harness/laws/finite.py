@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.laws._compare import first_per_value, number, place, show
+from harness.laws._compare import finite_elements, first_per_value, number, place, show
 from harness.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.observed import OBSERVABLES, Moment, Observed, history, is_integer, items, moments
 from harness.trace import Array, Value, Variable
@@ -28,29 +28,33 @@ class _Reported:
 class _Finite:
     id: str = "finite"
     order: int = 100
+    suffices: bool = False
 
     def judge(self, case: Case) -> Judgement:
         reference = {observable: history(case.reference, observable) for observable in OBSERVABLES}
         findings: list[tuple[Finding, float]] = []
-        compared = 0
+        compared = recorded = 0
         for moment in moments(case.run, aligned_to=case.reference):
             for reported in _reported(moment):
                 truth = reference[reported.observable].get(moment.step, {}).get(reported.name)
                 if truth is None or is_integer(reported.array.dtype):
+                    continue
+                recorded += 1
+                if not finite_elements(truth.array).any() or 0 in reported.array.shape:
                     continue
                 compared += 1
                 finding = self._check(moment.step, reported, truth)
                 if finding is not None:
                     findings.append((finding, 0.0))
         if not compared:
-            return not_judged(self.id, "no floating value was recorded by both the run and the reference")
-        return judged(self.id, compared, first_per_value(findings))
+            return not_judged(self.id, "no floating value was recorded by both the run and a reference that is finite")
+        return judged(self.id, compared, first_per_value(findings), recorded=recorded)
 
     def _check(self, step: int | None, reported: _Reported, truth: Observed) -> Finding | None:
         import numpy as np
 
         values = reported.array.numpy()
-        finite = np.isfinite(truth.array)
+        finite = finite_elements(truth.array)
         same_shape = values.shape == truth.array.shape
         if not same_shape:  # one replica's rows, or a wrong shape: judge it against the reference as a whole
             finite = np.broadcast_to(np.all(finite), values.shape)

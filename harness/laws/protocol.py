@@ -53,8 +53,9 @@ class Finding:
 class Judgement:
     """What one law says of one run.
 
-    `compared` counts the comparisons made; `worst_ratio` is the largest error / bound among them, None for a law that
-    knows no bound.
+    `compared` counts the values of which something was compared, out of `recorded` that the law is about; the others
+    are empty, or not finite in the reference. `worst_ratio` is the largest error / bound among them, None for a law
+    that knows no bound. `suffices` is as of the law.
     """
 
     law: str
@@ -63,6 +64,8 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
     worst_ratio: float | None = None
     compared: int = 0
+    recorded: int = 0
+    suffices: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,10 @@ class Law(Protocol):
     def order(self) -> int:
         """The place in reports, lowest first."""
 
+    @property
+    def suffices(self) -> bool:
+        """Whether a run of which this law alone could be judged counts as consistent: it compares with the truth."""
+
     def judge(self, case: Case) -> Judgement:
         """Compare whatever was recorded; say `not_judged` when that is nothing."""
 
@@ -102,8 +109,19 @@ def not_judged(law: str, reason: str) -> Judgement:
     return Judgement(law, "not_judged", reason)
 
 
-def judged(law: str, compared: int, findings: tuple[Finding, ...], worst_ratio: float | None = None) -> Judgement:
-    """A law that compared something: held when it found nothing."""
+def judged(
+    law: str,
+    compared: int,
+    findings: tuple[Finding, ...],
+    worst_ratio: float | None = None,
+    recorded: int | None = None,
+) -> Judgement:
+    """A law that compared something, of all that was `recorded` where that may be more: held when it found nothing."""
     return Judgement(
-        law, "broken" if findings else "held", findings=findings, worst_ratio=worst_ratio, compared=compared
+        law,
+        "broken" if findings else "held",
+        findings=findings,
+        worst_ratio=worst_ratio,
+        compared=compared,
+        recorded=compared if recorded is None else recorded,
     )

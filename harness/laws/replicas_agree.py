@@ -32,15 +32,15 @@ class _Copy:
 class _ReplicasAgree:
     id: str = "replicas_agree"
     order: int = 20
+    suffices: bool = False
 
     def judge(self, case: Case) -> Judgement:
         findings: list[tuple[Finding, float]] = []
-        compared = 0
-        recorded = False
+        compared = recorded = 0
         for moment in moments(case.run, aligned_to=case.reference):
             for name, first, other, difference in _pairs(moment):
-                recorded = True
-                if other is None and difference is None:
+                recorded += 1
+                if (other is None or 0 in first.array.shape) and difference is None:
                     continue
                 compared += 1
                 if difference is not None:
@@ -49,7 +49,7 @@ class _ReplicasAgree:
             return not_judged(self.id, "no variables were recorded")
         if not compared:
             return not_judged(self.id, "every variable has one copy only")
-        return judged(self.id, compared, first_per_value(findings))
+        return judged(self.id, compared, first_per_value(findings), recorded=recorded)
 
     def _finding(
         self, step: int | None, name: str, first: _Copy, other: _Copy | None, difference: Difference
@@ -82,7 +82,9 @@ def _pairs(moment: Moment) -> Iterator[tuple[str, _Copy, _Copy | None, Differenc
         copies = [copy for task, found in by_task if name in found for copy in _copies(task, found[name])]
         if not copies:
             continue
-        yield name, copies[0], None, _absent(name, by_task)
+        absent = _absent(name, by_task)
+        if absent is not None or len(copies) == 1:
+            yield name, copies[0], None, absent
         for other in copies[1:]:
             yield name, copies[0], other, differing_bits(other.array, copies[0].array)
 

@@ -17,6 +17,7 @@ __all__ = ["LAW"]
 class _ResumesExactly:
     id: str = "resumes_exactly"
     order: int = 35
+    suffices: bool = True
 
     def judge(self, case: Case) -> Judgement:
         """Judge how many steps were recorded, where the run resumed, and the state after its first resumed step."""

@@ -17,6 +17,7 @@ __all__ = ["LAW"]
 class _StepsMatchReference:
     id: str = "steps_match_reference"
     order: int = 30
+    suffices: bool = False
 
     def judge(self, case: Case) -> Judgement:
         run, reference = case.run, case.reference

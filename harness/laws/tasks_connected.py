@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.links import Links
-from harness.trace import RunTrace
+from harness.observed import is_integer
+from harness.trace import ClientTrace, RunTrace, Value
 
 __all__ = ["LAW"]
 
@@ -21,6 +24,7 @@ _HEARTBEAT_BYTES = 256
 class _TasksConnected:
     id: str = "tasks_connected"
     order: int = 120
+    suffices: bool = False
 
     def judge(self, case: Case) -> Judgement:
         """Judge the whole run by its bytes, and what came after the strategy was built by those that are more."""
@@ -33,6 +37,8 @@ class _TasksConnected:
             workers = [task for task in links.tasks if task.startswith("worker:")]
             servers = tuple(task for task in links.tasks if task.startswith("ps:"))
             texts = dict(_served(links, clients[0], workers, servers) if servers else _alone(links, clients))
+            if not texts and not servers:
+                texts = dict(_only_reported(case.run))
         findings = tuple(Finding(self.id, text, task=task) for task, text in texts.items())
         return judged(self.id, len(links.links), findings)
 
@@ -64,6 +70,51 @@ def _alone(links: Links, workers: list[str]) -> Iterator[tuple[str, str]]:
                 "than heartbeats take: the program trained in each worker by itself"
             )
             yield task, text
+
+
+def _only_reported(run: RunTrace) -> Iterator[tuple[str, str]]:
+    """Workers that combined with others nothing but what they then reported, such as the loss.
+
+    What trained the variables has to have been combined as well: somewhere in the step, or by `strategy.reduce` and not
+    as one of the reported values, which are told by their number of elements. Single numbers cannot be all that is
+    combined, unless the state consists of such.
+    """
+    for client in run.clients:
+        work = client.counters.work
+        if work is None:
+            continue
+        least = 1 if all(size <= 1 for size in _state_sizes(client)) else 2
+        unreported = Counter(work.returned)
+        for size, times in _reported_sizes(client).items():
+            unreported[size] -= times * max(1, client.header.local_replicas)
+        if not any(size >= least or size == 0 for size in (*work.combined, *(+unreported))):
+            done = sum(work.combined.values()) + sum(work.returned.values())
+            text = (
+                f"{client.header.task} combined {done} values with other workers, and no more than was reported: what "
+                "it trained depends on no other worker"
+            )
+            yield client.header.task, text
+
+
+def _state_sizes(client: ClientTrace) -> Iterator[int]:
+    for record in (*client.steps, client.final):
+        for variable in getattr(record, "variables", None) or ():
+            if not is_integer(variable.value.dtype):
+                yield math.prod(variable.value.shape)
+        for gradient in getattr(record, "gradients", None) or ():
+            yield from (math.prod(part.shape) for part in gradient.parts)
+
+
+def _reported_sizes(client: ClientTrace) -> Counter[int]:
+    """How often a value of so many elements was reported that had been put together from all replicas."""
+    found: Counter[int] = Counter()
+    for record in (*client.steps, client.final):
+        for field in ("loss", "metrics", "predictions"):
+            values = getattr(record, field, None)
+            for value in (values,) if isinstance(values, Value) else values or ():
+                if not value.per_replica:
+                    found.update(math.prod(part.shape) for part in value.parts)
+    return found
 
 
 def _served(links: Links, chief: str, workers: list[str], servers: tuple[str, ...]) -> Iterator[tuple[str, str]]:

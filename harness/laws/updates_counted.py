@@ -16,6 +16,7 @@ __all__ = ["COUNTERS", "LAW", "counter"]
 class _UpdatesCounted:
     id: str = "updates_counted"
     order: int = 110
+    suffices: bool = True
 
     def judge(self, case: Case) -> Judgement:
         scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]

@@ -155,15 +155,39 @@ def test_the_number_of_steps_must_agree() -> None:
     assert "worker:1 recorded 3 steps, worker:0 recorded 4" in finding.text
 
 
-def test_a_client_may_leave_an_observable_to_others_but_not_a_step() -> None:
-    """Predictions recorded by the chief alone are fine; a loss missing at one step of a client is not."""
+@pytest.mark.parametrize("observable", ["loss", "gradients", "variables", "metrics", "examples"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_client_may_not_leave_out_what_another_records(observable: str, number: int) -> None:
+    """A worker that keeps its variables to itself at one step could have diverged there."""
     case = exact_case()
-    chief_only = edit(case.run, 1, None, predictions=None)
-    assert _judge("clients_agree", Case(chief_only, case.reference, case.tolerance)).status == "held"
-    gap = edit(case.run, 1, 2, loss=None)
-    finding = _judge("clients_agree", Case(gap, case.reference, case.tolerance)).findings[0]
-    assert (finding.step, finding.observable) == (2, "loss")
-    assert "recorded by worker:0, but not by worker:1" in finding.text
+    gap = edit(case.run, number, 2, **{observable: None})
+    (finding,) = _judge("clients_agree", Case(gap, case.reference, case.tolerance)).findings
+    assert (finding.step, finding.observable, finding.task) == (2, observable, f"worker:{number}")
+    assert f"recorded by worker:{1 - number}, but not by worker:{number}" in finding.text
+
+
+def test_a_client_that_leaves_out_everything_is_found() -> None:
+    """An empty `record.step()`, at which another client reports, agrees with nothing."""
+    run = RunTrace((client(step(1, loss=1.0), clients=2), client(step(1), task="worker:1", clients=2)))
+    judgement = _judge("clients_agree", Case(run, run, Exact()))
+    assert judgement.status == "broken"
+    chief_only = edit(exact_case().run, 1, None, predictions=None)
+    assert "not by worker:1" in _judge("clients_agree", Case(chief_only, chief_only, Exact())).findings[0].text
+
+
+def test_what_has_no_elements_is_not_compared() -> None:
+    """Empty arrays agree on nothing, and clients that record nothing in common have not agreed."""
+    empty = np.zeros(0, np.float32)
+    pair = [client(step(1, loss=empty, variables={"w": empty}), task=f"worker:{k}", clients=2) for k in range(2)]
+    for law in ("clients_agree", "replicas_agree", "loss_matches_reference", "finite"):
+        assert _judge(law, _run(*pair)).status == "not_judged"
+    mixed = [
+        client(step(1, variables={"w": [1.0, 1.0], "nothing": [empty, empty]}), task=f"worker:{k}", clients=2)
+        for k in range(2)
+    ]
+    judgement = _judge("replicas_agree", _run(*mixed))
+    assert (judgement.status, judgement.compared, judgement.recorded) == ("held", 3, 6)
+    assert _judge("clients_agree", _run(*mixed)).status == "not_judged"
 
 
 def test_a_reduced_value_has_one_part() -> None:

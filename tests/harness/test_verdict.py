@@ -14,6 +14,7 @@ from harness.laws import Case, judge_all
 from harness.laws.protocol import Finding, Judgement
 from harness.tolerance import Exact
 from harness.trace import RunTrace
+from harness.unknown import not_finite
 from harness.verdict import Verdict
 from tests.harness._traces import client, derived_case, exact_case, step
 
@@ -61,9 +62,34 @@ def test_nothing_judged_is_not_consistent() -> None:
     verdict = _verdict(Case(run, run, Exact()))
     assert {judgement.status for judgement in verdict.judgements} == {"not_judged"}
     assert not verdict
+    assert verdict.outcome == "abstained"
     assert "NOT JUDGED" in str(verdict)
+    assert "nothing was compared with the reference" in str(verdict)
     assert verdict.worst_ratio is None
     assert not Verdict("p", "s", ())
+
+
+def test_agreement_among_replicas_alone_is_not_consistency() -> None:
+    """Replicas that agree, in as many steps as the reference and finite, may all be wrong: nothing vouches for them."""
+    empty = np.zeros(0, np.float32)
+    run = RunTrace((client(step(1, loss=empty, variables={"w": [empty, empty]})),))
+    verdict = _verdict(Case(run, run, Exact()))
+    assert {law.law for law in verdict.judgements if law.status == "held"} == {"steps_match_reference"}
+    assert verdict.outcome == "abstained"
+
+
+def test_a_reference_that_is_not_finite_is_said_first_and_is_not_consistent() -> None:
+    """One NaN in the data hides a gradient times the number of replicas; what is finite is judged all the same."""
+    partly = {"w": np.asarray([np.nan, 1.0], np.float32)}
+    for second, outcome in ((1.0, "abstained"), (2.0, "inconsistent")):
+        reference = RunTrace((client(step(1, variables=partly)),))
+        run = RunTrace((client(step(1, variables={"w": np.asarray([5.0, second], np.float32)})),))
+        verdict = _verdict(Case(run, reference, Exact()), abstained=not_finite(reference))
+        assert verdict.outcome == outcome
+        assert not verdict
+        assert "not finite in 1 of 1 recorded values" in str(verdict).splitlines()[1]
+        assert "step 1, variables 'w': nan (1 of 2 elements)" in verdict.to_json()["abstained"]
+    assert not_finite(RunTrace((client(step(1, loss=1.0)),))) is None
 
 
 def test_one_broken_law_makes_it_inconsistent() -> None:

@@ -1,0 +1,67 @@
+"""Law: every replica ran the step, and gradients were taken in all of them if they were taken at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from harness.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.trace import OUTSIDE, ClientTrace, RunTrace
+
+__all__ = ["LAW"]
+
+
+@dataclass(frozen=True)
+class _ReplicasRan:
+    """A program that leaves the strategy alone and trains on one device has all the right numbers."""
+
+    id: str = "replicas_ran"
+    order: int = 115
+    suffices: bool = False
+
+    def judge(self, case: Case) -> Judgement:
+        run = case.run
+        if run.header.replicas < 2 or run.header.strategy.startswith("parameter_server"):
+            return not_judged(self.id, "the strategy has no replicas that run in step")
+        if not _computes(run):
+            return not_judged(self.id, "nothing was reported that a replica has to compute")
+        # A process that a fault has killed never came to write down what its replicas did.
+        clients = [client for client in run.clients if client.counters.work is not None]
+        if not clients:
+            return not_judged(self.id, "no client came to its end")
+        findings = tuple(
+            Finding(self.id, text, task=client.header.task) for client in clients for text in _missing(client)
+        )
+        return judged(self.id, sum(client.header.local_replicas for client in clients), findings)
+
+
+def _computes(run: RunTrace) -> bool:
+    """Whether more was reported than which examples were read."""
+    fields = ("loss", "gradients", "variables", "metrics", "predictions")
+    records = [record for client in run.clients for record in (*client.steps, client.final)]
+    return any(getattr(record, field, None) for record in records for field in fields)
+
+
+def _missing(client: ClientTrace) -> Iterator[str]:
+    work, wanted, task = client.counters.work, client.header.local_replicas, client.header.task
+    if work is None or not wanted:
+        return
+    if len(work.entered) < wanted:
+        ran = f"only {_listed(work.entered)} of the {wanted} of {task}" if work.entered else f"no replica of {task}"
+        yield (
+            f"{ran} ran: the program did not train through strategy.run, or fit, and its numbers "
+            "are those of one device"
+        )
+        return
+    inside = [replica for replica in work.gradients if replica != OUTSIDE]
+    if work.gradients and len(inside) < wanted:
+        where = f"in {_listed(inside)}" if inside else "outside of strategy.run only"
+        yield f"{task} has {wanted} replicas, but gradients were taken {where}: the others did not train"
+
+
+def _listed(replicas: Iterable[int]) -> str:
+    numbers = sorted(replicas)
+    return f"replica{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+LAW: Law = _ReplicasRan()
