@@ -54,13 +54,12 @@ def verify(
     Args:
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
         strategy: a name such as `mirrored-2`, see `lockstep strategies`.
-        tier: `derived` allows for rounding, by a bound computed from perturbed reference runs; `exact` allows for
-            nothing and is meant for programs whose every intermediate value is exactly representable.
-        interrupt_at: kill all tasks right after this step has been recorded, from 1, and start the program again with
-            the same `record.directory`.
+        tier: `derived` allows for rounding, by a bound computed from perturbed reference runs; `exact` for nothing, and
+            is meant for programs whose every intermediate value is exactly representable.
+        interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
-        faults: what goes wrong during the run. What fails is started again with the same `record.directory`, and every
-            part of the run is judged. A fault of a checkpoint names `record.directory` as its directory.
+        faults: what goes wrong during the run. What fails is started again in the same way, and every part of the run
+            is judged. A fault of a checkpoint names `record.directory` as its directory.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
@@ -71,8 +70,7 @@ def verify(
         stream: copy the tasks' output to stderr while they run.
 
     Returns:
-        A `Verdict`: true when consistent; `str` of it is the full explanation. Its `outcome` is `abstained` if the
-        program cannot be judged: two equal runs of the reference differ, or the reference is not finite.
+        A `Verdict`: true when consistent; `str` of it explains. It abstains if two equal runs of the reference differ.
 
     Raises:
         UsageError: a program, strategy, fault or option that does not exist, a program that reports nothing, or one
@@ -86,12 +84,11 @@ def verify(
     disturbed = _disturbed(interrupt_at, resume_strategy, Disturbance.of(faults, restarts, restart_policy), case)
     try:
         reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
-    except Abstained as reason:
-        return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(reason)))
+    except Abstained as why:
+        return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
     with kept_in(out) as directory:
-        options: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
-        result = _run(under_test, case, disturbed, directory, reference, **options)
-        verdict = _verdict(under_test, case, disturbed, directory, reference, result, time.monotonic() - began)
+        asked: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
+        verdict = _judged_run(under_test, case, disturbed, directory, reference, began, **asked)
         if out is not None:
             save_run(directory, verdict, reference)
     return _told(verdict)
@@ -103,17 +100,18 @@ def _told(verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _verdict(
+def _judged_run(
     program: Program,
     case: StrategyCase,
     disturbed: Interrupting | Disturbance | None,
     directory: Path,
     reference: Reference,
-    result: RunResult,
-    seconds: float,
+    began: float,
+    **options: Any,
 ) -> Verdict:
+    result = _run(program, case, disturbed, directory, reference, **options)
     faults = disturbed.to_json(case.topology) if isinstance(disturbed, Disturbance) else None
-    tasks = task_summaries(result)
+    seconds, tasks = time.monotonic() - began, task_summaries(result)
     return judge(read_parts(directory), reference, program=program.name, tasks=tasks, seconds=seconds, faults=faults)
 
 

@@ -1,0 +1,170 @@
+"""The law `replicas_ran`, and the part of `tasks_connected` that asks what workers have combined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import verify
+from harness.laws import Case, Judgement, all_laws
+from harness.links import LinkBytes, Links
+from harness.tolerance import Exact
+from harness.trace import OUTSIDE, RunTrace, Work
+from harness.verdict import Verdict
+from tests.harness._programs import exact, mlp
+from tests.harness._traces import client, step
+
+
+def _broken(verdict: Verdict) -> set[str]:
+    return {judgement.law for judgement in verdict.judgements if judgement.status == "broken"}
+
+
+def _data(step: int) -> Any:
+    return np.arange(8, dtype=np.float32).reshape(4, 2) + step
+
+
+def _by_itself(strategy: Any, record: Any) -> None:
+    """Every client trains a variable of its own on whole batches; what it reports of the loss comes from all."""
+    import tensorflow as tf
+
+    w = tf.Variable([1.0, 2.0], name="w")
+    for number in range(3):
+        w.assign_sub(tf.reduce_sum(_data(number), axis=0) / 8)
+        loss = strategy.reduce("MEAN", tf.reduce_sum(w), axis=None)
+        record.step(loss=loss, variables=[w])
+
+
+def _by_itself_in_the_scope(strategy: Any, record: Any) -> None:
+    """The same in a `tf.function`, on every replica, with a loss that the replicas combine in the step."""
+    import tensorflow as tf
+
+    w = tf.Variable([1.0, 2.0], name="w")
+
+    def replica_step(x: Any) -> Any:
+        if tf.distribute.get_replica_context().replica_id_in_sync_group == 0 or strategy.num_replicas_in_sync > 1:
+            w.assign_sub(tf.reduce_sum(x, axis=0) / 8)
+        return tf.distribute.get_replica_context().all_reduce("MEAN", tf.reduce_sum(w))
+
+    @tf.function
+    def train_step(x: Any) -> Any:
+        return strategy.run(replica_step, args=(x,))
+
+    for number in range(3):
+        losses = train_step(tf.constant(_data(number)))
+        record.step(loss=strategy.experimental_local_results(losses)[0], variables=[w])
+
+
+def _on_one_device(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    w = tf.Variable([1.0, 2.0], name="w")
+    for number in range(3):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w * _data(number)) / 8
+        w.assign_sub(tape.gradient(loss, w))
+        record.step(loss=loss, variables=[w])
+
+
+def _beside_the_strategy(strategy: Any, record: Any) -> None:
+    """Enters every replica, but takes gradients outside of them."""
+    import tensorflow as tf
+
+    strategy.run(lambda: tf.constant(0.0))
+    _on_one_device(strategy, record)
+
+
+@pytest.mark.parametrize("program", [_on_one_device, _beside_the_strategy])
+@pytest.mark.parametrize("strategy", ["mirrored-2", "central_storage-2"])
+def test_a_training_on_one_device_is_not_one_of_several_replicas(program: Any, strategy: str) -> None:
+    """All numbers are right, and no replica but one has done anything."""
+    verdict = verify(program, strategy, tier="exact")
+    assert _broken(verdict) == {"replicas_ran"}, str(verdict)
+    assert "explanation" not in str(verdict)
+
+
+@pytest.mark.parametrize("program", [_by_itself, _by_itself_in_the_scope])
+def test_11_workers_that_combine_only_what_they_report_are_not_one_training(program: Any) -> None:
+    """All numbers are right and bytes are exchanged, but no variable depends on another worker."""
+    verdict = verify(program, "multi_worker-2", tier="exact")
+    assert "tasks_connected" in _broken(verdict), str(verdict)
+    assert "no more than was reported" in str(verdict)
+    assert verify(program, "default", tier="exact")
+
+
+@pytest.mark.parametrize("program", [exact(), mlp()])
+def test_a_training_of_all_workers_shows_it(program: Any) -> None:
+    """Gradients that are reduced in the step, in a graph or not, connect the workers; each replica runs."""
+    verdict = verify(program, "multi_worker-2")
+    assert verdict, str(verdict)
+    held = {judgement.law for judgement in verdict.judgements if judgement.status == "held"}
+    assert {"replicas_ran", "tasks_connected"} <= held
+
+
+def _judge(law: str, *works: Work | None, state: Any = (1.0, 2.0), replicas: int = 2, **rest: Any) -> Judgement:
+    clients = len(works)
+    made = [
+        client(
+            *(step(k, loss=1.0, variables={"w": np.asarray(state, np.float32)}, **rest) for k in (1, 2, 3)),
+            task=f"worker:{number}",
+            clients=clients,
+            replicas=replicas,
+            work=work,
+        )
+        for number, work in enumerate(works)
+    ]
+    run = RunTrace(tuple(made))
+    tasks = tuple(f"worker:{number}" for number in range(clients))
+    links = Links(tasks, tuple(LinkBytes(a, b, 9000, 8000, 1) for a in tasks for b in tasks if a != b), 1.0)
+    return next(found for found in all_laws() if found.id == law).judge(Case(run, run, Exact(), links=links))
+
+
+BOTH = {0: 3, 1: 3}
+
+
+@pytest.mark.parametrize(
+    ("work", "status"),
+    [
+        (Work(entered=BOTH, gradients=BOTH), "held"),
+        (Work(entered=BOTH), "held"),  # nothing was differentiated
+        (Work(entered=BOTH, gradients={**BOTH, OUTSIDE: 1}), "held"),
+        (Work(entered={0: 3}, gradients={0: 3}), "broken"),
+        (Work(), "broken"),
+        (Work(entered=BOTH, gradients={0: 3}), "broken"),
+        (Work(entered=BOTH, gradients={OUTSIDE: 3}), "broken"),
+        (None, "not_judged"),  # killed by a fault
+    ],
+)
+def test_every_replica_has_to_run(work: Work | None, status: str) -> None:
+    """One that never began, or in which no gradient was taken although one was elsewhere, is found."""
+    assert _judge("replicas_ran", work).status == status
+
+
+def test_replicas_are_not_asked_for_what_needs_none() -> None:
+    """One replica, parameter servers, or a program that only reads its data."""
+    assert _judge("replicas_ran", Work(), replicas=1).status == "not_judged"
+    run = RunTrace((client(step(1, examples=((1,), (2,))), replicas=2, work=Work()),))
+    law = next(found for found in all_laws() if found.id == "replicas_ran")
+    assert law.judge(Case(run, run, Exact())).status == "not_judged"
+
+
+@pytest.mark.parametrize(
+    ("work", "state", "status"),
+    [
+        (Work(combined={2: 3}), (1.0, 2.0), "held"),  # as many as the gradient has elements
+        (Work(combined={0: 1}), (1.0, 2.0), "held"),  # of a shape that is not known
+        (Work(returned={1: 3, 2: 3}), (1.0, 2.0), "held"),  # a program that reduces gradients itself
+        (Work(combined={1: 3}), (1.0,), "held"),  # a state of single numbers
+        (Work(returned={1: 6}), (1.0,), "held"),  # once the loss, once the gradient
+        (Work(returned={1: 3}), (1.0, 2.0), "broken"),  # the loss
+        (Work(returned={1: 3}), (1.0,), "broken"),
+        (Work(combined={1: 3}), (1.0, 2.0), "broken"),  # the loss, in the step
+        (Work(returned={1: 6}), (1.0, 2.0), "broken"),  # the loss and an accuracy that is not reported
+        (Work(), (1.0, 2.0), "broken"),
+        (None, (1.0, 2.0), "held"),
+    ],
+)
+def test_more_than_what_is_reported_has_to_be_combined(work: Work | None, state: Any, status: str) -> None:
+    """What is reported three times, and single numbers where the state is more, connect nobody."""
+    assert _judge("tasks_connected", work, work, state=state).status == status
