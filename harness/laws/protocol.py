@@ -65,7 +65,7 @@ class Judgement:
     worst_ratio: float | None = None
     compared: int = 0
     recorded: int = 0
-    suffices: bool = True
+    suffices: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ class _ReplicasRan:
         run = case.run
         if run.header.replicas < 2 or run.header.strategy.startswith("parameter_server"):
             return not_judged(self.id, "the strategy has no replicas that run in step")
-        if not _computes(run):
-            return not_judged(self.id, "nothing was reported that a replica has to compute")
+        if not _trains(run):
+            return not_judged(self.id, "nothing was reported that a step of training computes")
         # A process that a fault has killed never came to write down what its replicas did.
         clients = [client for client in run.clients if client.counters.work is not None]
         if not clients:
@@ -35,11 +35,21 @@ class _ReplicasRan:
         return judged(self.id, sum(client.header.local_replicas for client in clients), findings)
 
 
-def _computes(run: RunTrace) -> bool:
-    """Whether more was reported than which examples were read."""
-    fields = ("loss", "gradients", "variables", "metrics", "predictions")
-    records = [record for client in run.clients for record in (*client.steps, client.final)]
-    return any(getattr(record, field, None) for record in records for field in fields)
+def _trains(run: RunTrace) -> bool:
+    """Whether a loss or gradients were reported, or variables that have changed.
+
+    Others may read data, restore variables, or evaluate.
+    """
+    steps = [step for client in run.clients for step in client.steps]
+    if any(step.loss is not None or step.gradients for step in steps):
+        return True
+    records = (*run.clients[0].steps, run.clients[0].final)
+    states = [
+        {variable.name: variable.copies for variable in variables}
+        for record in records
+        if (variables := getattr(record, "variables", None))
+    ]
+    return any(state != states[0] for state in states)
 
 
 def _missing(client: ClientTrace) -> Iterator[str]:

@@ -22,6 +22,7 @@ TRAIN = """
 def train(strategy, record, lost=False):
     file = record.directory / "steps"
     done = int(file.read_text()) if file.exists() and not lost else 0
+    strategy.run(lambda: None)
     for step in range(done, 5):
         record.step(loss=float(step))
         file.write_text(str(step + 1))
@@ -40,6 +41,7 @@ def counting(strategy: Any, record: Any, *, fault: str = "") -> None:
     if fault == "crash_at_resume" and done:
         raise ArithmeticError("cannot go on")
     last = 3 if fault == "short" and strategy.num_replicas_in_sync > 1 else 5
+    strategy.run(lambda: None)
     for step in range(done, last):
         record.step(loss=float(step))
         file.write_text(str(step + 1))

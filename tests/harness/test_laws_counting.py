@@ -40,6 +40,7 @@ def test_the_laws_come_in_a_fixed_order() -> None:
         "predictions_match_reference",
         "finite",
         "updates_counted",
+        "replicas_ran",
         "tasks_connected",
     ]
     asked = [name for name in names if name not in ("resumes_exactly", "tasks_connected")]

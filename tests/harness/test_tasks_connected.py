@@ -113,6 +113,7 @@ def _alone(strategy: Any, record: Any) -> None:
     import tensorflow as tf
 
     w = tf.Variable(1.0, name="w")
+    strategy.run(lambda: None)
     for _ in range(3):
         w.assign_sub(0.25 * w)
         record.step(loss=w * w, variables=[w])
