@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from harness._capture import tensor_of
+from harness._tensors import tensor_of
 
 __all__ = ["Noise"]
 

@@ -40,11 +40,15 @@ _STORED_AS = {"bfloat16": "float32"}
 
 
 class Array(msgspec.Struct, frozen=True, array_like=True):
-    """One dense tensor: its TensorFlow dtype name, shape, and C-ordered bytes."""
+    """One tensor: its TensorFlow dtype name, shape, and C-ordered bytes.
+
+    Of a RaggedTensor these are its flat values, and `rows` has the lengths of its rows, the outermost dimension first.
+    """
 
     dtype: str
     shape: tuple[int, ...]
     data: bytes
+    rows: tuple[tuple[int, ...], ...] = ()
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the values; bfloat16 comes back widened to float32."""
@@ -53,15 +57,17 @@ class Array(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
 
     @classmethod
-    def of(cls, value: Any) -> Array:
-        """Encode anything `numpy.asarray` accepts."""
+    def of(cls, value: Any, rows: tuple[tuple[int, ...], ...] = ()) -> Array:
+        """Encode anything that `numpy.asarray` accepts and that holds numbers."""
         import numpy as np
 
         array = np.asarray(value)
         name = array.dtype.name
         if name in _STORED_AS:
             array = array.astype(_STORED_AS[name])
-        return cls(dtype=name, shape=tuple(array.shape), data=np.ascontiguousarray(array).tobytes())
+        if not array.dtype.isnative:  # its name says nothing of the order of its bytes
+            array = array.astype(array.dtype.newbyteorder("="))
+        return cls(dtype=name, shape=tuple(array.shape), data=np.ascontiguousarray(array).tobytes(), rows=rows)
 
 
 class Value(msgspec.Struct, frozen=True):
