@@ -182,7 +182,8 @@ class Recorder:
 
     def close(self, scheduled: int | None = None, retried: int = 0) -> None:
         """Write what the harness itself has counted, and close the file."""
-        self._writer.write(Counters(scheduled=scheduled, per_epoch=self._per_epoch, retried=retried))
+        coarsest = None if self._noise is None else self._noise.coarsest
+        self._writer.write(Counters(scheduled=scheduled, per_epoch=self._per_epoch, retried=retried, coarsest=coarsest))
         self._writer.close()
 
 

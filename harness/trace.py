@@ -146,12 +146,14 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
-    coordinator took a closure back from a worker that was lost, to run it again.
+    coordinator took a closure back from a worker that was lost, to run it again. `coarsest` is, of a reference with
+    noise, the coarsest floating dtype of its variables, gradients and Keras policies: what the program computes in.
     """
 
     scheduled: int | None = None
     per_epoch: bool = False
     retried: int = 0
+    coarsest: str | None = None
 
 
 Frame = Header | Step | Final | Counters
@@ -199,7 +201,7 @@ class RunTrace(msgspec.Struct, frozen=True):
         """Whether any client recorded a value (an empty call of `step` observes nothing but the step itself)."""
         fields = ("loss", "gradients", "variables", "examples", "metrics", "predictions")
         records = (record for client in self.clients for record in (*client.steps, client.final))
-        return any(getattr(record, field, None) is not None for record in records for field in fields)
+        return any(getattr(record, field, None) not in (None, ()) for record in records for field in fields)
 
 
 def _frames(path: Path) -> Iterator[Frame]:

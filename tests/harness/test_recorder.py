@@ -77,8 +77,13 @@ def test_values_come_as_tensors_arrays_numbers_metrics_and_slices(observe: Obser
             metrics={"mean": mean, "sum": sums, "none": None, "float": 1.5, "half": tf.constant(2.5, tf.bfloat16)},
             examples=[3, 1, 2],
         )
+        record.final(predictions=tf.ragged.constant([[[1.0], [2.0, 3.0]], []]))
 
-    (step,) = _only(observe(program)).steps
+    client = _only(observe(program))
+    assert client.final is not None
+    (ragged,) = (part for value in client.final.predictions or () for part in value.parts)
+    assert (ragged.numpy().tolist(), ragged.rows) == ([1.0, 2.0, 3.0], ((2, 0), (1, 2)))
+    (step,) = client.steps
     assert step.loss is not None
     assert (_numbers(step.loss), step.loss.per_replica, step.loss.parts[0].dtype) == ([0.5], False, "float32")
     assert _values(step.gradients) == {"gradient[0]": [[1.0, 2.0]], "gradient[2]": [[[2.0], [0.0], [5.0]]]}
