@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from harness._client import Assignment, run_client
 from harness.errors import NothingObserved
+from harness.independence import Touch, check_independent, read_touched
 from harness.program import Program
 from harness.strategies import strategy_case
 from harness.tolerance import Derived, Exact, Tolerance
@@ -31,10 +32,14 @@ _TRACES, _KEPT = "traces", "kept"
 
 @dataclass(frozen=True)
 class Reference:
-    """The reference trace, and those of the reruns with rounding-sized noise (none in the exact tier)."""
+    """The reference trace, and those of the reruns with rounding-sized noise (none in the exact tier).
+
+    `touched` is what each of these runs has done with files, by what a sentence calls the run.
+    """
 
     trace: RunTrace
     perturbed: tuple[RunTrace, ...] = ()
+    touched: Mapping[str, Sequence[Touch]] = field(default_factory=dict)
 
     def tolerance(self) -> Tolerance:
         """Exact without reruns, else derived from them."""
@@ -52,6 +57,7 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
 
     Raises:
         NothingObserved: the program reported nothing.
+        SharedState: one of these runs has read what another one had written.
         RunFailed: the program fails even on one device.
     """
     noises = (None, *NOISE_SEEDS) if perturbed else (None,)
@@ -60,10 +66,16 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
     with FileLock(directory / "lock"):
         missing = [noise for noise in noises if not (directory / _folder(noise) / "done").exists()]
         # The plain run first and alone: if the program is wrong, its error is the simplest here.
-        for batch in (missing[:1], *_batches(missing[1:], max(1, os.cpu_count() or 1))):
-            _run_together(program, directory, batch, seed, timeout)
+        try:
+            for batch in (missing[:1], *_batches(missing[1:], max(1, os.cpu_count() or 1))):
+                _run_together(program, directory, batch, seed, timeout)
+        except RunFailed:  # what another one had left may be why
+            check_independent(program.name, _touched(directory, noises))
+            raise
+    touched = _touched(directory, noises)
+    check_independent(program.name, touched)
     files = [directory / _folder(noise) / _TRACES / "local-0.trace" for noise in noises]
-    return read_reference(files[0], files[1:])
+    return replace(read_reference(files[0], files[1:]), touched=touched)
 
 
 def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:
@@ -71,6 +83,11 @@ def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:
     return Reference(
         trace=merge([read_client(plain)]), perturbed=tuple(merge([read_client(file)]) for file in perturbed)
     )
+
+
+def _touched(directory: Path, noises: Sequence[int | None]) -> dict[str, Sequence[Touch]]:
+    called = {None: "the reference run"} | {noise: f"the reference run with noise {noise}" for noise in NOISE_SEEDS}
+    return {called[noise]: read_touched(directory / _folder(noise) / _TRACES) for noise in noises}
 
 
 def _folder(noise: int | None) -> str:
