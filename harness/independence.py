@@ -14,7 +14,7 @@ import msgspec
 
 from harness.errors import SharedState
 
-__all__ = ["NOTES", "Touch", "check_independent", "notes_of", "read_touched"]
+__all__ = ["NOTES", "Touch", "check_independent", "notes_of", "read_touched", "reads_back"]
 
 NOTES = ".files"
 """How the names of notes end."""
@@ -73,3 +73,11 @@ def check_independent(program: str, runs: Mapping[str, Sequence[Touch]]) -> None
             last[touch.path] = run
         elif (writer := last.get(touch.path, run)) != run:
             raise SharedState(program, touch.path, reader=run, writer=writer)
+
+
+def reads_back(touches: Iterable[Touch]) -> bool:
+    """Whether a run has read a file that it writes, so that two of them must not run at the same time."""
+    touched = list(touches)
+    return not {each.path for each in touched if each.writes}.isdisjoint(
+        each.path for each in touched if not each.writes
+    )

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from harness._client import Assignment, run_client
 from harness.errors import NothingObserved
-from harness.independence import Touch, check_independent, read_touched
+from harness.independence import Touch, check_independent, read_touched, reads_back
 from harness.program import Program
 from harness.strategies import strategy_case
 from harness.tolerance import Derived, Exact, Tolerance
@@ -67,7 +67,10 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         missing = [noise for noise in noises if not (directory / _folder(noise) / "done").exists()]
         # The plain run first and alone: if the program is wrong, its error is the simplest here.
         try:
-            for batch in (missing[:1], *_batches(missing[1:], max(1, os.cpu_count() or 1))):
+            _run_together(program, directory, missing[:1], seed, timeout)
+            plain = read_touched(directory / _folder(None) / _TRACES)
+            at_once = 1 if reads_back(plain) else max(1, os.cpu_count() or 1)
+            for batch in _batches(missing[1:], at_once):
                 _run_together(program, directory, batch, seed, timeout)
         except RunFailed:  # what another one had left may be why
             check_independent(program.name, _touched(directory, noises))

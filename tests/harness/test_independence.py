@@ -13,7 +13,7 @@ import pytest
 from harness import SharedState, verify
 from harness._client import Assignment, run_client
 from harness._touched import _of_flags, _of_mode
-from harness.independence import Touch, check_independent, notes_of, read_touched
+from harness.independence import Touch, check_independent, notes_of, read_touched, reads_back
 from harness.program import Program
 from harness.reference import CACHE_VARIABLE
 from harness.strategies import strategy_case
@@ -54,6 +54,13 @@ def test_who_has_written_last_decides(reference: Any, run: Any, fine: bool) -> N
     with pytest.raises(SharedState, match=r"train: the .* has read /state, which the .* had written") as caught:
         check_independent("train", runs)
     assert "record.directory" in str(caught.value)
+
+
+def test_who_reads_back_what_it_writes_runs_alone() -> None:
+    """Two such reruns at the same time would read each other's file; logs and data do not matter."""
+    assert reads_back(_touches(("w", 1), ("r", 2)))
+    assert not reads_back(_touches(("w", 1), ("w", 2)))
+    assert not reads_back([*_touches(("r", 1)), Touch("/log", 2, writes=True)])
 
 
 def test_modes_and_flags_say_what_may_be_read() -> None:
@@ -214,9 +221,9 @@ def test_files_that_prove_nothing_are_let_alone(tmp_path: Path) -> None:
         for loss in data:
             record.step(loss=loss)
 
-    verdict = verify(train, "mirrored-2", tier="exact")
+    verdict = verify(train, "mirrored-2")
     assert verdict, str(verdict)
-    assert (tmp_path / "appended.txt").read_text() == "ranran"
+    assert (tmp_path / "appended.txt").read_text().count("ran") >= 6
 
 
 def test_a_data_set_that_the_first_run_prepares_is_refused_once(tmp_path: Path) -> None:
