@@ -69,7 +69,7 @@ class _Touched:
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """The audit hook."""
-        if event == "open":
+        if event == "open" and len(args) == 3:
             path, mode, flags = args
             reads, writes = _of_flags(flags) if mode is None else _of_mode(str(mode))
             self.note(path, reads=reads, writes=writes)
@@ -81,7 +81,7 @@ class _Touched:
         self.note(path, reads=restores, writes=not restores)
 
     def note(self, path: Any, *, reads: bool = False, writes: bool = False) -> None:
-        """Note one access. A file that does not exist is not read."""
+        """Note one access. Of a file that does not exist, or is empty as a lock is, nothing is read."""
         if not isinstance(path, (str, bytes, os.PathLike)) or getattr(self._busy, "here", False):
             return  # a file descriptor, or a tensor
         self._busy.here = True
@@ -94,10 +94,11 @@ class _Touched:
 
     def _note(self, text: str, reads: bool, writes: bool) -> None:
         full = os.path.realpath(text)
-        if "__pycache__" in full or full.startswith(self._left_out) or "://" in text or self._notes >= _NOTES_MAX:
+        compiled = "__pycache__" in full or full.endswith(".pyc")
+        if compiled or full.startswith(self._left_out) or "://" in text or self._notes >= _NOTES_MAX:
             return
         # What it only reads, it reads as often as it likes; between reads of what it writes, another may have written.
-        if reads and (full in self._written or full not in self._read) and _exists(full):
+        if reads and (full in self._written or full not in self._read) and _holds_something(full):
             self._read.add(full)
             self._append(Touch(full, time.time(), writes=False))
         if writes:
@@ -119,9 +120,11 @@ def _of_flags(flags: int) -> tuple[bool, bool]:
     return access in (os.O_RDONLY, os.O_RDWR) and not flags & os.O_TRUNC, access in (os.O_WRONLY, os.O_RDWR)
 
 
-def _exists(path: str) -> bool:
-    """Whether there is this file, or a checkpoint with this prefix."""
-    return os.path.exists(path) or os.path.exists(f"{path}.index")  # noqa: PTH110 - text
+def _holds_something(path: str) -> bool:
+    """Whether there is this file or folder, or a checkpoint with this prefix; an empty file has no state."""
+    if os.path.isfile(path):  # noqa: PTH113 - text
+        return os.path.getsize(path) > 0  # noqa: PTH202 - text
+    return os.path.isdir(path) or os.path.exists(f"{path}.index")  # noqa: PTH110, PTH112 - text
 
 
 def _wrap(owner: Any, name: str, note: Callable[..., None]) -> None:
@@ -156,7 +159,7 @@ def _wrap_tensorflow(touched: _Touched) -> None:
 
     def caches(_: Any, filename: Any = "", *__: Any, **___: Any) -> None:
         path = _text(filename)
-        touched.note(path or None, reads=True, writes=bool(path) and not _exists(path))
+        touched.note(path or None, reads=True, writes=bool(path) and not _holds_something(path))
 
     def saves(_: Any, path: Any, *__: Any, **___: Any) -> None:
         writes(path)

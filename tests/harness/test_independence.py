@@ -214,6 +214,7 @@ def test_files_that_prove_nothing_are_let_alone(tmp_path: Path) -> None:
         (tmp_path / "log.txt").write_text("started anew")
         with (tmp_path / "appended.txt").open("a") as file:
             file.write("ran")
+        os.close(os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT))
         tf.train.Checkpoint(w=tf.Variable(1.0)).write(str(tmp_path / "best"))
         tf.train.Checkpoint(w=tf.Variable(1.0)).read(str(tmp_path / "best"))
         (record.directory / "state").write_text("x")
