@@ -1,6 +1,6 @@
 """Judges whether a training gives the same numbers distributed as on one device."""
 
-from harness.errors import MissingHardware, NothingObserved
+from harness.errors import MissingHardware, NothingObserved, SharedState
 from harness.ledger import Ledger
 from harness.observe import observe
 from harness.program import Program
@@ -13,6 +13,7 @@ __all__ = [
     "MissingHardware",
     "NothingObserved",
     "Program",
+    "SharedState",
     "StrategyCase",
     "Verdict",
     "catalogue",

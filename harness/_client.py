@@ -15,6 +15,7 @@ import msgspec
 from harness._restarted import note_found, traces_of
 from harness._unseeded import own_shuffles, seeded_generators
 from harness._work import working
+from harness.independence import notes_of
 from harness.links import BUILT
 from harness.program import Program
 from harness.strategies import StrategyCase
@@ -49,6 +50,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
     """
     from harness._noise import Noise
+    from harness._touched import note_files
     from harness.recorder import Recorder
 
     _bound_threads(assignment.threads)
@@ -58,13 +60,15 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     if (task := agent.current()) is not None:
         task.gate(BUILT)
     noise = None if assignment.noise is None else Noise(assignment.noise)
+    trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
     recorder = Recorder(
         strategy,
         _header(strategy, case, assignment),
-        trace=_folder(assignment) / f"{_task().replace(':', '-')}.trace",
+        trace=trace,
         directory=Path(assignment.directory),
         noise=noise,
     )
+    note_files(notes_of(trace), ours=(trace.parent, Path(assignment.traces), Path(assignment.directory)))
     train = program.load()
     with contextlib.ExitStack() as stack:
         client = case.clients.index(_task())

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 __all__ = ["make_callback"]
 
+_CALL = "record.keras_callback"
+
 
 def make_callback(record: Recorder, model: Any) -> Any:
     """A callback of the same Keras flavour as `model`."""
@@ -43,6 +45,7 @@ def _report(record: Recorder, model: Any, logs: dict[str, Any] | None, epoch: in
     logs = {name: value for name, value in (logs or {}).items() if not name.startswith("val_")}
     loss = logs.pop("loss", None)
     record._write_step(  # noqa: SLF001 - the recorder's own callback
+        call=_CALL,
         loss=loss,
         gradients=None,
         variables=_variables(model),
@@ -55,7 +58,7 @@ def _report(record: Recorder, model: Any, logs: dict[str, Any] | None, epoch: in
 
 def _final(record: Recorder, model: Any, last_logs: dict[str, Any]) -> None:
     validation = {name: value for name, value in last_logs.items() if name.startswith("val_")}
-    record._write_final(variables=_variables(model), metrics=validation or None)  # noqa: SLF001 - as above
+    record._write_final(call=_CALL, variables=_variables(model), metrics=validation or None)  # noqa: SLF001 - as above
 
 
 def _per_batch_body(record: Recorder) -> dict[str, Any]:

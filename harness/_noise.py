@@ -22,12 +22,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from harness._capture import tensor_of
+from harness._tensors import tensor_of
 
 __all__ = ["Noise"]
 
 # A gradient is rounded once per replica when it is computed, and once or twice more when replicas are summed.
 _ROUNDINGS = 4
+_EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class Noise:
@@ -39,6 +40,13 @@ class Noise:
         self._random = np.random.default_rng(abs(seed))
         self._seed = abs(seed)
         self._sign = 1.0 if seed >= 0 else -1.0
+        self._coarsest = 0.0
+
+    @property
+    def coarsest(self) -> str | None:
+        """The coarsest floating dtype that variables, gradients and Keras layers had until now, None if none had."""
+        size = max(self._coarsest, _compute_eps())
+        return next((dtype for dtype, eps in _EPS.items() if eps == size), None)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -75,6 +83,7 @@ class Noise:
         # Scalars are hyperparameters and counters, and stay.
         if not variable.dtype.is_floating or variable.shape.rank == 0:
             return
+        self._coarsest = max(self._coarsest, _eps(variable.dtype.name))
         values = variable.numpy().astype(np.float64)
         signs = self._sign * self._random.choice([-1.0, 1.0], size=values.shape)
         noisy = values * (1.0 + _eps(variable.dtype.name) * signs)
@@ -88,6 +97,7 @@ class Noise:
         if isinstance(gradient, tf.IndexedSlices):
             values = self._perturbed_gradient(gradient.values)
             return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        self._coarsest = max(self._coarsest, _eps(gradient.dtype.name))
         # The seed follows the values, so that signs differ from step to step; ops without state change no random
         # stream.
         varying = tf.bitcast(tf.cast(tf.reduce_sum(gradient), tf.float32), tf.int32)
@@ -101,7 +111,7 @@ class Noise:
 
 def _eps(dtype: str) -> float:
     """Distance from 1 to the next number of a floating dtype."""
-    return {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(dtype, 0.0)
+    return _EPS.get(dtype, 0.0)
 
 
 def _compute_eps() -> float:

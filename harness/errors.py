@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator import LockstepError, UsageError
 
-__all__ = ["Abstained", "MissingHardware", "NotReproducible", "NothingObserved"]
+__all__ = ["Abstained", "MissingHardware", "NotReproducible", "NothingObserved", "SharedState"]
 
 
 class NothingObserved(UsageError):
@@ -36,6 +36,18 @@ class NotReproducible(Abstained):
             "random.Random() or tf.random.Generator.from_non_deterministic_state(); the order of a set; a "
             "Dataset.map(..., deterministic=False); a file that one run leaves for the next. Give what draws a fixed "
             "seed"
+        )
+
+
+class SharedState(UsageError):
+    """Raised when one run of a verification has read a file that another one has written: it may not have trained."""
+
+    def __init__(self, program: str, path: str, *, reader: str, writer: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{program}: {reader} has read {path}, which {writer} had written, so the two are not independent and "
+            "nothing is shown. Keep what a run saves in record.directory, which each run has for itself; what "
+            "all runs are to read, such as prepared data, has to be there before the verification and stay as it is"
         )
 
 

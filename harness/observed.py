@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness._sums import exact_sum
 from harness.trace import Array, Final, RunTrace, Step, Value, Variable
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ __all__ = [
     "items",
     "moments",
     "per_epoch",
+    "show_rows",
     "summed",
     "unique_names",
 ]
@@ -45,13 +48,15 @@ class Moment:
 class Observed:
     """One global value, in the TensorFlow dtype and by the task that reported it (None when all clients share in it).
 
-    `problem` says why the parts could not be put together; then `array` is empty.
+    `problem` says why the parts could not be put together; then `array` is empty. `rows` are those of
+    `harness.trace.Array`.
     """
 
     dtype: str
     array: np.ndarray[Any, Any]
     task: str | None = None
     problem: str | None = None
+    rows: tuple[tuple[int, ...], ...] = ()
 
 
 def is_integer(dtype: str) -> bool:
@@ -62,10 +67,14 @@ def is_integer(dtype: str) -> bool:
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     """Number repeated names in order of appearance: `v`, `v#2`, `v#3`."""
     seen: Counter[str] = Counter()
-    unique = []
+    unique: dict[str, None] = {}
     for name in names:
         seen[name] += 1
-        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+        numbered = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        while numbered in unique:  # somebody has called another one so
+            seen[name] += 1
+            numbered = f"{name}#{seen[name]}"
+        unique[numbered] = None
     return tuple(unique)
 
 
@@ -165,23 +174,44 @@ def _whole(parts: Sequence[Array], task: str) -> Observed:
         return _unusable(
             parts[0].dtype if parts else "float32", f"{task} recorded {len(parts)} parts of a reduced value, not 1"
         )
-    return Observed(parts[0].dtype, parts[0].numpy(), task)
+    return Observed(parts[0].dtype, parts[0].numpy(), task, rows=parts[0].rows)
 
 
 def summed(parts: Sequence[Array], problem: str | None = None) -> Observed:
-    """Sum over replicas, in float64 (complex128) or int64, so that the sum itself adds no rounding."""
+    """Sum over replicas, in float64 (complex128) or as whole numbers, so that the sum itself adds no rounding."""
     import numpy as np
 
+    problem = problem or _unlike(parts)
     if problem is not None or not parts:
         return _unusable(parts[0].dtype if parts else "float32", problem or "no replica recorded a part")
-    shapes = sorted({part.shape for part in parts})
-    if len(shapes) > 1:  # NumPy might broadcast these
-        return _unusable(parts[0].dtype, f"the replicas' parts have different shapes: {', '.join(map(str, shapes))}")
     dtype = parts[0].dtype
-    wide = np.int64 if is_integer(dtype) else np.complex128 if dtype.startswith("complex") else np.float64
-    with np.errstate(invalid="ignore"):  # Inf - Inf is NaN, which the laws report
-        total = np.sum([part.numpy().astype(wide) for part in parts], axis=0, dtype=wide)
-    return Observed(dtype, np.asarray(total))
+    if is_integer(dtype):
+        total = exact_sum([part.numpy() for part in parts])
+        if total is None:
+            return _unusable(dtype, f"the sum of the replicas' parts, which are {dtype}, does not fit into 64 bits")
+    else:
+        wide = np.complex128 if dtype.startswith("complex") else np.float64
+        with np.errstate(invalid="ignore"):  # Inf - Inf is NaN, which the laws report
+            total = np.asarray(np.sum([part.numpy().astype(wide) for part in parts], axis=0, dtype=wide))
+    return Observed(dtype, total, rows=parts[0].rows)
+
+
+def _unlike(parts: Sequence[Array]) -> str | None:
+    """Why these parts of one value cannot be added; NumPy might broadcast or truncate them."""
+    for what, kinds in (
+        ("shapes", {str(part.shape) for part in parts}),
+        ("rows", {show_rows(part.rows) for part in parts}),
+        ("dtypes", {part.dtype for part in parts}),
+    ):
+        if len(kinds) > 1:
+            return f"the replicas' parts have different {what}: {', '.join(sorted(kinds))}"
+    return None
+
+
+def show_rows(rows: tuple[tuple[int, ...], ...], most: int = 8) -> str:
+    """`[2, 1]`: the lengths of a ragged value's rows, of each dimension; of many the first ones."""
+    shown = [f"[{', '.join(map(str, each[:most]))}{', ...' if len(each) > most else ''}]" for each in rows]
+    return " ".join(shown) or "none"
 
 
 def _joined(parts: Sequence[Array], problem: str | None) -> Observed:
@@ -191,8 +221,12 @@ def _joined(parts: Sequence[Array], problem: str | None) -> Observed:
     if problem is not None or not parts:
         return _unusable(parts[0].dtype if parts else "float32", problem or "no replica recorded a part")
     if all(part == parts[0] for part in parts):
-        return Observed(parts[0].dtype, parts[0].numpy())
-    rows = sorted({part.shape[1:] for part in parts})
-    if len(rows) > 1 or any(not part.shape for part in parts):
+        return Observed(parts[0].dtype, parts[0].numpy(), rows=parts[0].rows)
+    kinds = {(part.dtype, part.shape[1:], len(part.rows)) for part in parts}
+    if len(kinds) > 1 or any(not part.shape for part in parts):
         return _unusable(parts[0].dtype, "the replicas' predictions cannot be put one after another: shapes differ")
-    return Observed(parts[0].dtype, np.concatenate([part.numpy() for part in parts]))
+    # Of ragged ones the lengths of the rows follow each other, in each dimension, as the rows do.
+    rows = tuple(
+        tuple(itertools.chain.from_iterable(lengths)) for lengths in zip(*(part.rows for part in parts), strict=True)
+    )
+    return Observed(parts[0].dtype, np.concatenate([part.numpy() for part in parts]), rows=rows)

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness._capture import capture_examples, capture_value, capture_values, capture_variables, flat_variables
+from harness._accepted import Place, came, checked_call
+from harness._capture import (
+    capture_examples,
+    capture_value,
+    capture_values,
+    capture_variables,
+    check_variables,
+    flat_variables,
+)
 from harness._noise import Noise
-from harness.trace import Counters, Final, Header, Step, TraceWriter, Value, Variable
+from harness.trace import Counters, Final, Header, Step, TraceWriter
 from simulator import agent
 
 __all__ = ["Recorder"]
+
+_PREFIX = {"gradients": "gradient", "metrics": "metric", "predictions": "predictions"}
+"""What a value is called that is given without a name."""
 
 
 class Recorder:
@@ -53,7 +64,8 @@ class Recorder:
 
         Args:
             loss: the step's loss: a tensor, array, float, or a PerReplica of scalars, which counts as its sum over all
-                replicas (the convention of `tf.nn.compute_average_loss`).
+                replicas (the convention of `tf.nn.compute_average_loss`). Like all values it has a dtype of NumPy's, of
+                64 bits at most, or bfloat16; of a RaggedTensor the lengths of the rows are compared too.
             gradients: a sequence or mapping of gradients, dense or IndexedSlices; PerReplica ones count as their sum.
             variables: TensorFlow or Keras variables; every replica's copy is captured. Add the optimizer's to have its
                 slots and iteration counter judged.
@@ -64,7 +76,7 @@ class Recorder:
             epoch: the number of the epoch that this step belongs to.
 
         Raises:
-            TypeError: `examples` or `epoch` are not integers.
+            TypeError: something is not what is accepted there, which the sentence says; nothing is recorded then.
             ValueError: a key of `examples` is no task, or an id does not fit into 64 bits with a sign.
         """
         self._write_step(
@@ -73,7 +85,7 @@ class Recorder:
             variables=variables,
             examples=examples,
             metrics=metrics,
-            epoch=None if epoch is None else operator.index(epoch),
+            epoch=epoch,
         )
 
     def final(self, *, variables: Any = None, predictions: Any = None, metrics: Any = None) -> None:
@@ -86,11 +98,12 @@ class Recorder:
 
         Raises:
             RuntimeError: called a second time.
+            TypeError: as of `step`.
         """
         if self._finished:
             raise RuntimeError("record.final was called twice; a run has one end")
-        self._finished = True
         self._write_final(variables=variables, predictions=predictions, metrics=metrics)
+        self._finished = True
 
     def keras_callback(self, model: Any) -> Any:
         """A callback for `fit` of Keras 3 and tf_keras that does `step` after each batch and `final` at the end.
@@ -114,68 +127,80 @@ class Recorder:
         """How many values have been reported."""
         return self._observed
 
-    def _write_step(self, *, epoch: int | None = None, per_epoch: bool = False, **reported: Any) -> None:
+    def _write_step(
+        self, *, call: str = "record.step", epoch: Any = None, per_epoch: bool = False, **reported: Any
+    ) -> None:
+        with checked_call(call):
+            captured = self._captured(call, reported, noise=self._noise)
+            number = None if epoch is None else _epoch(epoch, Place(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
         if per_epoch and not self._per_epoch:
             self._per_epoch = True
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
-        self._count(*reported.values())
-        variables = reported["variables"]
-        if self._noise is not None and variables is not None:
-            self._noise.nudge(flat_variables(variables))
-        loss, gradients, examples, metrics = (reported[name] for name in ("loss", "gradients", "examples", "metrics"))
-        shards, consumers = (None, None) if examples is None else capture_examples(self._strategy, examples)
         self._writer.write(
-            Step(
-                index=self._steps,
-                at=time.monotonic(),
-                loss=None if loss is None else capture_value(self._strategy, "loss", loss),
-                gradients=self._values(gradients, "gradient"),
-                variables=self._variables(variables),
-                examples=shards,
-                metrics=self._values(metrics, "metric"),
-                epoch=epoch,
-                consumers=consumers,
-                scheduled=self.scheduled(),
-            )
+            Step(index=self._steps, at=time.monotonic(), epoch=number, scheduled=self.scheduled(), **captured)
         )
         if (task := agent.current()) is not None:
             task.step(self._steps)
 
-    def _write_final(self, *, variables: Any = None, predictions: Any = None, metrics: Any = None) -> None:
+    def _write_final(self, *, call: str = "record.final", **reported: Any) -> None:
         """Write what is reported of the end, together with what has been reported of it before."""
-        self._count(variables, predictions, metrics)
+        with checked_call(call):
+            captured = self._captured(call, reported)
         before = self._final or Final(at=0.0)
-        merged = {**_by_name(before.metrics), **_by_name(self._values(metrics, "metric"))}
+        metrics = {value.name: value for value in (*(before.metrics or ()), *(captured["metrics"] or ()))}
         self._final = Final(
             at=time.monotonic(),
-            variables=before.variables if variables is None else self._variables(variables),
-            predictions=before.predictions if predictions is None else self._values(predictions, "predictions"),
-            metrics=tuple(merged.values()) or None,
+            variables=captured["variables"] or before.variables,
+            predictions=captured.get("predictions") or before.predictions,
+            metrics=tuple(metrics.values()) or None,
         )
         self._writer.write(self._final)
 
-    def _values(self, values: Any, prefix: str) -> tuple[Value, ...] | None:
-        return None if values is None else capture_values(self._strategy, values, prefix)
-
-    def _variables(self, variables: Any) -> tuple[Variable, ...] | None:
-        return None if variables is None else capture_variables(self._strategy, variables)
-
-    def _count(self, *values: Any) -> None:
-        self._observed += sum(not _is_empty(value) for value in values)
+    def _captured(self, call: str, reported: dict[str, Any], noise: Noise | None = None) -> dict[str, Any]:
+        """The arrays of everything that one call reports; None for what was not given, or holds nothing."""
+        found: dict[str, Any] = {}
+        for observable, value in reported.items():
+            place = Place(call, observable)
+            if value is None:
+                found[observable] = None
+            elif observable == "loss":
+                found["loss"] = capture_value(self._strategy, "loss", value, place)
+            elif observable == "examples":
+                found["examples"], found["consumers"] = capture_examples(self._strategy, value, place)
+            elif observable == "variables":
+                check_variables(value, place)
+            else:
+                found[observable] = capture_values(self._strategy, value, _PREFIX[observable], place) or None
+        # Last, so that noise changes nothing in a call that is refused.
+        if (variables := reported.get("variables")) is not None:
+            if noise is not None:
+                noise.nudge(flat_variables(variables))
+            found["variables"] = capture_variables(self._strategy, variables, Place(call, "variables")) or None
+        self._observed += _numbers(found)
+        return found
 
     def close(self, **counted: Any) -> None:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
-        self._writer.write(Counters(per_epoch=self._per_epoch, **counted))
+        coarsest = None if self._noise is None else self._noise.coarsest
+        self._writer.write(Counters(per_epoch=self._per_epoch, coarsest=coarsest, **counted))
         self._writer.close()
 
 
-def _by_name(values: tuple[Value, ...] | None) -> dict[str, Value]:
-    return {value.name: value for value in values or ()}
+def _epoch(epoch: Any, place: Place) -> int:
+    try:
+        number = operator.index(epoch)
+    except TypeError:
+        raise place.refused(came(epoch)) from None
+    if not -(2**63) <= number < 2**63:
+        raise place.refused(f"the number {number}" if number.bit_length() < 200 else "a larger number")
+    return number
 
 
-def _is_empty(value: Any) -> bool:
-    """Whether nothing is in there, as in a list of the gradients that a model does not have."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return all(map(_is_empty, value)) if isinstance(value, (list, tuple)) else value is None
+def _numbers(captured: dict[str, Any]) -> int:
+    """How many values hold a number at all."""
+    loss, *several = (captured.get(name) for name in ("loss", "gradients", "metrics", "predictions"))
+    values = [*(() if loss is None else (loss,)), *(value for found in several for value in found or ())]
+    count = sum(any(part.data for part in value.parts) for value in values)
+    count += sum(any(copy.data for copy in variable.copies) for variable in captured.get("variables") or ())
+    return count + any(captured.get("examples") or ())

@@ -13,7 +13,7 @@ from harness.trace import RunTrace
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["FLOOR", "Derived", "Exact", "K", "Tolerance", "eps"]
+__all__ = ["FLOOR", "REPORT", "Derived", "Exact", "K", "Tolerance", "eps"]
 
 K = 16.0
 """Factor on the observed spread, from a small-sample argument.
@@ -33,9 +33,16 @@ Reporting a value takes a handful of final operations (divide by the batch, redu
 cast), each of which rounds by at most half an eps; 8 eps covers sixteen of them.
 """
 
+REPORT = 2.0
+"""Eps of its own dtype granted to a value that was computed in a finer one and cast for the report.
+
+The cast rounds by at most half an eps, in the reference and in each replica's part of the run; where the parts are then
+summed in that dtype, two sums one after another (over four replicas, as a tree) round as much again. That is known of
+the report without any rerun, so it is no unit that K multiplies: what rounding alone may move a rerun by, half an eps
+in it and half in the reference, is taken off its spread.
+"""
+
 _EPS = {
-    "float8_e5m2": 2.0**-2,
-    "float8_e4m3fn": 2.0**-3,
     "bfloat16": 2.0**-7,
     "float16": 2.0**-10,
     "float32": 2.0**-23,
@@ -92,6 +99,12 @@ class Derived:
         unit_t   = max of spread_1 .. spread_t          (at the end: of all steps and the end)
         bound_t  = K * unit_t + FLOOR * eps(dtype) * |x_ref,t|
 
+    A value of a dtype coarser than the program computes in, such as a float32 loss cast to bfloat16, was rounded once
+    for the report and not at each operation. With c the eps of the computation and r that of the report::
+
+        spread_t = max(0, spread_t as above - r * |x_ref,t|)
+        bound_t  = K * unit_t + (FLOOR * c + REPORT * r) * |x_ref,t|
+
     Nothing here depends on the number of elements. Integers keep bound 0.
 
     Raises:
@@ -127,13 +140,26 @@ class Derived:
             reruns = [history(run, observable) for run in self.perturbed]
             reference = history(self.reference, observable)
             resolution = _resolutions(reference)
+            computed = self._computed_eps
             units: dict[str, float] = {}
             for step, values in reference.items():
                 for name, value in values.items():
                     others = [rerun[step][name] for rerun in reruns if name in rerun.get(step, {})]
-                    units[name] = max([units.get(name, 0.0), *(_spread(value, other) for other in others)])
-                    bounds[observable, name, step] = K * units[name] + FLOOR * resolution[name] * _norm(value.array)
+                    unit, size = resolution[name], _norm(value.array)
+                    # Of the report alone, where that is coarser than the computation.
+                    cast = unit if computed is not None and unit > computed else 0.0
+                    spread = max([0.0, *(_spread(value, other) - cast * size for other in others)])
+                    units[name] = max(units.get(name, 0.0), spread)
+                    rounding = FLOOR * unit if not cast or computed is None else FLOOR * computed + REPORT * cast
+                    bounds[observable, name, step] = K * units[name] + rounding * size
         return bounds
+
+    @property
+    def _computed_eps(self) -> float | None:
+        """The eps of the coarsest dtype that the program computes in, float32 at least; None where nobody noted it."""
+        noted = [client.counters.coarsest for run in self.perturbed for client in run.clients]
+        known = [_EPS.get(dtype, 0.0) for dtype in noted if dtype is not None]
+        return max([eps("float32"), *known]) if known else None
 
 
 def _resolutions(reference: Mapping[int | None, Mapping[str, Observed]]) -> dict[str, float]:
@@ -159,7 +185,7 @@ def _resolutions(reference: Mapping[int | None, Mapping[str, Observed]]) -> dict
 
 def _spread(value: Observed, other: Observed) -> float:
     """Max-norm of the difference where both are finite; a rerun that overflows must not make the bound infinite."""
-    if is_integer(value.dtype) or value.array.shape != other.array.shape:
+    if is_integer(value.dtype) or (value.array.shape, value.rows) != (other.array.shape, other.rows):
         return 0.0
     import numpy as np
 

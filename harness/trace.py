@@ -42,11 +42,15 @@ _STORED_AS = {"bfloat16": "float32"}
 
 
 class Array(msgspec.Struct, frozen=True, array_like=True):
-    """One dense tensor: its TensorFlow dtype name, shape, and C-ordered bytes."""
+    """One tensor: its TensorFlow dtype name, shape, and C-ordered bytes.
+
+    Of a RaggedTensor these are its flat values, and `rows` has the lengths of its rows, the outermost dimension first.
+    """
 
     dtype: str
     shape: tuple[int, ...]
     data: bytes
+    rows: tuple[tuple[int, ...], ...] = ()
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the values; bfloat16 comes back widened to float32."""
@@ -55,15 +59,17 @@ class Array(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
 
     @classmethod
-    def of(cls, value: Any) -> Array:
-        """Encode anything `numpy.asarray` accepts."""
+    def of(cls, value: Any, rows: tuple[tuple[int, ...], ...] = ()) -> Array:
+        """Encode anything that `numpy.asarray` accepts and that holds numbers."""
         import numpy as np
 
         array = np.asarray(value)
         name = array.dtype.name
         if name in _STORED_AS:
             array = array.astype(_STORED_AS[name])
-        return cls(dtype=name, shape=tuple(array.shape), data=np.ascontiguousarray(array).tobytes())
+        if not array.dtype.isnative:  # its name says nothing of the order of its bytes
+            array = array.astype(array.dtype.newbyteorder("="))
+        return cls(dtype=name, shape=tuple(array.shape), data=np.ascontiguousarray(array).tobytes(), rows=rows)
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -162,7 +168,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
     asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
-    killed.
+    killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
+    policies: what the program computes in.
     """
 
     scheduled: int | None = None
@@ -170,6 +177,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     retried: int = 0
     unseeded: int = 0
     work: Work | None = None
+    coarsest: str | None = None
 
 
 Frame = Header | Step | Final | Counters
@@ -217,7 +225,7 @@ class RunTrace(msgspec.Struct, frozen=True):
         """Whether any client recorded a value (an empty call of `step` observes nothing but the step itself)."""
         fields = ("loss", "gradients", "variables", "examples", "metrics", "predictions")
         records = (record for client in self.clients for record in (*client.steps, client.final))
-        return any(getattr(record, field, None) is not None for record in records for field in fields)
+        return any(getattr(record, field, None) not in (None, ()) for record in records for field in fields)
 
 
 def _frames(path: Path) -> Iterator[Frame]:

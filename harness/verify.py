@@ -13,17 +13,18 @@ from harness.disturbance import Disturbance
 from harness.errors import Abstained
 from harness.explain import closest, explain
 from harness.incarnations import Judged, judge_parts
+from harness.independence import check_independent, read_touched
 from harness.interrupt import Interrupting, check_interruption, run_twice
 from harness.ledger import Ledger, aligned
 from harness.observe import check_hardware, kept_in, run_once
-from harness.parts import Parts, read_parts
+from harness.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.program import Program
 from harness.reference import Reference, reference_of
 from harness.saved import save_run
 from harness.strategies import StrategyCase, strategy_case
 from harness.unknown import not_finite
 from harness.verdict import Verdict
-from simulator import FaultPlan, RunResult, UsageError
+from simulator import FaultPlan, RunFailed, RunResult, UsageError
 
 __all__ = ["Tier", "check_hardware", "judge", "on_verdict", "task_summaries", "verify"]
 
@@ -77,6 +78,7 @@ def verify(
             that has no step `interrupt_at`.
         MissingHardware: the strategy needs hardware that is not there.
         HostsUnavailable: this machine gives no hosts for network=namespaces.
+        SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen; nothing could be judged.
     """
     began = time.monotonic()
@@ -92,6 +94,22 @@ def verify(
         if out is not None:
             save_run(directory, verdict, reference)
     return _told(verdict)
+
+
+@contextlib.contextmanager
+def _independent(program: str, case: StrategyCase, directory: Path, reference: Reference) -> Iterator[None]:
+    """Around the run to be judged: it reads nothing that the reference has written, of which it may also have died."""
+
+    def check() -> None:
+        touched = read_touched(directory / TRACES, directory / INTERRUPTED)
+        check_independent(program, {**reference.touched, f"the run under {case.name}": touched})
+
+    try:
+        yield
+    except RunFailed:
+        check()
+        raise
+    check()
 
 
 def _told(verdict: Verdict) -> Verdict:
@@ -132,10 +150,11 @@ def _run(
     **options: Any,
 ) -> RunResult:
     """The run to be judged, which leaves what its clients recorded in `directory`."""
-    if isinstance(disturbed, Interrupting):
-        disturbed.check_reached(program.name, reference.trace)
-        return run_twice(program, case, disturbed, directory, **options)
-    return run_once(program, case, directory, keep=keep, disturbance=disturbed, **options)
+    with _independent(program.name, case, directory, reference):
+        if isinstance(disturbed, Interrupting):
+            disturbed.check_reached(program.name, reference.trace)
+            return run_twice(program, case, disturbed, directory, **options)
+        return run_once(program, case, directory, keep=keep, disturbance=disturbed, **options)
 
 
 def judge(

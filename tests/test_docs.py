@@ -34,7 +34,7 @@ from harness.plugin.hooks import pytest_addoption
 from harness.reference import NOISE_SEEDS
 from harness.report import Cell, Matrix
 from harness.strategies import strategy_case
-from harness.tolerance import FLOOR, K
+from harness.tolerance import FLOOR, REPORT, K
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -289,10 +289,15 @@ def test_the_laws_are_complete() -> None:
 
 
 def test_the_constants_are_those_of_the_code() -> None:
-    """docs/numerics.md states K, FLOOR and the number of perturbed reruns as they are."""
+    """docs/numerics.md states K, FLOOR, REPORT and the number of perturbed reruns as they are."""
     text = (ROOT / "docs" / "numerics.md").read_text()
     words = {3: "three", 4: "four", 5: "five", 6: "six"}
-    for statement in (f"**K = {K:g}.**", f"**FLOOR = {FLOOR:g}.**", f"K = {K:g}, FLOOR = {FLOOR:g}\n"):
+    for statement in (
+        f"**K = {K:g}.**",
+        f"**FLOOR = {FLOOR:g}.**",
+        f"**REPORT = {REPORT:g}.**",
+        f"K = {K:g}, FLOOR = {FLOOR:g}\n",
+    ):
         assert statement in text
     assert f"is run {words[len(NOISE_SEEDS)]} more times" in " ".join(text.split())
 

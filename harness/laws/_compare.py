@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.laws._counters import is_counter
 from harness.laws.protocol import Case, Finding, Judgement, judged, not_judged
-from harness.observed import Observed, history, is_integer, moments
+from harness.observed import Observed, history, is_integer, moments, show_rows
 from harness.trace import Array
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def compare(run: Observed, reference: Observed, bound: float) -> Difference:
         return Difference(float("inf"), str(run.problem or f"in the reference: {reference.problem}"))
     if run.array.shape != reference.array.shape:
         return Difference(float("inf"), f"has shape {run.array.shape}, expected {reference.array.shape}")
+    if run.rows != reference.rows:
+        return Difference(float("inf"), f"has rows of {show_rows(run.rows)}, expected {show_rows(reference.rows)}")
     known = finite_elements(reference.array)
     elements = int(np.count_nonzero(known))
     if elements == 0:
@@ -124,6 +126,8 @@ def differing_bits(a: Array, b: Array) -> Difference | None:
         return None
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         return Difference(float("inf"), f"{a.dtype} of shape {a.shape} against {b.dtype} of shape {b.shape}")
+    if a.rows != b.rows:
+        return Difference(float("inf"), f"rows of {show_rows(a.rows)} against {show_rows(b.rows)}")
     ours, theirs = a.numpy(), b.numpy()
     if ours.dtype.kind == "f":
         distance = _ulps(ours, theirs, a.dtype)

@@ -24,7 +24,7 @@ from typing import Any
 from simulator import agent, control
 from simulator.steps.attach import AGENT_VARIABLE, attach
 
-__all__ = ["Saving", "hand_over", "in_background", "instrument", "stop_at", "wait_background"]
+__all__ = ["Saving", "hand_over", "in_background", "instrument", "listen", "stop_at", "wait_background"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ _stops: dict[str, Callable[[], object]] = {}
 # Objects with a thread that writes for calls that have returned, and the kinds of those calls.
 _writers: weakref.WeakKeyDictionary[Any, deque[str]] = weakref.WeakKeyDictionary()
 _said: list[str] = []
+_listeners: list[Callable[[Any, bool], object]] = []
+
+
+def listen(listener: Callable[[Any, bool], object]) -> None:
+    """Have `listener(path, restores)` called at the end of each save or restore that this process makes."""
+    _listeners.append(listener)
 
 
 def stop_at(phase: str, gate: Callable[[], object]) -> None:
@@ -231,6 +237,8 @@ def _leave(call: _Call, saving: Saving, value: Any, error: BaseException | None)
     if call.told:
         if isinstance(value, str) and not call.saving.restores:
             call.path = value
+        for listener in _listeners:
+            listener(call.path, call.saving.restores)
         _tell(call, lambda: _ended_message(call, error, at))
 
 

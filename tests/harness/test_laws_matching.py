@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from harness.laws import Case, Judgement, all_laws, judge_all
 from harness.laws._compare import FINDINGS_MAX, compare
-from harness.observed import Observed
+from harness.observed import Observed, unique_names
 from harness.tolerance import Exact
-from harness.trace import Final, RunTrace, Value
+from harness.trace import Array, Final, RunTrace, Value
 from tests.harness._traces import Training, client, derived_case, edit, exact_case, step, values, variable
 
 MATCHING = [
@@ -169,6 +170,12 @@ def test_structure_is_compared(run: dict[str, Any], reference: dict[str, Any], t
     assert judgement.worst_ratio == math.inf
 
 
+def test_a_numbered_name_may_be_taken() -> None:
+    """A variable that is called like a numbered one keeps its own value."""
+    assert unique_names(["v", "v#2", "v"]) == ("v", "v#2", "v#3")
+    assert len(set(unique_names(["v", "v", "v#2", "v#2", "v#2#2"]))) == 5
+
+
 def test_repeated_names_are_told_apart() -> None:
     """Two variables of the same name are compared in order, not with each other."""
     pair = (variable("v", 1.0), variable("v", 2.0))
@@ -230,6 +237,102 @@ def test_per_replica_parts_never_broadcast() -> None:
     judgement = _judge("loss_matches_reference", case)
     assert judgement.status == "broken"
     assert "different shapes" in judgement.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("parts", "reference", "text"),
+    [
+        ([np.uint64(2**63)] * 2, np.uint64(0), "which are uint64, does not fit into 64 bits"),
+        ([np.int64(2**62)] * 4, np.int64(0), "does not fit into 64 bits"),
+        ([np.int64(-(2**63))] * 2, np.int64(0), "which are int64, does not fit into 64 bits"),
+        ([np.int64(1), np.float64(0.5)], np.int64(1), "different dtypes: float64, int64"),
+    ],
+)
+def test_whole_numbers_of_replicas_never_wrap_around(parts: Any, reference: Any, text: str) -> None:
+    """A sum beyond 64 bits is a finding, and so are parts of which one would be truncated."""
+    judgement = _judge("metrics_match_reference", _case({"metrics": {"n": parts}}, {"metrics": {"n": reference}}))
+    assert judgement.status == "broken"
+    assert text in judgement.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("parts", "total"),
+    [
+        ([np.uint64(2**63 - 1), np.uint64(1)], 2**63),
+        ([np.uint64(2**64 - 1), np.uint64(0)], 2**64 - 1),
+        ([np.int64(2**63 - 1), np.int64(-1)], 2**63 - 2),
+        ([np.int64(-(2**62))] * 2, -(2**63)),
+        ([np.uint8(200), np.uint8(200)], 400),
+    ],
+)
+def test_sums_of_whole_numbers_are_exact(parts: Any, total: int) -> None:
+    """Up to the largest that 64 bits hold, and its neighbour is another number."""
+
+    def status(reference: int) -> str:
+        case = _case({"metrics": {"n": parts}}, {"metrics": {"n": np.asarray(reference)}})
+        return _judge("metrics_match_reference", case).status
+
+    assert status(total) == "held"
+    assert status(total - 1) == "broken" if total > -(2**63) else status(total + 1) == "broken"
+
+
+def _ragged(flat: list[float], *lengths: tuple[int, ...]) -> Array:
+    return Array.of(np.asarray(flat), lengths)
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ([([1.0, 2.0, 3.0], (2, 1))], "held"),
+        ([([1.0, 2.0, 3.0], (1, 2))], "broken"),
+        ([([1.0, 2.0, 3.0], (3,))], "broken"),
+        ([([1.0, 2.0], (2,)), ([3.0], (1,))], "held"),
+        ([([1.0], (1,)), ([2.0, 3.0], (2,))], "broken"),
+    ],
+)
+def test_the_rows_of_ragged_values_are_compared(parts: Any, status: str) -> None:
+    """The same flat values in other rows are other predictions; those of replicas follow each other."""
+
+    def run(arrays: Any) -> RunTrace:
+        value = Value("y", tuple(_ragged(*array) for array in arrays), per_replica=len(arrays) > 1)
+        return RunTrace((client(final=Final(1.0, predictions=(value,))),))
+
+    case = Case(run(parts), run([([1.0, 2.0, 3.0], (2, 1))]), Exact())
+    judgement = _judge("predictions_match_reference", case)
+    assert judgement.status == status
+    if status == "broken":
+        assert "has rows of [" in judgement.findings[0].text
+
+
+def test_ragged_values_of_clients_are_compared_with_their_rows() -> None:
+    """Clients that report the same flat values in other rows disagree; replicas' parts in other rows have no sum."""
+    arrays = [_ragged([1.0, 2.0], (1, 1)), _ragged([1.0, 2.0], (2, 0))]
+    steps = [step(1, metrics={"m": 0.0}) for _ in arrays]
+    clients = tuple(
+        client(_with_metric(one, array), task=f"worker:{k}", clients=2)
+        for k, (one, array) in enumerate(zip(steps, arrays, strict=True))
+    )
+    case = Case(RunTrace(clients), RunTrace((clients[0],)), Exact())
+    assert "rows of [2, 0] against [1, 1]" in _judge("clients_agree", case).findings[0].text
+    together = Value("m", tuple(arrays), per_replica=True)
+    run = RunTrace((client(msgspec.structs.replace(steps[0], metrics=(together,))),))
+    judgement = _judge("metrics_match_reference", Case(run, RunTrace((clients[0],)), Exact()))
+    assert "different rows" in judgement.findings[0].text
+
+
+def _with_metric(record: Any, array: Array) -> Any:
+    return msgspec.structs.replace(record, metrics=(Value("m", (array,)),))
+
+
+def test_empty_arrays_have_shapes_too() -> None:
+    """Nothing in three columns is not nothing in two; rows without elements count as rows."""
+    for ours, theirs in (((0, 3), (0, 2)), ((0,), ()), ((0,), (1,))):
+        case = _case({"metrics": {"m": np.zeros(ours)}}, {"metrics": {"m": np.zeros(theirs)}})
+        assert _judge("metrics_match_reference", case).status == "broken"
+    same = _case({"metrics": {"m": np.zeros((0, 3))}}, {"metrics": {"m": np.zeros((0, 3))}})
+    assert _judge("metrics_match_reference", same).status != "broken"
+    parts = _case({"metrics": {"m": [np.zeros(0), np.zeros(1)]}}, {"metrics": {"m": np.zeros(0)}})
+    assert "different shapes" in _judge("metrics_match_reference", parts).findings[0].text
 
 
 def test_per_replica_predictions_are_rows_in_replica_order() -> None:

@@ -100,9 +100,15 @@ def test_examples_by_task_and_epochs_are_recorded() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"examples": {"worker": [1]}}, "ValueError: examples by task have keys such as 'worker:0', not 'worker'"),
-        ({"examples": {"worker:0": [0.5]}}, "TypeError: examples are integer ids, not float64"),
-        ({"examples": [2**63]}, "ValueError: ids of examples fit into int64"),
+        (
+            {"examples": {"worker": [1]}},
+            "ValueError: record.step: examples by task have keys such as 'worker:0', not 'worker'",
+        ),
+        (
+            {"examples": {"worker:0": [0.5]}},
+            "TypeError: record.step got an array of float64 as examples",
+        ),
+        ({"examples": [2**63]}, "ValueError: record.step got 9223372036854775808 in examples: ids fit"),
         ({"epoch": 1.5}, "TypeError"),
     ],
 )

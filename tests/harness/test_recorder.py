@@ -77,8 +77,13 @@ def test_values_come_as_tensors_arrays_numbers_metrics_and_slices(observe: Obser
             metrics={"mean": mean, "sum": sums, "none": None, "float": 1.5, "half": tf.constant(2.5, tf.bfloat16)},
             examples=[3, 1, 2],
         )
+        record.final(predictions=tf.ragged.constant([[[1.0], [2.0, 3.0]], []]))
 
-    (step,) = _only(observe(program)).steps
+    client = _only(observe(program))
+    assert client.final is not None
+    (ragged,) = (part for value in client.final.predictions or () for part in value.parts)
+    assert (ragged.numpy().tolist(), ragged.rows) == ([1.0, 2.0, 3.0], ((2, 0), (1, 2)))
+    (step,) = client.steps
     assert step.loss is not None
     assert (_numbers(step.loss), step.loss.per_replica, step.loss.parts[0].dtype) == ([0.5], False, "float32")
     assert _values(step.gradients) == {"gradient[0]": [[1.0, 2.0]], "gradient[2]": [[[2.0], [0.0], [5.0]]]}
@@ -197,6 +202,56 @@ def test_sharded_variables_are_captured_whole(observe: Observe) -> None:
         (variable,) = (step.variables or ())[:1]
         assert (variable.name, len(variable.copies)) == ("w", 1)
         assert variable.value.numpy().tolist() == np.arange(6.0).reshape(3, 2).tolist()
+
+
+def test_names_alone_make_no_shards(observe: Observe) -> None:
+    """Mirrored variables and Keras layers may be called part_0 and part_1: every replica's copy is captured."""
+
+    def program(strategy: Any, record: Any) -> None:
+        import keras
+        import tensorflow as tf
+
+        with strategy.scope():
+            plain = [tf.Variable([1.0], name=f"w/part_{number}") for number in range(2)]
+            layers = [keras.layers.Dense(1, name=f"part_{number}") for number in range(2)]
+            keras.Sequential([keras.Input((1,)), *layers])
+        variables = [*plain, *(layer.kernel for layer in layers)]
+        for variable in plain:
+            strategy.experimental_local_results(variable)[1].assign([-99.0])
+        record.step(variables=variables)
+
+    found = _variables(_only(observe(program, "mirrored-2")).steps[0])
+    assert list(found) == ["w/part_0", "w/part_1", "sequential/part_0/kernel", "sequential/part_1/kernel"]
+    assert {(variable.kind, len(variable.copies)) for variable in found.values()} == {("mirrored", 2)}
+    assert [found["w/part_1"].copies[replica].numpy().tolist() for replica in range(2)] == [[1.0], [-99.0]]
+
+
+def test_shards_are_what_tensorflow_says(observe: Observe) -> None:
+    """In any order, with the slots of a legacy optimizer; a name alone makes no shard here either."""
+
+    def program(strategy: Any, record: Any) -> None:
+        import numpy as np
+        import tensorflow as tf
+        import tf_keras
+
+        with strategy.scope():
+            w = tf.Variable(np.arange(6.0).reshape(3, 2), name="w")
+            other = [tf.Variable([float(number)], name=f"b/part_{number}") for number in range(2)]
+            optimizer = tf_keras.optimizers.legacy.SGD(0.5, momentum=0.5)
+        optimizer.apply_gradients([(tf.ones_like(shard), shard) for shard in w.variables])
+        slots = [optimizer.get_slot(shard, "momentum") for shard in w.variables]
+        record.step(variables=[w.variables[1], other[0], w.variables[0], *slots, other[1], w])
+
+    found = _variables(_only(observe(program, "parameter_server-1w2p:fixed_shards")).steps[0])
+    assert {name: variable.value.shape for name, variable in found.items()} == {
+        "w": (3, 2),
+        "b/part_0": (1,),
+        "SGD/w/momentum": (3, 2),
+        "b/part_1": (1,),
+        "w#2": (3, 2),
+    }
+    assert found["w"].value.numpy().tolist() == found["w#2"].value.numpy().tolist()
+    assert found["w"].value.numpy().tolist() == (np.arange(6.0).reshape(3, 2) - 0.5).tolist()
 
 
 def test_a_callback_records_each_batch_and_the_end(observe: Observe) -> None:
@@ -327,7 +382,7 @@ def test_examples_that_are_no_integers_are_an_error(examples: list[Any], observe
     def program(strategy: Any, record: Any) -> None:
         record.step(examples=examples)
 
-    with pytest.raises(RunFailed, match="examples are integer ids"):
+    with pytest.raises(RunFailed, match=r"as examples.*; accepted are integer ids"):
         observe(program)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.tolerance import FLOOR, Derived, Exact, K, eps
+from harness.tolerance import FLOOR, REPORT, Derived, Exact, K, eps
 from harness.trace import Final, RunTrace
 from tests.harness._traces import client, derived_case, step
 
@@ -66,6 +66,39 @@ def test_a_float32_loss_reported_as_python_float_keeps_its_rounding() -> None:
     for losses in ([0.1], [1.0, 0.1]):
         reference = _run(*losses, dtype="float64")
         assert Derived(reference, [reference]).bound("loss", "loss", 1) == FLOOR * 2.0**-52 * losses[0]
+
+
+def _reported(*losses: float, coarsest: str | None = None) -> RunTrace:
+    """Losses computed in float32 and cast to bfloat16 for the report; `coarsest` is what a rerun has noted."""
+    import ml_dtypes
+
+    cast = [np.asarray(loss, np.float32).astype(ml_dtypes.bfloat16) for loss in losses]
+    steps = [step(index, loss=loss) for index, loss in enumerate(cast, start=1)]
+    return RunTrace((client(*steps, coarsest=coarsest),))
+
+
+def test_a_report_that_was_cast_has_the_rounding_of_the_cast_only() -> None:
+    """A float32 loss reported as bfloat16 is allowed a few half steps of bfloat16: 5 % is wrong, a step is not."""
+    low, above = 1.0, 1.0 + 2.0**-7  # neighbours in bfloat16
+    reference = _reported(low)
+    tolerance = Derived(reference, [_reported(above, coarsest="float32"), _reported(low, coarsest="float32")])
+    bound = tolerance.bound("loss", "loss", 1)
+    assert bound == FLOOR * 2.0**-23 + REPORT * 2.0**-7  # the rerun that rounding alone has moved adds nothing
+    assert 2.0**-7 < bound < 0.02
+
+
+def test_a_spread_beyond_the_cast_still_counts() -> None:
+    """What the rounding of a report cannot explain is the response of the training, which K multiplies."""
+    reference = _reported(1.0)
+    tolerance = Derived(reference, [_reported(1.0 + 4 * 2.0**-7, coarsest="float32")])
+    assert tolerance.bound("loss", "loss", 1) == K * 3 * 2.0**-7 + FLOOR * 2.0**-23 + REPORT * 2.0**-7
+
+
+@pytest.mark.parametrize("coarsest", ["bfloat16", None])
+def test_a_program_that_computes_coarsely_keeps_its_roundings(coarsest: str | None) -> None:
+    """Where layers compute in bfloat16 each operation rounds so; a rerun of an earlier version has not noted it."""
+    tolerance = Derived(_reported(1.0), [_reported(1.0, coarsest=coarsest)])
+    assert tolerance.bound("loss", "loss", 1) == FLOOR * 2.0**-7
 
 
 def test_the_end_inherits_the_spread_of_all_steps() -> None:
