@@ -86,11 +86,15 @@ class Population:
         """
         if self.call is None:
             return
+        deadline = time.monotonic() + self.start_timeout
         for task in tasks:
-            self._wait_start(task, f"{task.name} to start", lambda task: task.connection is not None, given_up)
+            self._wait_start(
+                task, f"{task.name} to start", lambda task: task.connection is not None, given_up, deadline
+            )
         for task in tasks:
             if not task.is_client:
-                self._wait_start(task, f"the server of {task.name} to listen", lambda task: task.ready, given_up)
+                what = f"the server of {task.name} to listen"
+                self._wait_start(task, what, lambda task: task.ready, given_up, deadline)
         with self.events.changed:
             everybody = self.tasks.values()
             if not all(task.ready for task in everybody if not task.is_client):
@@ -98,12 +102,21 @@ class Population:
             untold = [task for task in everybody if task.is_client and task.connection is not None and not task.told]
             for task in untold:
                 task.told = True
-        # Not while holding the condition: a task that is stopped takes nothing, and the run has to go on hearing.
         for task in untold:
             task.send(Proceed(call=self.call))
 
-    def _wait_start(self, task: Task, what: str, done: Callable[[Task], bool], given_up: Callable[[], bool]) -> None:
-        self.events.wait(lambda: done(task) or task.ended or task.finished or given_up(), what, self.start_timeout)
+    def _wait_start(
+        self, task: Task, what: str, done: Callable[[Task], bool], given_up: Callable[[], bool], deadline: float
+    ) -> None:
+        broken = self.events.breakdown
+
+        def over() -> bool:
+            return done(task) or task.ended or task.finished or given_up() or broken.cause is not None
+
+        try:
+            self.events.wait(over, what, max(0.0, deadline - time.monotonic()))
+        except DeadlineExceeded:
+            raise DeadlineExceeded(what, self.start_timeout) from None
 
     def replace(self, names: Sequence[str], reason: str, replaced: Callable[[], None] = lambda: None) -> list[Task]:
         """Kill these tasks' processes and launch new ones, whose handles are returned.

@@ -44,6 +44,8 @@ class Helper:
     ) -> None:
         self.name = name
         self.ended_at: float | None = None
+        # What has kept this side from hearing it any more.
+        self.problem: Exception | None = None
         self._control = control
         self._changed = changed
         self._hear = hear
@@ -110,6 +112,17 @@ class Helper:
         return self._answers.pop(request)
 
     def _listen(self) -> None:
+        try:
+            self._hear_all()
+        except Exception as error:  # noqa: BLE001 - also one of a caller's `on_fired`; who waits has to hear of it
+            self.problem = error
+        with self._changed:
+            self.ended_at = time.monotonic()
+            self._changed.notify_all()
+        if not self._closing:
+            self._mourn()
+
+    def _hear_all(self) -> None:
         inbox = protocol.Inbox(protocol.FROM_HELPER)
         while True:
             try:
@@ -119,12 +132,7 @@ class Helper:
             for message in inbox.feed(data):
                 self._heard(message)
             if not data:
-                break
-        with self._changed:
-            self.ended_at = time.monotonic()
-            self._changed.notify_all()
-        if not self._closing:
-            self._mourn()
+                return
 
     def _heard(self, message: protocol.FromHelper) -> None:
         if isinstance(message, (protocol.Done, protocol.Counted)):

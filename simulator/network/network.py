@@ -160,6 +160,14 @@ class Network:
         return next((helper.name for helper in self._helpers if helper.failed), None)
 
     @property
+    def problem(self) -> str:
+        """What became of that process, for a message."""
+        helper = next(helper for helper in self._helpers if helper.failed)
+        if helper.problem is None:
+            return "ended during the run"
+        return f"could not be heard any more: {type(helper.problem).__name__}: {helper.problem}"
+
+    @property
     def ended_at(self) -> float | None:
         """When that process ended, in seconds of CLOCK_MONOTONIC; `None` while all run."""
         return next((helper.ended_at for helper in self._helpers if helper.ended_at is not None), None)
@@ -247,14 +255,20 @@ class Network:
         seen = self._take_counters() if self._final is None else self._final
         return {(link.src, link.dst): link for link in seen}
 
-    def probe(self, src: str, dst: str, timeout: float = 5.0) -> float:
+    def probe(self, src: str, dst: str, timeout: float = 5.0, given_up: Callable[[], bool] = lambda: False) -> float:
         """Round trip from `src` to `dst` and back under the conditions of both links, in seconds.
 
         One byte goes through the relay as the task's bytes do, and between hosts a packet along the cable. It is not
         counted, and asks nothing of the tasks.
 
+        Args:
+            src: the task from which it goes.
+            dst: the task to which it goes.
+            timeout: seconds for the answer.
+            given_up: asked meanwhile; whether nobody wants the answer any more.
+
         Raises:
-            DeadlineExceeded: no answer within `timeout` seconds, as through a blackhole.
+            DeadlineExceeded: no answer within `timeout` seconds, as through a blackhole, or it was given up.
             LinkRefused: the connection was refused or reset.
         """
         for task in (src, dst):
@@ -262,9 +276,9 @@ class Network:
             self.topology.check_task(task)
         seconds = 0.0
         if self._hosts is not None:
-            seconds += self._hosts.probe(src, dst, timeout)
+            seconds += self._hosts.probe(src, dst, timeout, given_up)
         if self._relay is not None:
-            seconds += self._relay.probe(src, dst, timeout)
+            seconds += self._relay.probe(src, dst, timeout, given_up)
         return seconds
 
     def finish(self) -> tuple[LinkCounters, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -19,6 +20,8 @@ from simulator.network.hosts import Hosts
 __all__ = ["LinkRefused", "Relay", "RelayEnded"]
 
 _END_SECONDS_MAX = 5.0
+# How often a probe that waits asks whether anybody still wants to know.
+_ASK_SECONDS = 0.1
 _BACKLOG = 128
 _PRELOAD = ("simulator.network._relay",)
 
@@ -105,11 +108,11 @@ class Relay:
         warden.forget_group(self._process.pid)
         self.helper.close(_END_SECONDS_MAX)
 
-    def probe(self, src: str, dst: str, timeout: float) -> float:
+    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool] = lambda: False) -> float:
         """Round trip of one byte from `src` to the far end of the relay and back, in seconds, uncounted.
 
         Raises:
-            DeadlineExceeded: no answer within `timeout` seconds.
+            DeadlineExceeded: no answer within `timeout` seconds, or it was given up.
             LinkRefused: the connection was refused or reset.
         """
         deadline = time.monotonic() + timeout
@@ -117,11 +120,11 @@ class Relay:
             with socket.create_connection(("127.0.0.1", self._probes[src]), timeout) as probe:
                 probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 probe.sendall(f"CONNECT {protocol.PROBE_HOST}/{dst} HTTP/1.1\r\n\r\n".encode())
-                if b" 200 " not in _receive(probe, deadline):
+                if b" 200 " not in _receive(probe, deadline, given_up):
                     raise LinkRefused(f"a connection from {src} to {dst} is refused")
                 began = time.monotonic()
                 probe.sendall(b"?")
-                if not _receive(probe, deadline):
+                if not _receive(probe, deadline, given_up):
                     raise LinkRefused(f"a connection from {src} to {dst} is closed")
                 return time.monotonic() - began
         except TimeoutError:
@@ -162,6 +165,11 @@ def _port(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
-def _receive(connection: socket.socket, deadline: float) -> bytes:
-    connection.settimeout(max(1e-3, deadline - time.monotonic()))
-    return connection.recv(4096)
+def _receive(connection: socket.socket, deadline: float, given_up: Callable[[], bool]) -> bytes:
+    while not given_up():
+        if (seconds := deadline - time.monotonic()) <= 0:
+            break
+        connection.settimeout(min(seconds, _ASK_SECONDS))
+        with contextlib.suppress(TimeoutError):
+            return connection.recv(4096)
+    raise TimeoutError
