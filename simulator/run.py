@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import shutil
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from simulator._events import EventLoop
 from simulator._launching import Launcher
 from simulator._stacks import python_stacks
 from simulator._stream import LogStream
-from simulator._warden import MARK_VARIABLE, kill_marked, warden
+from simulator._warden import MARK_VARIABLE, kill_marked, remove_tree, warden
 from simulator.companion import Alone, Companion
 from simulator.control import Action, Continue, Release
 from simulator.errors import DeadlineExceeded, LockstepError, RunFailed, TaskError, UsageError
@@ -156,7 +155,7 @@ class Run:
         for pid in kill_marked(self._mark):
             self.journal.write("leaked", pid=pid)
         warden.forget_mark(self._mark)
-        shutil.rmtree(self._common["TMPDIR"], ignore_errors=True)
+        remove_tree(self._common["TMPDIR"])
 
     def _find_hosts(self) -> Hosts | None:
         """Hosts for the tasks, if they were asked for; they go last."""
