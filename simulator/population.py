@@ -32,6 +32,7 @@ class Population:
         environ: the variables of the network between the tasks, by task.
         gates: task to the points of its program at which it stops.
         hooks: task to what has to be patched in it.
+        joined: called with the process id of each one that was launched.
         call: the packed function that clients call; `None` where each task runs a program, which is on its own.
         start_timeout: seconds that a process may take to reach its agent, or to listen.
     """
@@ -45,6 +46,7 @@ class Population:
     hooks: Mapping[str, Sequence[str]]
     call: bytes | None
     start_timeout: float
+    joined: Callable[[int], None] = lambda pid: None
     # Guards which processes there are: held while tasks are replaced, and while the run ends.
     lock: threading.RLock = field(default_factory=threading.RLock)
     _ending: bool = False
@@ -74,6 +76,7 @@ class Population:
                 hooks=tuple(self.hooks.get(task.name, ())),
             )
             self.events.watch(task)
+            self.joined(task.launched.pid)
 
     def proceed(self, tasks: Sequence[Task], given_up: Callable[[], bool] = lambda: False) -> None:
         """Wait until these have started and their servers listen; then have the clients call the function.

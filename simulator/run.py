@@ -135,6 +135,7 @@ class Run:
             environ=lambda task: {**self._common, **({} if network is None else network.environ(task))},
             gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
             hooks=self.companion.hooks,
+            joined=lambda pid: None if network is None else network.add_process(pid),
             call=None if isinstance(self.work, Command) else self.work,
             # A task that is stopped, or a server that never listens, must not outlast the run's own time.
             start_timeout=min(self.options.start_timeout, self.options.timeout),
@@ -178,7 +179,17 @@ class Run:
                 journal=self.journal,
             )
             network.on_ended(self._events.announce)
+            network.on_turned_away(self._say_turned_away)
             self._network = self._stack.enter_context(network)
+
+    def _say_turned_away(self, task: str, address: str) -> None:
+        if address:
+            with contextlib.suppress(OSError), self.tasks[task].log_path.open("a") as log:
+                host = address.rpartition(":")[0]
+                log.write(
+                    f"--- lockstep: {task} was not connected to {address}, which is no address of this run; "
+                    f"to reach it directly, run the program with no_grpc_proxy={host} in its environment\n"
+                )
 
     @property
     def network(self) -> Network:

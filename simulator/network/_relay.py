@@ -15,11 +15,13 @@ import resource
 import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Mapping
 
 from simulator import _kernel
 from simulator.network import protocol
 from simulator.network._directed import Directed, Trigger
+from simulator.network._door import LOOPBACK, listens, may_enter, target
 from simulator.network._pump import Connection
 from simulator.network._timers import Timers
 from simulator.network.protocol import PROBE_HOST
@@ -29,7 +31,15 @@ __all__ = ["main"]
 _HEAD_BYTES_MAX = 8192
 _HEAD_SECONDS_MAX = 10.0
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_NO_KEY = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
+_NOT_OURS = b"HTTP/1.1 403 Not an address of this run\r\nContent-Length: 0\r\n\r\n"
+
+
+class _TurnedAwayError(Exception):
+    """Raised when a request is not to be connected; `answer` is what it gets."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
 
 
 class _Relay:
@@ -42,6 +52,8 @@ class _Relay:
         self._inbox = protocol.Inbox(protocol.TO_HELPER)
         self._handshakes: set[asyncio.Task[None]] = set()
         self._start = protocol.Start(listeners={}, targets={}, seed=0, queue_bytes=1)
+        self._sessions: set[int] = set()
+        self._turned_away: Counter[tuple[str, str]] = Counter()
         self.ended = loop.create_future()
         loop.add_reader(control, self._hear)
 
@@ -62,6 +74,9 @@ class _Relay:
     def _obey(self, message: protocol.ToHelper) -> None:
         if isinstance(message, protocol.Start):
             self._begin(message)
+            return
+        if isinstance(message, protocol.Belongs):
+            self._sessions.add(message.pid)
             return
         if isinstance(message, protocol.Count):
             links = [link.counters() for link in self._links.values() if link.connections or link.tally.bytes]
@@ -136,14 +151,53 @@ class _Relay:
     async def _connect(self, task: str, client: socket.socket, only_probes: bool) -> None:
         try:
             head, extra = await asyncio.wait_for(_read_head(self._loop, client), _HEAD_SECONDS_MAX)
-            if only_probes and _target(head)[0] != PROBE_HOST:
-                raise ValueError("not a probe")
-            await self._establish(task, client, head, extra)
+            host, port = await self._admit(task, head, only_probes)
+            await self._establish(task, client, (host, port), extra)
+        except _TurnedAwayError as refusal:
+            with contextlib.suppress(OSError):
+                await self._loop.sock_sendall(client, refusal.answer)
+            client.close()
         except (OSError, ValueError, asyncio.TimeoutError):
             client.close()
 
-    async def _establish(self, task: str, client: socket.socket, head: bytes, extra: bytes) -> None:
-        host, port = _target(head)
+    async def _admit(self, task: str, head: bytes, only_probes: bool) -> tuple[str, str]:
+        """Host and port to which a request may be connected.
+
+        Raises:
+            _TurnedAwayError: it comes from nobody of this run, or leads out of it.
+            ValueError: it asks for something else.
+        """
+        host, port = target(head, PROBE_HOST)
+        if not may_enter(head, self._start.key):
+            self._turn_away(task, "")
+            raise _TurnedAwayError(_NO_KEY)
+        if not await self._is_ours(host, port, only_probes):
+            self._turn_away(task, f"{host}:{port}")
+            raise _TurnedAwayError(_NOT_OURS)
+        return host, port
+
+    async def _is_ours(self, host: str, port: str, only_probes: bool) -> bool:
+        if host == PROBE_HOST or only_probes:
+            return host == PROBE_HOST and port in self._start.listeners
+        if self._address(host, port) in self._start.targets:
+            return True
+        if not port.isdecimal() or not 0 < int(port) < 2**16:
+            return False
+        if self._start.networks:
+            # Hosts have nobody else on them, and each its own loopback interface.
+            hosts = self._start.addresses
+            return host in LOOPBACK or host in hosts or host in hosts.values()
+        # In a thread: it takes some milliseconds, in which bytes have to be relayed.
+        return host in LOOPBACK and await asyncio.to_thread(listens, port, frozenset(self._sessions))
+
+    def _turn_away(self, task: str, address: str) -> None:
+        self._turned_away[task, address] += 1
+        count = self._turned_away[task, address]
+        if count & (count - 1) == 0:  # so that nobody fills the journal
+            self._say(protocol.TurnedAway(task, address, count))
+
+    async def _establish(self, task: str, client: socket.socket, where: tuple[str, str], extra: bytes) -> None:
+        host, port = where
         counted = host != PROBE_HOST
         dst = self._destination(host, port)
         out, back = self._link(task, dst), self._link(dst, task)
@@ -181,8 +235,11 @@ class _Relay:
     def _destination(self, host: str, port: str) -> str:
         if host == PROBE_HOST:
             return port
-        address = f"{'127.0.0.1' if host in _LOOPBACK else host}:{port}"
-        return self._start.targets.get(address) or f"{host}:{port}"
+        return self._start.targets.get(self._address(host, port)) or f"{host}:{port}"
+
+    @staticmethod
+    def _address(host: str, port: str) -> str:
+        return f"{'127.0.0.1' if host in LOOPBACK else host}:{port}"
 
     async def _reach(self, task: str, host: str, port: str) -> socket.socket | None:
         """Connect the task to the destination, from the task's own host if it has one; `None` if nobody listens."""
@@ -240,16 +297,6 @@ async def _read_head(loop: asyncio.AbstractEventLoop, client: socket.socket) -> 
         data += piece
     head, _, extra = data.partition(b"\r\n\r\n")
     return head, extra
-
-
-def _target(head: bytes) -> tuple[str, str]:
-    """Host and port of `CONNECT host:port HTTP/1.1`; for a probe the port is a task's name."""
-    method, _, rest = head.split(b"\r\n")[0].decode("latin-1").partition(" ")
-    if method != "CONNECT":
-        raise ValueError(f"not a CONNECT request: {method}")
-    address = rest.partition(" ")[0]
-    host, _, port = address.partition("/") if address.startswith(PROBE_HOST) else address.rpartition(":")
-    return host.strip("[]"), port
 
 
 async def _serve(control: socket.socket, passed: Mapping[int, int]) -> None:

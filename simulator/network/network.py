@@ -100,6 +100,9 @@ class Network:
         self._watchers: list[Callable[[Rule, Fired], None]] = []
         self._mourners: list[Callable[[], None]] = []
         self._timer = ""
+        # How often the relay did not connect: a stranger (whose address is empty), or a task to what is not the run's.
+        self.turned_away: dict[tuple[str, str], int] = {}
+        self._doormen: list[Callable[[str, str], None]] = []
         self._relay: Relay | None = None
         self._keeper: Helper | None = None
         self._final: tuple[LinkCounters, ...] | None = None
@@ -175,6 +178,19 @@ class Network:
     def on_ended(self, call: Callable[[], None]) -> None:
         """Have `call()` called, in a thread of the network, when relay or keeper end before they were told to."""
         self._mourners.append(call)
+
+    def on_turned_away(self, call: Callable[[str, str], None]) -> None:
+        """Have `call(task, address)` called, in a thread of the network, when the relay first refuses that to a task.
+
+        The address is empty where a request did not come from a task, but to its listener. It must not block.
+        """
+        self._doormen.append(call)
+
+    def add_process(self, pid: int) -> None:
+        """This process is a task, so that tasks may be connected to whatever it and its children listen on."""
+        if self._relay is not None:
+            with contextlib.suppress(NetworkEnded):  # which is reported where it matters
+                self._relay.helper.say(protocol.Belongs(pid))
 
     def environ(self, task: str) -> dict[str, str]:
         """What the environment of a task needs so that its gRPC connections go through the relay, if there is one."""
@@ -368,7 +384,13 @@ class Network:
                 self._timer = message.timer
             elif rule is not None and isinstance(message, Fired):
                 rule.fired.append(message)
+            elif isinstance(message, protocol.TurnedAway):
+                self.turned_away[message.src, message.address] = message.count
             self._changed.notify_all()
+        if isinstance(message, protocol.TurnedAway):
+            self._note("turned_away", src=message.src, address=message.address or None, count=message.count)
+            for tell in self._doormen if message.count == 1 else ():
+                tell(message.src, message.address)
         if isinstance(message, Fired) and rule is not None:
             self._note(
                 "link_fired",

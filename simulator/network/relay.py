@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.launch import Launched, forkserver
 from simulator.launch.host import Descriptor
 from simulator.network import protocol
+from simulator.network._door import proxy_url, request
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
 
@@ -62,6 +64,7 @@ class Relay:
         own = {task: _listen() for task in addresses}
         listeners = {task: hosts.listener(task) for task in addresses} if hosts else own
         self._ports = {task: _port(listener) for task, listener in listeners.items()}
+        self._key = secrets.token_hex(16)
         self._probes = {task: _port(listener) for task, listener in own.items()}
         numbers = {task: listener.fileno() for task, listener in listeners.items()}
         # The listeners of hosts cannot be reached from here.
@@ -88,6 +91,7 @@ class Relay:
                 user=hosts.user if hosts else None,
                 networks=networks,
                 addresses={host.name: host.address for host in hosts.plan.values()} if hosts else {},
+                key=self._key,
             )
         )
 
@@ -99,7 +103,7 @@ class Relay:
     def environ(self, task: str) -> dict[str, str]:
         """What the environment of a task needs so that its gRPC connections go through the relay."""
         port = self._ports.get(task)
-        return {} if port is None else {"grpc_proxy": f"http://127.0.0.1:{port}"}
+        return {} if port is None else {"grpc_proxy": proxy_url(port, self._key)}
 
     def close(self) -> None:
         """End the relay, for certain."""
@@ -119,7 +123,7 @@ class Relay:
         try:
             with socket.create_connection(("127.0.0.1", self._probes[src]), timeout) as probe:
                 probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                probe.sendall(f"CONNECT {protocol.PROBE_HOST}/{dst} HTTP/1.1\r\n\r\n".encode())
+                probe.sendall(request(f"{protocol.PROBE_HOST}/{dst}", self._key))
                 if b" 200 " not in _receive(probe, deadline, given_up):
                     raise LinkRefused(f"a connection from {src} to {dst} is refused")
                 began = time.monotonic()

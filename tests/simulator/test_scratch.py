@@ -1,4 +1,6 @@
-"""Temporary directories are gone afterwards: whenever the process ends, whatever is in them, and whatever their name."""
+"""Temporary directories are gone afterwards: whenever the process ends, whatever is in them, and whatever their name
+is.
+"""
 
 from __future__ import annotations
 
