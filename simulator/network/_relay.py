@@ -14,7 +14,9 @@ import random
 import resource
 import signal
 import socket
+import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Mapping
 
@@ -96,6 +98,13 @@ class _Relay:
         with contextlib.suppress(OSError):  # the parent has just gone, which `_hear` notices
             self._control.sendall(protocol.encode(message))
 
+    def break_down(self, error: BaseException) -> None:
+        """End by a defect of the relay, which the parent is told; it would otherwise go on without what has failed."""
+        traceback.print_exception(type(error), error, error.__traceback__)
+        self._say(protocol.Broken(f"{type(error).__name__}: {error}"))
+        sys.stderr.flush()
+        os._exit(1)
+
     def _begin(self, start: protocol.Start) -> None:
         self._start = start
         if start.user is not None:
@@ -146,7 +155,12 @@ class _Relay:
         client.setblocking(False)
         handshake = self._loop.create_task(self._connect(task, client, only_probes))
         self._handshakes.add(handshake)
-        handshake.add_done_callback(self._handshakes.discard)
+        handshake.add_done_callback(self._greeted)
+
+    def _greeted(self, handshake: asyncio.Task[None]) -> None:
+        self._handshakes.discard(handshake)
+        if not handshake.cancelled() and (error := handshake.exception()) is not None:
+            self.break_down(error)
 
     async def _connect(self, task: str, client: socket.socket, only_probes: bool) -> None:
         try:
@@ -168,17 +182,19 @@ class _Relay:
             ValueError: it asks for something else.
         """
         host, port = target(head, PROBE_HOST)
+        if only_probes and host != PROBE_HOST:
+            raise ValueError("not a probe")
         if not may_enter(head, self._start.key):
             self._turn_away(task, "")
             raise _TurnedAwayError(_NO_KEY)
-        if not await self._is_ours(host, port, only_probes):
+        if not await self._is_ours(host, port):
             self._turn_away(task, f"{host}:{port}")
             raise _TurnedAwayError(_NOT_OURS)
         return host, port
 
-    async def _is_ours(self, host: str, port: str, only_probes: bool) -> bool:
-        if host == PROBE_HOST or only_probes:
-            return host == PROBE_HOST and port in self._start.listeners
+    async def _is_ours(self, host: str, port: str) -> bool:
+        if host == PROBE_HOST:
+            return port in self._start.listeners
         if self._address(host, port) in self._start.targets:
             return True
         if not port.isdecimal() or not 0 < int(port) < 2**16:
@@ -300,7 +316,12 @@ async def _read_head(loop: asyncio.AbstractEventLoop, client: socket.socket) -> 
 
 
 async def _serve(control: socket.socket, passed: Mapping[int, int]) -> None:
-    relay = _Relay(asyncio.get_running_loop(), control, passed)
+    loop = asyncio.get_running_loop()
+    relay = _Relay(loop, control, passed)
+    # What a callback raises is otherwise only printed, and again and again where a socket stays readable.
+    loop.set_exception_handler(
+        lambda _, context: relay.break_down(context.get("exception") or RuntimeError(context["message"]))
+    )
     # Everything that lives as long as the process is alive by now; collections need not look at it.
     gc.collect()
     gc.freeze()

@@ -46,6 +46,8 @@ class Helper:
         self.ended_at: float | None = None
         # What has kept this side from hearing it any more.
         self.problem: Exception | None = None
+        # The error by which it has ended, in its own words.
+        self.broken = ""
         self._control = control
         self._changed = changed
         self._hear = hear
@@ -135,7 +137,9 @@ class Helper:
                 return
 
     def _heard(self, message: protocol.FromHelper) -> None:
-        if isinstance(message, (protocol.Done, protocol.Counted)):
+        if isinstance(message, protocol.Broken):
+            self.broken = message.error
+        elif isinstance(message, (protocol.Done, protocol.Counted)):
             with self._changed:
                 # The answers to what was said at the start are not waited for.
                 self._answers[message.request] = message

@@ -167,7 +167,7 @@ class Network:
         """What became of that process, for a message."""
         helper = next(helper for helper in self._helpers if helper.failed)
         if helper.problem is None:
-            return "ended during the run"
+            return "ended during the run" + (f": {helper.broken}" if helper.broken else "")
         return f"could not be heard any more: {type(helper.problem).__name__}: {helper.problem}"
 
     @property

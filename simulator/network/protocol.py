@@ -14,6 +14,7 @@ __all__ = [
     "PROBE_HOST",
     "TO_HELPER",
     "Belongs",
+    "Broken",
     "Clear",
     "Conditions",
     "Count",
@@ -202,8 +203,14 @@ class TurnedAway(msgspec.Struct, frozen=True, tag=True):
     count: int
 
 
+class Broken(msgspec.Struct, frozen=True, tag=True):
+    """From the relay, last: it ends because of this error."""
+
+    error: str
+
+
 ToHelper = Start | Belongs | Install | Remove | Clear | Count
-FromHelper = Started | Done | Counted | Fired | TurnedAway
+FromHelper = Started | Done | Counted | Fired | TurnedAway | Broken
 
 TO_HELPER: msgspec.msgpack.Decoder[ToHelper] = msgspec.msgpack.Decoder(ToHelper)
 FROM_HELPER: msgspec.msgpack.Decoder[FromHelper] = msgspec.msgpack.Decoder(FromHelper)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -76,6 +77,21 @@ def test_a_run_ends_in_time(fault: str) -> None:
     """Whatever the fault still waits for."""
     _, seconds = _ends(plan_of(fault), _deaf_and_stands, 3)
     assert seconds < 1.0 + _SECONDS_OVER_MAX
+
+
+def test_an_interruption_does_not_wait_for_a_fault() -> None:
+    """Ctrl-C or SIGTERM while a fault waits for what proves it: it is undone, and nobody waits for the proof."""
+    plan = plan_of("kind=preempt,task=worker:1,step=3,grace=1h")
+    began = float("-inf")
+    with (
+        Cluster(Topology(worker=2), preload=(), timeout=3600, faults=plan) as cluster,
+        contextlib.suppress(KeyboardInterrupt),
+        cluster.start(_deaf_and_stands, 3) as run,
+    ):
+        run.wait_step("worker:1", 3, timeout=20)
+        began = time.monotonic()
+        raise KeyboardInterrupt
+    assert time.monotonic() - began < _SECONDS_OVER_MAX
 
 
 def _deaf_and_stands(count: int) -> None:
