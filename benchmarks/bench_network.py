@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import socket
 import statistics
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from benchmarks.measure import Figure, main, median, seconds_of
 from simulator import Cluster, Link, Network, Topology
@@ -35,12 +37,16 @@ def _connections() -> Iterator[tuple[Network, list[tuple[socket.socket, socket.s
         addresses = {"worker:0": "127.0.0.1:1", "worker:1": f"127.0.0.1:{port}"}
         network = stack.enter_context(Network(Topology(worker=2), addresses))
         network.wait_ready()
-        relay = int(network.environ("worker:0")["grpc_proxy"].rpartition(":")[2])
+        proxy = urlsplit(network.environ("worker:0")["grpc_proxy"])
+        relay = proxy.port
         pairs = []
         for address in (port, relay):
             near = stack.enter_context(socket.create_connection(("127.0.0.1", address)))
             if address == relay:
-                near.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+                words = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
+                near.sendall(
+                    f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nProxy-Authorization: Basic {words}\r\n\r\n".encode()
+                )
                 assert b" 200 " in near.recv(100)
             far = stack.enter_context(server.accept()[0])
             for end in (near, far):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hmac
 import re
 import selectors
 import socket
@@ -12,35 +14,65 @@ from functools import partial
 from pathlib import Path
 
 from simulator import control
+from simulator._breakdown import Breakdown, full_disk
+from simulator._connection import Connection, half_said
 from simulator._saved import cut_off, note
 from simulator._warden import warden
 from simulator.errors import DeadlineExceeded, TaskError
+from simulator.framing import Malformed
 from simulator.journal import Journal
 from simulator.task import Task, signal_name
 
 __all__ = ["EventLoop"]
 
+_BACKLOG = 128
+# How many may connect without a greeting, besides the tasks.
+_STRANGERS_MAX = 64
+_POLL_SECONDS = 0.02
+
 
 class EventLoop:
-    """Reads every control connection and every process sentinel; announces each change on `changed`."""
+    """Reads every control connection and every process sentinel; announces each change on `changed`.
 
-    def __init__(self, tasks: Mapping[str, Task], address: Path, journal: Journal) -> None:
-        self.changed = threading.Condition()
+    Args:
+        tasks: the current incarnations by name.
+        address: of the control socket, which is made.
+        journal: the run's record.
+        breakdown: is told of every exception in the thread, which goes on if it can: it has to see processes end.
+        key: what a task says when it greets.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task],
+        address: Path,
+        journal: Journal,
+        breakdown: Breakdown | None = None,
+        key: str = "",
+    ) -> None:
+        self.breakdown = breakdown or Breakdown(threading.Condition())
+        self.changed = self.breakdown.changed
         self._tasks = tasks
         self._journal = journal
+        self._key = key
+        self._watched: list[Task] = []
+        self._strangers: list[Connection] = []
+        self._closing = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(address))
-        self._listener.listen(len(tasks))
+        self._listener.setblocking(False)
+        self._listener.listen(_BACKLOG)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._wake_read, self._wake_write = socket.socketpair()
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
-        self._thread = threading.Thread(target=self._loop, name="lockstep-events", daemon=True)
+        self._thread = threading.Thread(target=self._main, name="lockstep-events", daemon=True)
         self._thread.start()
 
     def watch(self, task: Task) -> None:
         """Notice the end of this task's process."""
         assert task.launched is not None
+        self._watched.append(task)
         self._selector.register(task.launched.sentinel, selectors.EVENT_READ, lambda: self._ended(task))
         self._wake_write.send(b"+")
 
@@ -61,60 +93,122 @@ class EventLoop:
 
     def close(self) -> None:
         """Stop listening; the tasks must have ended."""
+        self._closing.set()
         self._wake_write.close()
         self._thread.join()
         for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
+            if isinstance(key.data, Connection):
+                key.data.close()
         self._selector.close()
         self._listener.close()
         self._wake_read.close()
 
-    def _loop(self) -> None:
-        while True:
-            for key, _ in self._selector.select():
-                if key.data is not None:
-                    key.data()
-                elif not self._wake_read.recv(64):
-                    return
+    # -- the thread
+
+    def _main(self) -> None:
+        try:
+            while not self._closing.is_set():
+                for key, mask in self._selector.select():
+                    if key.data is None:
+                        self._wake_read.recv(64)
+                    else:
+                        self._see(key, mask)
+        except BaseException as error:  # noqa: BLE001 - the run has to hear of it, whatever it is
+            self.breakdown.report("what tasks say is not heard any more", error)
+            self._see_ends()
+
+    def _see(self, key: selectors.SelectorKey, mask: int) -> None:
+        try:
+            if not isinstance(key.data, Connection):
+                key.data()
+                return
+            if mask & selectors.EVENT_WRITE:
+                key.data.flush()
+            if mask & selectors.EVENT_READ:
+                self._read(key.data)
+        except Exception as error:  # noqa: BLE001 - the ends of the other processes have still to be seen
+            self.breakdown.report("an event of the run could not be taken in", error)
+            with contextlib.suppress(KeyError, ValueError):
+                # It would come again at once.
+                self._selector.unregister(key.fileobj)
+
+    def _see_ends(self) -> None:
+        """The least that is needed to end a run: notice that processes have ended."""
+        while not self._closing.wait(_POLL_SECONDS):
+            for task in [each for each in self._watched if each.alive]:
+                if task.launched is not None and task.launched.exit_code() is not None:
+                    self._ended(task)
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        inbox = control.Inbox()
-        owner: list[Task] = []
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._read(connection, inbox, owner))
-
-    def _read(self, connection: socket.socket, inbox: control.Inbox, owner: list[Task]) -> bool:
-        """Read once; `False` when the connection is at its end."""
         try:
-            data = connection.recv(1 << 20)
-        except OSError:
-            data = b""
+            wire, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):  # who was there has gone again
+            return
+        self._strangers = [each for each in self._strangers if each.owner is None and not each.closed]
+        if len(self._strangers) >= len(self._tasks) + _STRANGERS_MAX:
+            # A task greets at once.
+            self._turn_away(self._strangers.pop(0), "it did not greet")
+        self._strangers.append(Connection(wire, self._selector))
+
+    def _read(self, connection: Connection) -> bool:
+        """Read once; `False` when nothing is left for now, or ever."""
+        data = connection.receive()
         if not data:
-            self._selector.unregister(connection)
-            connection.close()
+            if data is not None:
+                connection.close()
             return False
-        for message in inbox.feed(data):
-            with self.changed:
-                if isinstance(message, control.Hello):
-                    self._greeted(message, connection, inbox, owner)
-                elif owner:  # a message of an earlier incarnation goes to that one, where it changes nothing
-                    self._heard(owner[0], message)
-                self.changed.notify_all()
+        try:
+            for message in connection.inbox.feed(data):
+                with self.changed:
+                    self._take(connection, message)
+                    self.changed.notify_all()
+        except Malformed as error:
+            self._turn_away(connection, str(error))
+            return False
         return True
 
-    def _greeted(
-        self, hello: control.Hello, connection: socket.socket, inbox: control.Inbox, owner: list[Task]
-    ) -> None:
-        task = self._tasks[hello.task]
+    # -- who speaks
+
+    def _take(self, connection: Connection, message: control.FromTask) -> None:
+        if isinstance(message, control.Hello):
+            self._greeted(message, connection)
+        elif connection.owner is None:
+            raise Malformed(f"{type(message).__name__} comes before a greeting")
+        else:
+            try:
+                # One of an earlier incarnation goes to that one, where it changes nothing.
+                self._heard(connection.owner, message)
+            except (TypeError, ValueError) as error:
+                raise Malformed(f"{type(message).__name__} cannot be taken in: {error}") from None
+
+    def _greeted(self, hello: control.Hello, connection: Connection) -> None:
+        task = self._tasks.get(hello.task)
+        if task is None:
+            raise Malformed(f"it greets as {hello.task}, and the tasks are {', '.join(self._tasks)}")
         if hello.incarnation != task.incarnation:
             self._journal.write("fenced", task=hello.task, incarnation=hello.incarnation, pid=hello.pid)
             return
+        if not hmac.compare_digest(hello.key.encode(), self._key.encode()):
+            raise Malformed(f"it greets as {hello.task} without the key of the run")
         task.connection = connection
-        owner[:] = [task]
+        connection.owner = task
         self._journal.write("hello", task=hello.task, incarnation=hello.incarnation, pid=hello.pid)
-        # The process may have ended before its last words were read; see `_ended`.
-        task.drain = lambda: self._read(connection, inbox, owner)
+
+    def _turn_away(self, connection: Connection, why: str) -> None:
+        """Close a connection on which nonsense has come. Who belongs to a task fails it; a stranger is no matter."""
+        pid, session = connection.session
+        task = connection.owner or next((task for task in self._tasks.values() if task.pid == session), None)
+        connection.close()
+        if task is None:
+            self._journal.write("stranger", pid=pid, why=why)
+            return
+        text = (
+            f"its process {pid} sent what is no message of an agent: {why}; a program must not use the control socket"
+        )
+        with self.changed:
+            if self._tasks[task.name] is task:
+                self._fail(task, TaskError(task.name, "BrokenMessage", text, at=time.monotonic()))
+            self.changed.notify_all()
 
     def _heard(self, task: Task, message: control.FromTask) -> None:
         if isinstance(message, control.Heartbeat):
@@ -173,19 +267,26 @@ class EventLoop:
     def _ended(self, task: Task) -> None:
         assert task.launched is not None
         code = task.launched.exit_code()
-        self._selector.unregister(task.launched.sentinel)
-        if task.pid is not None:
-            warden.forget_group(task.pid)
-        while task.connection is not None and task.connection.fileno() >= 0 and task.drain is not None and task.drain():
-            pass
-        with self.changed:
-            task.exit = code
-            task.ended = True
-            cut_off(task, time.monotonic(), partial(self._write, task=task))
-            self._write("exit", task, code=code, signal=signal_name(code), asked=task.stopped)
-            if not task.stopped and task.error is None and (error := _exit_failure(task)):
-                self._fail(task, error)
-            self.changed.notify_all()
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(task.launched.sentinel)
+        self._watched.remove(task)
+        try:
+            if task.pid is not None:
+                warden.forget_group(task.pid)
+            # The process may have ended before its last words were read.
+            while (
+                isinstance(task.connection, Connection) and not task.connection.closed and self._read(task.connection)
+            ):
+                pass
+        finally:
+            with self.changed:
+                task.exit = code
+                task.ended = True
+                cut_off(task, time.monotonic(), partial(self._write, task=task))
+                self._write("exit", task, code=code, signal=signal_name(code), asked=task.stopped)
+                if not task.stopped and task.error is None and (error := _exit_failure(task)):
+                    self._fail(task, error)
+                self.changed.notify_all()
 
     def _write(self, event: str, task: Task, **fields: object) -> None:
         self._journal.write(event, task=task.name, incarnation=task.incarnation, **fields)
@@ -207,9 +308,8 @@ def last_exception(log: str) -> str | None:
 def _exit_failure(task: Task) -> TaskError | None:
     now = time.monotonic()
     if task.connection is None and not task.is_program:
-        return TaskError(
-            task.name, "NeverStarted", f"ended with exit code {task.exit} before it reached the agent", at=now
-        )
+        text = f"ended with exit code {task.exit} before it reached the agent{full_disk(task.log_path)}"
+        return TaskError(task.name, "NeverStarted", text, at=now)
     if name := signal_name(task.exit):
         return TaskError(task.name, "Signal", f"killed by {name}", at=now)
     if task.exit != 0:
@@ -220,5 +320,6 @@ def _exit_failure(task: Task) -> TaskError | None:
     if not task.is_client:
         return TaskError(task.name, "Exit", "the server ended although nobody had asked it to", at=now)
     if task.result is None:
-        return TaskError(task.name, "NoResult", "ended with exit code 0 without returning a result", at=now)
+        text = f"ended with exit code 0 without returning a result{half_said(task.connection)}"
+        return TaskError(task.name, "NoResult", text, at=now)
     return None

@@ -31,6 +31,8 @@ class Launcher:
     # `host:port` of each task's server.
     addresses: Mapping[str, str]
     control: Path
+    # What a task's agent says when it greets.
+    key: str
     # The way into the host of a task, if it has one of its own.
     door: Callable[[str], HostDoor | None]
 
@@ -73,6 +75,7 @@ class Launcher:
             server=not task.is_client,
             gates=gates,
             hooks=hooks,
+            key=self.key,
         )
         door = self.door(task.name)
         if isinstance(self.work, Command):

@@ -20,9 +20,11 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["MARK_VARIABLE", "Warden", "kill_marked", "warden"]
+__all__ = ["MARK_VARIABLE", "Warden", "kill_marked", "remove_tree", "warden"]
 
 MARK_VARIABLE = "LOCKSTEP_RUN"
 _KILL_SECONDS_MAX = 5.0
@@ -38,35 +40,37 @@ class Warden:
 
     def watch_group(self, group: int) -> None:
         """Kill this process group if the parent ends before `forget_group`."""
-        self._say(f"+group {group}")
+        self._say("+group", b"%d" % group)
 
     def forget_group(self, group: int) -> None:
         """The group has ended; its number may be given to others."""
-        self._say(f"-group {group}")
+        self._say("-group", b"%d" % group)
 
     def watch_directory(self, path: Path) -> None:
-        """Remove this directory tree if the parent ends before `forget_directory`."""
-        self._say(f"+directory {path}")
+        """Remove this directory tree if the parent ends before `forget_directory`. It need not exist yet."""
+        self._say("+directory", os.fsencode(path))
 
     def forget_directory(self, path: Path) -> None:
         """The directory has been removed, or is kept on purpose."""
-        self._say(f"-directory {path}")
+        self._say("-directory", os.fsencode(path))
 
     def watch_mark(self, mark: str) -> None:
         """Kill what has this mark in its environment if the parent ends before `forget_mark`."""
-        self._say(f"+mark {mark}")
+        self._say("+mark", mark.encode())
 
     def forget_mark(self, mark: str) -> None:
         """Nothing has it any more."""
-        self._say(f"-mark {mark}")
+        self._say("-mark", mark.encode())
 
-    def _say(self, line: str) -> None:
+    def _say(self, verb: str, what: bytes) -> None:
+        # A path may hold any byte but this one.
+        message = verb.encode() + b" " + what + b"\0"
         with self._lock:
             for _ in range(2):  # once more if the warden itself was killed
                 pipe = self._running().stdin
                 assert pipe is not None
                 try:
-                    pipe.write(line.encode() + b"\n")
+                    pipe.write(message)
                     pipe.flush()
                 except BrokenPipeError:
                     self._process = None
@@ -102,6 +106,36 @@ class Warden:
 warden = Warden()
 
 
+def remove_tree(directory: str | os.PathLike[str]) -> str:
+    """Remove a directory of our own with all that is in it, read-only folders too; why it is still there, or nothing.
+
+    A task killed just now may still be writing its last page: what one pass has raced with, the next one finds.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    if os.path.lexists(directory):
+        _open_folders(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+    errors: list[str] = []
+    if os.path.lexists(directory):
+        # With `onexc`, Python 3.12 warns of this name.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            shutil.rmtree(directory, onerror=lambda call, path, info: errors.append(str(info[1])))
+    return errors[0] if errors and os.path.lexists(directory) else ""
+
+
+def _open_folders(directory: str | os.PathLike[str]) -> None:
+    """Let the owner change every folder of this tree: without that, only root can remove what is in one."""
+    with contextlib.suppress(OSError):
+        os.chmod(directory, 0o700)  # noqa: PTH101 - faster to import
+    for folder, names, _ in os.walk(directory):
+        for name in names:
+            path = os.path.join(folder, name)  # noqa: PTH118 - as above
+            if not os.path.islink(path):  # noqa: PTH114 - as above
+                with contextlib.suppress(OSError):
+                    os.chmod(path, 0o700)  # noqa: PTH101 - as above
+
+
 def kill_marked(mark: str) -> list[int]:
     """SIGKILL every process of this user that has `LOCKSTEP_RUN=mark` in its environment; their process ids."""
     wanted = f"{MARK_VARIABLE}={mark}".encode()
@@ -134,32 +168,28 @@ def _environment(pid: int) -> list[bytes]:
 def _main() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
-    groups: set[int] = set()
-    directories: set[str] = set()
-    marks: set[str] = set()
-    for raw in sys.stdin.buffer:
-        verb, _, what = raw.decode().rstrip("\n").partition(" ")
-        if verb == "+group":
-            groups.add(int(what))
-        elif verb == "-group":
-            groups.discard(int(what))
-        elif verb == "+mark":
-            marks.add(what)
-        elif verb == "-mark":
-            marks.discard(what)
-        elif verb == "+directory":
-            directories.add(what)
-        elif verb == "-directory":
-            directories.discard(what)
-    for group in groups:
+    watched: dict[bytes, set[bytes]] = {b"group": set(), b"mark": set(), b"directory": set()}
+    for message in _messages():
+        verb, _, what = message.partition(b" ")
+        if verb.startswith(b"+"):
+            watched[verb[1:]].add(what)
+        else:
+            watched[verb[1:]].discard(what)
+    for group in watched[b"group"]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
-    for mark in marks:
-        kill_marked(mark)
-    for directory in directories:
-        # A task killed just now may still be writing its last page; a second pass finds what the first one raced with.
-        shutil.rmtree(directory, ignore_errors=True)
-        shutil.rmtree(directory, ignore_errors=True)
+            os.killpg(int(group), signal.SIGKILL)
+    for mark in watched[b"mark"]:
+        kill_marked(mark.decode())
+    for directory in watched[b"directory"]:
+        remove_tree(os.fsdecode(directory))
+
+
+def _messages() -> Iterator[bytes]:
+    """What the parent has said until its end; a last word that was cut short could name another directory."""
+    rest = b""
+    while piece := os.read(sys.stdin.fileno(), 1 << 16):
+        *whole, rest = (rest + piece).split(b"\0")
+        yield from whole
 
 
 if __name__ == "__main__":

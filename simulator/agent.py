@@ -48,6 +48,8 @@ class TaskSpec(msgspec.Struct, frozen=True):
     gates: tuple[str, ...] = ()
     # What faults have to patch before the program begins; see `simulator.faults.in_task`.
     hooks: tuple[str, ...] = ()
+    # By which the parent knows that it has started this process.
+    key: str = ""
 
 
 class Agent:
@@ -64,7 +66,7 @@ class Agent:
         self._sending = False
         self._gates = frozenset(spec.gates)
         self._at_gate = threading.Lock()
-        self.send(control.Hello(task=spec.task, incarnation=spec.incarnation, pid=self.pid))
+        self.send(control.Hello(task=spec.task, incarnation=spec.incarnation, pid=self.pid, key=spec.key))
 
     def send(self, message: control.FromTask) -> None:
         """Send one message to the parent; safe from any thread, and from a handler of signals."""
@@ -125,12 +127,12 @@ class Agent:
             threading.__excepthook__(args)
             if args.exc_type is SystemExit:
                 return
-            text = "".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
+            text = _sendable("".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)))
             self.send(
                 control.ThreadFailed(
                     thread=args.thread.name if args.thread else "?",
                     kind=args.exc_type.__name__,
-                    message=str(args.exc_value),
+                    message=_sendable(str(args.exc_value)),
                     traceback=text,
                     at=time.monotonic(),
                 )
@@ -248,12 +250,16 @@ def _portable(value: Any) -> Any:
 
 
 def _report(agent: Agent, error: BaseException) -> None:
-    text = "".join(traceback.format_exception(type(error), error, _without_agent(error.__traceback__)))
+    text = _sendable("".join(traceback.format_exception(type(error), error, _without_agent(error.__traceback__))))
     sys.stderr.write(text)
     bases = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
-    agent.send(
-        control.Error(kind=type(error).__name__, bases=bases, message=str(error), traceback=text, at=time.monotonic())
-    )
+    said = _sendable(str(error))
+    agent.send(control.Error(kind=type(error).__name__, bases=bases, message=said, traceback=text, at=time.monotonic()))
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates, as in the name of a file that is not UTF-8: no message can hold them."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _without_agent(trace: TracebackType | None) -> TracebackType | None:

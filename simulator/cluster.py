@@ -218,7 +218,6 @@ class Cluster:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
         number = next(self._numbers)
         directory = self._directory / str(number)
-        directory.mkdir()
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults else Alone()

@@ -34,8 +34,12 @@ class Companion(Protocol):
     def failed(self) -> bool:
         """Whether there is no point in going on with the run."""
 
-    def finish(self) -> Sequence[TaskError]:
-        """Undo everything, stop acting, and say what is wrong. Called at least once; again returns the same."""
+    def finish(self, patience: float = 0.0) -> Sequence[TaskError]:
+        """Undo everything, stop acting, and say what is wrong. Called at least once; again returns the same.
+
+        Args:
+            patience: seconds that what is under way may still take, because the run has them left.
+        """
 
     def faults(self) -> Sequence[PlannedFault]:
         """What has come of each fault that it was to bring."""
@@ -58,7 +62,7 @@ class Alone:
         """Never."""
         return False
 
-    def finish(self) -> Sequence[TaskError]:
+    def finish(self, patience: float = 0.0) -> Sequence[TaskError]:
         """Nothing was wrong."""
         return ()
 

@@ -44,6 +44,8 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     task: str
     incarnation: int
     pid: int
+    # What only those know that the run has started.
+    key: str = ""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -196,7 +198,7 @@ class Inbox(framing.Inbox[FromTask]):
     """Turns the bytes received from one task, in whatever pieces they come, into messages."""
 
     def __init__(self) -> None:
-        super().__init__(_FROM_TASK)
+        super().__init__(_FROM_TASK, large=(Result.__name__,))
 
 
 def receive(connection: socket.socket) -> ToTask | None:

@@ -32,6 +32,7 @@ class Population:
         environ: the variables of the network between the tasks, by task.
         gates: task to the points of its program at which it stops.
         hooks: task to what has to be patched in it.
+        joined: called with the process id of each one that was launched.
         call: the packed function that clients call; `None` where each task runs a program, which is on its own.
         start_timeout: seconds that a process may take to reach its agent, or to listen.
     """
@@ -45,6 +46,7 @@ class Population:
     hooks: Mapping[str, Sequence[str]]
     call: bytes | None
     start_timeout: float
+    joined: Callable[[int], None] = lambda pid: None
     # Guards which processes there are: held while tasks are replaced, and while the run ends.
     lock: threading.RLock = field(default_factory=threading.RLock)
     _ending: bool = False
@@ -74,6 +76,7 @@ class Population:
                 hooks=tuple(self.hooks.get(task.name, ())),
             )
             self.events.watch(task)
+            self.joined(task.launched.pid)
 
     def proceed(self, tasks: Sequence[Task], given_up: Callable[[], bool] = lambda: False) -> None:
         """Wait until these have started and their servers listen; then have the clients call the function.
@@ -86,11 +89,15 @@ class Population:
         """
         if self.call is None:
             return
+        deadline = time.monotonic() + self.start_timeout
         for task in tasks:
-            self._wait_start(task, f"{task.name} to start", lambda task: task.connection is not None, given_up)
+            self._wait_start(
+                task, f"{task.name} to start", lambda task: task.connection is not None, given_up, deadline
+            )
         for task in tasks:
             if not task.is_client:
-                self._wait_start(task, f"the server of {task.name} to listen", lambda task: task.ready, given_up)
+                what = f"the server of {task.name} to listen"
+                self._wait_start(task, what, lambda task: task.ready, given_up, deadline)
         with self.events.changed:
             everybody = self.tasks.values()
             if not all(task.ready for task in everybody if not task.is_client):
@@ -98,12 +105,21 @@ class Population:
             untold = [task for task in everybody if task.is_client and task.connection is not None and not task.told]
             for task in untold:
                 task.told = True
-        # Not while holding the condition: a task that is stopped takes nothing, and the run has to go on hearing.
         for task in untold:
             task.send(Proceed(call=self.call))
 
-    def _wait_start(self, task: Task, what: str, done: Callable[[Task], bool], given_up: Callable[[], bool]) -> None:
-        self.events.wait(lambda: done(task) or task.ended or task.finished or given_up(), what, self.start_timeout)
+    def _wait_start(
+        self, task: Task, what: str, done: Callable[[Task], bool], given_up: Callable[[], bool], deadline: float
+    ) -> None:
+        broken = self.events.breakdown
+
+        def over() -> bool:
+            return done(task) or task.ended or task.finished or given_up() or broken.cause is not None
+
+        try:
+            self.events.wait(over, what, max(0.0, deadline - time.monotonic()))
+        except DeadlineExceeded:
+            raise DeadlineExceeded(what, self.start_timeout) from None
 
     def replace(self, names: Sequence[str], reason: str, replaced: Callable[[], None] = lambda: None) -> list[Task]:
         """Kill these tasks' processes and launch new ones, whose handles are returned.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import secrets
 import sys
 import threading
 import time
@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from simulator._breakdown import Breakdown, no_room
+from simulator._connection import half_said
 from simulator._events import EventLoop
 from simulator._launching import Launcher
 from simulator._stacks import python_stacks
 from simulator._stream import LogStream
-from simulator._warden import MARK_VARIABLE, kill_marked, warden
+from simulator._warden import MARK_VARIABLE, kill_marked, remove_tree, warden
 from simulator.companion import Alone, Companion
 from simulator.control import Action, Continue, Release
-from simulator.errors import DeadlineExceeded, RunFailed, TaskError, UsageError
+from simulator.errors import DeadlineExceeded, LockstepError, RunFailed, TaskError, UsageError
 from simulator.expectations import Expectation, unexpected
 from simulator.journal import Journal
 from simulator.launch.command import Command
@@ -35,6 +37,7 @@ from simulator.topology import Topology
 __all__ = ["JOURNAL", "Run"]
 
 JOURNAL = "journal.jsonl"
+_PROOF_SECONDS_MAX = 60.0
 _CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
 
 
@@ -57,6 +60,11 @@ class Run:
         self._stack = contextlib.ExitStack()
         try:
             self._start()
+        except OSError as error:
+            self._stack.close()
+            if advice := no_room(error):
+                raise LockstepError(f"the run could not start: {error}{advice}") from error
+            raise
         except BaseException:
             self._stack.close()
             raise
@@ -71,17 +79,22 @@ class Run:
 
     def _start(self) -> None:
         self._began = time.monotonic()
+        self._over = False
+        self.breakdown = Breakdown(threading.Condition())
         for name in ("logs", "stacks"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         self._hosts = self._find_hosts()
         self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
         address = self.directory / "control.sock"
         door = (lambda task: None) if self._hosts is None else self._hosts.door
+        key = secrets.token_hex()
         self._launcher = Launcher(
-            self.topology, self.options, self.directory, self.work, self._addresses, address, door
+            self.topology, self.options, self.directory, self.work, self._addresses, address, key, door
         )
         self.tasks = {name: self._launcher.new_task(name) for name in self.topology.tasks}
-        self.journal = Journal(self.directory / JOURNAL)
+        self.journal = Journal(
+            self.directory / JOURNAL, lambda error: self.breakdown.report("the journal cannot be written", error)
+        )
         self._stack.callback(self.journal.close)
         self.journal.write(
             "start",
@@ -97,7 +110,7 @@ class Run:
         temporary = self.directory.with_name(f"{self.directory.name}-tmp")
         temporary.mkdir()
         self._common = {MARK_VARIABLE: self._mark, "TMPDIR": str(temporary)}
-        self._events = EventLoop(self.tasks, address, self.journal)
+        self._events = EventLoop(self.tasks, address, self.journal, self.breakdown, key)
         self._stack.callback(address.unlink)
         self._stack.callback(self._events.close)
         if self.options.stream:
@@ -105,7 +118,7 @@ class Run:
             self._stack.callback(LogStream(logs, sys.stderr).close)
         self._start_network()
         self._populate()
-        self._stack.callback(self.companion.finish)
+        self._stack.callback(self._finish_early)
         self.companion.begin(self)
         self._population.proceed(list(self.tasks.values()))
         self._stack.callback(self._supervisor.stop)
@@ -122,8 +135,10 @@ class Run:
             environ=lambda task: {**self._common, **({} if network is None else network.environ(task))},
             gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
             hooks=self.companion.hooks,
+            joined=lambda pid: None if network is None else network.add_process(pid),
             call=None if isinstance(self.work, Command) else self.work,
-            start_timeout=self.options.start_timeout,
+            # A task that is stopped, or a server that never listens, must not outlast the run's own time.
+            start_timeout=min(self.options.start_timeout, self.options.timeout),
         )
         self._supervisor = Supervisor(
             self._population, self.options.restarts, peer_grace=self.options.peer_grace, cut_off=self._cut_off
@@ -131,12 +146,17 @@ class Run:
         self._stack.callback(self._population.end, self.options.stop_grace)
         self._population.launch(list(self.tasks.values()))
 
+    def _finish_early(self) -> None:
+        """Have faults undone when the run ends otherwise than by `join`; else it has been done."""
+        self._over = True
+        self.companion.finish()
+
     def _sweep(self) -> None:
         """Kill what tasks have started that has left their process groups, and remove their temporary files."""
         for pid in kill_marked(self._mark):
             self.journal.write("leaked", pid=pid)
         warden.forget_mark(self._mark)
-        shutil.rmtree(self._common["TMPDIR"], ignore_errors=True)
+        remove_tree(self._common["TMPDIR"])
 
     def _find_hosts(self) -> Hosts | None:
         """Hosts for the tasks, if they were asked for; they go last."""
@@ -159,7 +179,17 @@ class Run:
                 journal=self.journal,
             )
             network.on_ended(self._events.announce)
+            network.on_turned_away(self._say_turned_away)
             self._network = self._stack.enter_context(network)
+
+    def _say_turned_away(self, task: str, address: str) -> None:
+        if address:
+            with contextlib.suppress(OSError), self.tasks[task].log_path.open("a") as log:
+                host = address.rpartition(":")[0]
+                log.write(
+                    f"--- lockstep: {task} was not connected to {address}, which is no address of this run; "
+                    f"to reach it directly, run the program with no_grpc_proxy={host} in its environment\n"
+                )
 
     @property
     def network(self) -> Network:
@@ -198,12 +228,13 @@ class Run:
             if after is not None and self.tasks[task].incarnation > after:
                 return self.tasks[task]
             new = self._population.replace([task], "asked")
-        self._population.proceed_again(new)
+        self._population.proceed_again(new, given_up=lambda: self._over)
         return new[0]
 
     def restart_job(self) -> None:
         """Kill every task and start all of them again, as `restart` does with one."""
-        self._population.proceed_again(self._population.replace(list(self.tasks), "asked"))
+        new = self._population.replace(list(self.tasks), "asked")
+        self._population.proceed_again(new, given_up=lambda: self._over)
 
     # -- waiting
 
@@ -253,8 +284,9 @@ class Run:
     def is_over(self, task: str) -> bool:
         """Whether nothing more is to be expected of this task, not even of a next incarnation."""
         asked = self.tasks[task]
-        beyond_help = self._supervisor.doomed
-        return (asked.finished and (asked.error is None or beyond_help)) or self._supervisor.problem is not None
+        if self._supervisor.problem is not None or self.breakdown.cause is not None:
+            return True
+        return asked.finished and (asked.error is None or self._supervisor.doomed)
 
     def open_gate(self, task: str, actions: Sequence[Action] = ()) -> None:
         """Let `task` do this, in order, and go on from the gate at which it waits."""
@@ -278,6 +310,7 @@ class Run:
             Exception: what kept the restart policy from starting a task again.
         """
         stacks: dict[str, str] = {}
+        deadline = time.monotonic() + self.options.timeout
         try:
             self._settle()
             if self._population.failed:
@@ -294,7 +327,8 @@ class Run:
         if self._supervisor.problem is not None:
             raise self._supervisor.problem
         self._dismiss_servers()
-        wrong = self.companion.finish()
+        self._over = True
+        wrong = self.companion.finish(self._patience(deadline))
         self._release()
         self._population.end(self.options.stop_grace)
         result = RunResult(
@@ -308,6 +342,8 @@ class Run:
         if not causes and isinstance(self.work, Command) and all(task.stopped for task in self.clients):
             name = self.clients[0].name
             causes = (TaskError(name, "NotFinished", "the plan ended every task that could finish the job", at=0.0),)
+        if self.breakdown.cause is not None:
+            causes = (self.breakdown.cause, *causes)
         if causes := (*causes, *network_causes(self._network, alone=not causes)):
             raise RunFailed(causes, result, stacks=stacks)
         return result
@@ -339,7 +375,14 @@ class Run:
         return finished and not self.companion.busy()
 
     def _cut_off(self) -> bool:
-        return self.companion.failed() or (self._network is not None and self._network.failed is not None)
+        if self.breakdown.cause is not None or self.companion.failed():
+            return True
+        return self._network is not None and self._network.failed is not None
+
+    def _patience(self, deadline: float) -> float:
+        """For how long faults may still be seen to work: no longer than the run may last, and shortly if it fails."""
+        most = self.options.peer_grace if self._population.failed or self._cut_off() else _PROOF_SECONDS_MAX
+        return min(most, max(0.0, deadline - time.monotonic()))
 
     # -- judging
 
@@ -349,9 +392,8 @@ class Run:
             for task in self.clients:
                 if not task.finished:
                     said = f"last announced step {task.steps}" if task.steps else "no step was announced"
-                    task.error = TaskError(
-                        task.name, "Hang", f"did not finish within {late.seconds:g} s ({said})", at=now
-                    )
+                    text = f"did not finish within {late.seconds:g} s ({said}){half_said(task.connection)}"
+                    task.error = TaskError(task.name, "Hang", text, at=now)
                     self.journal.write("hang", task=task.name)
 
     # -- the end

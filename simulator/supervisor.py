@@ -34,7 +34,7 @@ class Supervisor:
         # Whether a failure is being answered.
         self.busy = False
         # What kept it from answering one.
-        self.problem: Exception | None = None
+        self.problem: BaseException | None = None
         self._thread = threading.Thread(target=self._main, name="lockstep-restarts", daemon=True)
 
     def start(self) -> None:
@@ -66,7 +66,7 @@ class Supervisor:
         try:
             while self._next_failure():
                 self._answer()
-        except Exception as error:  # noqa: BLE001 - whatever it is, `Run.join` raises it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, `Run.join` raises it
             self.problem = error
         finally:
             with self._changed:

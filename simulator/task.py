@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
-from collections.abc import Callable
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from simulator._saved import OpenSave
 from simulator.control import ToTask, encode
@@ -30,6 +29,13 @@ def signal_name(exit_code: int | None) -> str | None:
         return f"signal {-exit_code}"
 
 
+class Hears(Protocol):
+    """What takes messages to a task's agent, such as a socket."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send this."""
+
+
 @dataclass
 class Task:
     """One incarnation of a task of a running cluster.
@@ -44,7 +50,7 @@ class Task:
     stacks_path: Path
     incarnation: int = 0
     launched: Launched | None = None
-    connection: socket.socket | None = None
+    connection: Hears | None = None
     # An unmodified program, whose exit code says whether it ended well, rather than a function that returns a value.
     is_program: bool = False
     ready: bool = False
@@ -62,8 +68,6 @@ class Task:
     error: TaskError | None = None
     exit: int | None = None
     ended: bool = False
-    # Reads what is left on the control connection; set by the event loop.
-    drain: Callable[[], bool] | None = None
     # The function raised and the agent said so: the process is about to end by itself, with exit code 1.
     leaving: bool = False
     # What the agent has reported of each fault that it was told to apply, by the fault's id.
@@ -149,11 +153,21 @@ class Task:
         """What is worth remembering of this process."""
         return Incarnation(self.incarnation, self.exit, signal_name(self.exit), self.error, self.steps, self.stopped)
 
-    def outcome(self) -> TaskResult:
-        """The task's result as users see it."""
+    def _value(self) -> Any:
+        """What the function returned; one that cannot be read here fails the task."""
         import dill
 
-        value: Any = None if self.result is None else dill.loads(self.result)  # noqa: S301 - from our own task
+        try:
+            return None if self.result is None else dill.loads(self.result)  # noqa: S301 - from our own task
+        except Exception as error:  # noqa: BLE001 - reading it runs code of the class that was returned
+            text = f"what the function returned cannot be read here ({type(error).__name__}: {error})"
+            advice = "return plain Python or NumPy data"
+            self.error = self.error or TaskError(self.name, "BrokenResult", f"{text}; {advice}", at=time.monotonic())
+            return None
+
+    def outcome(self) -> TaskResult:
+        """The task's result as users see it."""
+        value = self._value()
         return TaskResult(
             task=self.name,
             value=value,

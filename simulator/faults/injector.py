@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from simulator.errors import TaskError
 from simulator.faults.keeper import Keeper
@@ -18,6 +19,16 @@ from simulator.units import parse_duration
 __all__ = ["Injector"]
 
 _UNDO_SECONDS_MAX = 60.0
+# What the undo of every fault may take once a run has no time left: signals, limits lifted, a word to the relay.
+_HASTY_UNDO_SECONDS_MAX = 5.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Until when, in seconds of CLOCK_MONOTONIC, faults may still be seen to work, and be undone."""
+
+    seen: float
+    undone: float
 
 
 class Injector:
@@ -41,10 +52,13 @@ class Injector:
                     hook for hook in fault.hooks if hook not in self.hooks.get(task, ())
                 )
         self.ending = self.healed = False
+        # Set when the run is over.
+        self.limits: Limits | None = None
         self._strikes: list[Strike] = []
         self._problems: list[TaskError] = []
         self._stuck_at_last: list[str] = []
         self._finished = False
+        self._healer = threading.Thread()
 
     def begin(self, run: Run) -> None:
         """Save the plan in the run's directory and start to wait for the triggers."""
@@ -55,7 +69,7 @@ class Injector:
         self._strikes = [Strike(fault, self, run) for fault in self.plan.faults]
         for strike in self._strikes:
             strike.start()
-        self._healer = threading.Thread(target=self._heal, name="lockstep-heal", daemon=True)
+        self._healer = run.breakdown.thread("lockstep-heal", self._heal, "the plan does not heal")
         if self.plan.heal is not None:
             self._healer.start()
 
@@ -64,21 +78,27 @@ class Injector:
         return any(strike.is_bringing_back for strike in self._strikes)
 
     def failed(self) -> bool:
-        """Whether a task makes no progress although nothing disturbs it any more."""
-        return bool(self._stuck_at_last)
+        """Whether a task makes no progress although nothing disturbs it any more, or a fault has met with an error."""
+        return bool(self._stuck_at_last) or any(strike.crashed for strike in self._strikes)
 
-    def finish(self) -> Sequence[TaskError]:
-        """Undo every fault and judge them all: one that did not fire, or had no effect, is an error."""
+    def finish(self, patience: float = 0.0) -> Sequence[TaskError]:
+        """Undo every fault and judge them all: one that did not fire, or had no effect, is an error.
+
+        Args:
+            patience: for so many seconds those under way may still wait for what proves them.
+        """
         if self._finished:
             return self._problems
         self._finished = True
+        now = time.monotonic()
+        undo = _UNDO_SECONDS_MAX if patience else _HASTY_UNDO_SECONDS_MAX
         with self._run.changed:
             self.ending = True
+            self.limits = Limits(seen=now + patience, undone=now + patience + undo)
             self._run.changed.notify_all()
-        deadline = time.monotonic() + _UNDO_SECONDS_MAX
         for strike in self._strikes:
-            strike.join(max(0.0, deadline - time.monotonic()))
-        if self.plan.heal is not None:
+            strike.join(max(0.0, self.limits.undone - time.monotonic()))
+        if self._healer.is_alive():
             self._healer.join()
         self.keeper.close()
         self._problems += [error for strike in self._strikes if (error := strike.verdict()) is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +35,7 @@ class Keeper:
     def begin(self, run: Run) -> None:
         """Start the thread that opens gates."""
         self._run = run
-        self._thread = threading.Thread(target=self._open_gates, name="lockstep-gates", daemon=True)
+        self._thread = run.breakdown.thread("lockstep-gates", self._open_gates, "gates are not opened any more")
         self._thread.start()
 
     def close(self) -> None:

@@ -94,6 +94,10 @@ class Scene(Protocol):
     def ending(self) -> bool:
         """Whether the run is over: nothing shall be started any more."""
 
+    @property
+    def out_of_time(self) -> bool:
+        """Whether nobody may wait for anything any more; `wait` looks at it by itself."""
+
 
 class Fault(
     msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"
@@ -202,6 +206,11 @@ class Fault(
         """Return when it is time to undo: after `duration`, where the kind has one, or else at the end."""
         duration = getattr(self, "duration", None)
         scene.pause(None if duration is None else parse_duration(duration, "duration"))
+
+    @property
+    def is_proved_at_once(self) -> bool:
+        """Whether `inject` has seen all that proves it, so that nothing is left to `measure`."""
+        return type(self).measure is Fault.measure
 
     def undo(self, scene: Scene) -> Effect:
         """Take it back as far as that is possible. Always called, at most once, after `inject` was begun."""

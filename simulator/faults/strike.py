@@ -39,6 +39,9 @@ class Strike:
         self.memory: dict[str, Any] = {}
         self.begun = self.fired = self.over = False
         self.problem: str | None = None
+        # It has ended by an error of the machine or of Lockstep, not for want of an effect.
+        self.crashed = False
+        self._undoing = False
         self._thread = threading.Thread(target=self._main, name=f"lockstep-fault-{fault.id}", daemon=True)
 
     def start(self) -> None:
@@ -88,6 +91,12 @@ class Strike:
         """The present incarnation of a task."""
         return self.run.tasks[name]
 
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the run, or the undo that follows its end, has no more time for what is waited for."""
+        limits = self.injector.limits
+        return limits is not None and time.monotonic() >= (limits.undone if self._undoing else limits.seen)
+
     def wait(self, done: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
         """Wait for an observation; raises NoEffect, naming `what`, when it does not come in time."""
         deadline = time.monotonic() + seconds
@@ -96,13 +105,15 @@ class Strike:
             while not done():
                 if time.monotonic() >= deadline:
                     raise NoEffect(f"{what} was not seen within {seconds:g} s")
+                if self.out_of_time:
+                    raise NoEffect(f"{what} was not seen before the run had to end")
                 self.run.changed.wait(_POLL_SECONDS)
 
     def pause(self, seconds: float | None) -> bool:
         """Let this time pass (None: until the end); False when faults are to be undone before that."""
         with self.run.changed:
             return not self.run.changed.wait_for(
-                lambda: self.stopping or self._at_until(), None if seconds is None else max(0.0, seconds)
+                lambda: self.stopping or self.at_until(), None if seconds is None else max(0.0, seconds)
             )
 
     def hold_each_step(self, task: str, seconds: float) -> None:
@@ -127,6 +138,7 @@ class Strike:
                 self._apply()
         except Exception as error:  # noqa: BLE001 - whatever it is, the run has to hear of it
             self.problem = f"{type(error).__name__}: {error}"
+            self.crashed = True
         finally:
             self.keeper.done(self.name)
             with self.run.changed:
@@ -139,20 +151,33 @@ class Strike:
             self.wait(lambda: all(_is_settled(self.task(name)) for name in self.tasks), "the task to be up", 60.0)
             self.processes = [self.task(name) for name in self.tasks]
             effect = self.fault.inject(self)
-            self.keeper.done(self.name, self.fault.gate)
-            effect = {**effect, **self.fault.measure(self)}
-            self.fired = True
-            environment = self.fault.environment
-            self._write("fired", trigger=self.describe_trigger(), effect=effect, environment=environment)
+            if self.fault.is_proved_at_once:
+                # Before the next one has its turn at this point: events come in the order in which faults strike.
+                self._has_fired(effect)
+                self._give_turn()
+            else:
+                self._give_turn()
+                self._has_fired({**effect, **self.fault.measure(self)})
             self.fault.stay(self)
         except NoEffect as error:
             self.problem = str(error)
         finally:
             # Whatever was in the way: a gate that stays shut, or a task that stays stopped, would hang the run.
-            self.keeper.done(self.name, self.fault.gate)
+            self._give_turn()
             self._undo()
 
+    def _has_fired(self, effect: Effect) -> None:
+        self.fired = True
+        environment = self.fault.environment
+        self._write("fired", trigger=self.describe_trigger(), effect=effect, environment=environment)
+
+    def _give_turn(self) -> None:
+        """Let the next one strike at the point of the trigger, if that is a point; what ends it is another."""
+        if self.fault.gate is not None:
+            self.keeper.done(self.name, self.fault.gate)
+
     def _undo(self) -> None:
+        self._undoing = True
         effect: Effect = {}
         try:
             effect = self.fault.undo(self)
@@ -160,7 +185,8 @@ class Strike:
             self.problem = self.problem or str(error)
         self._write("undone", effect=effect, problem=self.problem)
 
-    def _at_until(self) -> bool:
+    def at_until(self) -> bool:
+        """Whether the step at which it is to be undone has come, or cannot come any more."""
         gate = until_gate(self.fault)
         if gate is None:
             return False

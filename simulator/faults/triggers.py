@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from simulator.faults._tail import Tail
 from simulator.faults.protocol import Fault
 from simulator.network import Link
 from simulator.units import parse_duration
@@ -48,9 +49,10 @@ def wait_trigger(strike: Strike) -> bool:
     return _wait_time(strike)
 
 
-def _wait(strike: Strike, come: Callable[[], bool], hopeless: Callable[[], bool] = lambda: False) -> bool:
+def _wait(strike: Strike, come: Callable[[], bool], hopeless: Callable[[], bool], seconds: float | None = None) -> bool:
+    """Wait until it has come, cannot come any more, or this time has passed; whether it has come."""
     with strike.run.changed:
-        strike.run.changed.wait_for(lambda: strike.stopping or come() or hopeless())
+        strike.run.changed.wait_for(lambda: strike.stopping or come() or hopeless(), seconds)
         return come() and not strike.stopping
 
 
@@ -71,25 +73,24 @@ def _wait_link(strike: Strike) -> bool:
 
     strike.run.network.on_fired(announce)
     rule = strike.rule = strike.run.network.set(strike.fault.trigger_link() or counting_link(strike.fault))
-    return _wait(strike, lambda: bool(rule.fired))
+    # A task that has come to the step of the end stands there until this fault is out of the question.
+    return _wait(strike, lambda: bool(rule.fired), strike.at_until)
 
 
 def _wait_log(strike: Strike) -> bool:
     pattern = re.compile(strike.fault.log or "")
-    tasks = strike.fault.of or tuple(strike.run.tasks)
-    with strike.run.changed:
-        while not strike.stopping:
-            if any(pattern.search(line) for task in tasks for line in strike.task(task).log.splitlines()):
-                return True
-            strike.run.changed.wait(_LOG_POLL_SECONDS)
-    return False
+    logs = [Tail(strike.task(task).log_path) for task in strike.fault.of or tuple(strike.run.tasks)]
+    # Not while holding the condition, which the thread of events needs: a log may be long.
+    while not any(pattern.search(line) for log in logs for line in log.read()):
+        _wait(strike, lambda: False, strike.at_until, _LOG_POLL_SECONDS)
+        if strike.stopping or strike.at_until():
+            return False
+    return not strike.stopping
 
 
 def _wait_time(strike: Strike) -> bool:
     due = strike.run.began + parse_duration(strike.fault.time, "time")
-    with strike.run.changed:
-        # True when it is to end before its time.
-        return not strike.run.changed.wait_for(lambda: strike.stopping, max(0.0, due - time.monotonic()))
+    return _wait(strike, lambda: time.monotonic() >= due, strike.at_until, max(0.0, due - time.monotonic()))
 
 
 def counting_link(fault: Fault) -> Link:

@@ -14,12 +14,16 @@ import random
 import resource
 import signal
 import socket
+import sys
 import time
+import traceback
+from collections import Counter
 from collections.abc import Mapping
 
 from simulator import _kernel
 from simulator.network import protocol
 from simulator.network._directed import Directed, Trigger
+from simulator.network._door import LOOPBACK, listens, may_enter, target
 from simulator.network._pump import Connection
 from simulator.network._timers import Timers
 from simulator.network.protocol import PROBE_HOST
@@ -29,7 +33,15 @@ __all__ = ["main"]
 _HEAD_BYTES_MAX = 8192
 _HEAD_SECONDS_MAX = 10.0
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_NO_KEY = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
+_NOT_OURS = b"HTTP/1.1 403 Not an address of this run\r\nContent-Length: 0\r\n\r\n"
+
+
+class _TurnedAwayError(Exception):
+    """Raised when a request is not to be connected; `answer` is what it gets."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
 
 
 class _Relay:
@@ -42,6 +54,8 @@ class _Relay:
         self._inbox = protocol.Inbox(protocol.TO_HELPER)
         self._handshakes: set[asyncio.Task[None]] = set()
         self._start = protocol.Start(listeners={}, targets={}, seed=0, queue_bytes=1)
+        self._sessions: set[int] = set()
+        self._turned_away: Counter[tuple[str, str]] = Counter()
         self.ended = loop.create_future()
         loop.add_reader(control, self._hear)
 
@@ -63,6 +77,9 @@ class _Relay:
         if isinstance(message, protocol.Start):
             self._begin(message)
             return
+        if isinstance(message, protocol.Belongs):
+            self._sessions.add(message.pid)
+            return
         if isinstance(message, protocol.Count):
             links = [link.counters() for link in self._links.values() if link.connections or link.tally.bytes]
             self._say(protocol.Counted(request=message.request, links=links))
@@ -80,6 +97,13 @@ class _Relay:
     def _say(self, message: protocol.FromHelper) -> None:
         with contextlib.suppress(OSError):  # the parent has just gone, which `_hear` notices
             self._control.sendall(protocol.encode(message))
+
+    def break_down(self, error: BaseException) -> None:
+        """End by a defect of the relay, which the parent is told; it would otherwise go on without what has failed."""
+        traceback.print_exception(type(error), error, error.__traceback__)
+        self._say(protocol.Broken(f"{type(error).__name__}: {error}"))
+        sys.stderr.flush()
+        os._exit(1)
 
     def _begin(self, start: protocol.Start) -> None:
         self._start = start
@@ -131,19 +155,65 @@ class _Relay:
         client.setblocking(False)
         handshake = self._loop.create_task(self._connect(task, client, only_probes))
         self._handshakes.add(handshake)
-        handshake.add_done_callback(self._handshakes.discard)
+        handshake.add_done_callback(self._greeted)
+
+    def _greeted(self, handshake: asyncio.Task[None]) -> None:
+        self._handshakes.discard(handshake)
+        if not handshake.cancelled() and (error := handshake.exception()) is not None:
+            self.break_down(error)
 
     async def _connect(self, task: str, client: socket.socket, only_probes: bool) -> None:
         try:
             head, extra = await asyncio.wait_for(_read_head(self._loop, client), _HEAD_SECONDS_MAX)
-            if only_probes and _target(head)[0] != PROBE_HOST:
-                raise ValueError("not a probe")
-            await self._establish(task, client, head, extra)
+            host, port = await self._admit(task, head, only_probes)
+            await self._establish(task, client, (host, port), extra)
+        except _TurnedAwayError as refusal:
+            with contextlib.suppress(OSError):
+                await self._loop.sock_sendall(client, refusal.answer)
+            client.close()
         except (OSError, ValueError, asyncio.TimeoutError):
             client.close()
 
-    async def _establish(self, task: str, client: socket.socket, head: bytes, extra: bytes) -> None:
-        host, port = _target(head)
+    async def _admit(self, task: str, head: bytes, only_probes: bool) -> tuple[str, str]:
+        """Host and port to which a request may be connected.
+
+        Raises:
+            _TurnedAwayError: it comes from nobody of this run, or leads out of it.
+            ValueError: it asks for something else.
+        """
+        host, port = target(head, PROBE_HOST)
+        if only_probes and host != PROBE_HOST:
+            raise ValueError("not a probe")
+        if not may_enter(head, self._start.key):
+            self._turn_away(task, "")
+            raise _TurnedAwayError(_NO_KEY)
+        if not await self._is_ours(host, port):
+            self._turn_away(task, f"{host}:{port}")
+            raise _TurnedAwayError(_NOT_OURS)
+        return host, port
+
+    async def _is_ours(self, host: str, port: str) -> bool:
+        if host == PROBE_HOST:
+            return port in self._start.listeners
+        if self._address(host, port) in self._start.targets:
+            return True
+        if not port.isdecimal() or not 0 < int(port) < 2**16:
+            return False
+        if self._start.networks:
+            # Hosts have nobody else on them, and each its own loopback interface.
+            hosts = self._start.addresses
+            return host in LOOPBACK or host in hosts or host in hosts.values()
+        # In a thread: it takes some milliseconds, in which bytes have to be relayed.
+        return host in LOOPBACK and await asyncio.to_thread(listens, port, frozenset(self._sessions))
+
+    def _turn_away(self, task: str, address: str) -> None:
+        self._turned_away[task, address] += 1
+        count = self._turned_away[task, address]
+        if count & (count - 1) == 0:  # so that nobody fills the journal
+            self._say(protocol.TurnedAway(task, address, count))
+
+    async def _establish(self, task: str, client: socket.socket, where: tuple[str, str], extra: bytes) -> None:
+        host, port = where
         counted = host != PROBE_HOST
         dst = self._destination(host, port)
         out, back = self._link(task, dst), self._link(dst, task)
@@ -181,8 +251,11 @@ class _Relay:
     def _destination(self, host: str, port: str) -> str:
         if host == PROBE_HOST:
             return port
-        address = f"{'127.0.0.1' if host in _LOOPBACK else host}:{port}"
-        return self._start.targets.get(address) or f"{host}:{port}"
+        return self._start.targets.get(self._address(host, port)) or f"{host}:{port}"
+
+    @staticmethod
+    def _address(host: str, port: str) -> str:
+        return f"{'127.0.0.1' if host in LOOPBACK else host}:{port}"
 
     async def _reach(self, task: str, host: str, port: str) -> socket.socket | None:
         """Connect the task to the destination, from the task's own host if it has one; `None` if nobody listens."""
@@ -242,18 +315,13 @@ async def _read_head(loop: asyncio.AbstractEventLoop, client: socket.socket) -> 
     return head, extra
 
 
-def _target(head: bytes) -> tuple[str, str]:
-    """Host and port of `CONNECT host:port HTTP/1.1`; for a probe the port is a task's name."""
-    method, _, rest = head.split(b"\r\n")[0].decode("latin-1").partition(" ")
-    if method != "CONNECT":
-        raise ValueError(f"not a CONNECT request: {method}")
-    address = rest.partition(" ")[0]
-    host, _, port = address.partition("/") if address.startswith(PROBE_HOST) else address.rpartition(":")
-    return host.strip("[]"), port
-
-
 async def _serve(control: socket.socket, passed: Mapping[int, int]) -> None:
-    relay = _Relay(asyncio.get_running_loop(), control, passed)
+    loop = asyncio.get_running_loop()
+    relay = _Relay(loop, control, passed)
+    # What a callback raises is otherwise only printed, and again and again where a socket stays readable.
+    loop.set_exception_handler(
+        lambda _, context: relay.break_down(context.get("exception") or RuntimeError(context["message"]))
+    )
     # Everything that lives as long as the process is alive by now; collections need not look at it.
     gc.collect()
     gc.freeze()

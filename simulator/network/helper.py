@@ -44,6 +44,10 @@ class Helper:
     ) -> None:
         self.name = name
         self.ended_at: float | None = None
+        # What has kept this side from hearing it any more.
+        self.problem: Exception | None = None
+        # The error by which it has ended, in its own words.
+        self.broken = ""
         self._control = control
         self._changed = changed
         self._hear = hear
@@ -110,6 +114,17 @@ class Helper:
         return self._answers.pop(request)
 
     def _listen(self) -> None:
+        try:
+            self._hear_all()
+        except Exception as error:  # noqa: BLE001 - also one of a caller's `on_fired`; who waits has to hear of it
+            self.problem = error
+        with self._changed:
+            self.ended_at = time.monotonic()
+            self._changed.notify_all()
+        if not self._closing:
+            self._mourn()
+
+    def _hear_all(self) -> None:
         inbox = protocol.Inbox(protocol.FROM_HELPER)
         while True:
             try:
@@ -119,15 +134,12 @@ class Helper:
             for message in inbox.feed(data):
                 self._heard(message)
             if not data:
-                break
-        with self._changed:
-            self.ended_at = time.monotonic()
-            self._changed.notify_all()
-        if not self._closing:
-            self._mourn()
+                return
 
     def _heard(self, message: protocol.FromHelper) -> None:
-        if isinstance(message, (protocol.Done, protocol.Counted)):
+        if isinstance(message, protocol.Broken):
+            self.broken = message.error
+        elif isinstance(message, (protocol.Done, protocol.Counted)):
             with self._changed:
                 # The answers to what was said at the start are not waited for.
                 self._answers[message.request] = message

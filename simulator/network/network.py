@@ -100,6 +100,9 @@ class Network:
         self._watchers: list[Callable[[Rule, Fired], None]] = []
         self._mourners: list[Callable[[], None]] = []
         self._timer = ""
+        # How often the relay did not connect: a stranger (whose address is empty), or a task to what is not the run's.
+        self.turned_away: dict[tuple[str, str], int] = {}
+        self._doormen: list[Callable[[str, str], None]] = []
         self._relay: Relay | None = None
         self._keeper: Helper | None = None
         self._final: tuple[LinkCounters, ...] | None = None
@@ -160,6 +163,14 @@ class Network:
         return next((helper.name for helper in self._helpers if helper.failed), None)
 
     @property
+    def problem(self) -> str:
+        """What became of that process, for a message."""
+        helper = next(helper for helper in self._helpers if helper.failed)
+        if helper.problem is None:
+            return "ended during the run" + (f": {helper.broken}" if helper.broken else "")
+        return f"could not be heard any more: {type(helper.problem).__name__}: {helper.problem}"
+
+    @property
     def ended_at(self) -> float | None:
         """When that process ended, in seconds of CLOCK_MONOTONIC; `None` while all run."""
         return next((helper.ended_at for helper in self._helpers if helper.ended_at is not None), None)
@@ -167,6 +178,19 @@ class Network:
     def on_ended(self, call: Callable[[], None]) -> None:
         """Have `call()` called, in a thread of the network, when relay or keeper end before they were told to."""
         self._mourners.append(call)
+
+    def on_turned_away(self, call: Callable[[str, str], None]) -> None:
+        """Have `call(task, address)` called, in a thread of the network, when the relay first refuses that to a task.
+
+        The address is empty where a request did not come from a task, but to its listener. It must not block.
+        """
+        self._doormen.append(call)
+
+    def add_process(self, pid: int) -> None:
+        """This process is a task, so that tasks may be connected to whatever it and its children listen on."""
+        if self._relay is not None:
+            with contextlib.suppress(NetworkEnded):  # which is reported where it matters
+                self._relay.helper.say(protocol.Belongs(pid))
 
     def environ(self, task: str) -> dict[str, str]:
         """What the environment of a task needs so that its gRPC connections go through the relay, if there is one."""
@@ -247,14 +271,20 @@ class Network:
         seen = self._take_counters() if self._final is None else self._final
         return {(link.src, link.dst): link for link in seen}
 
-    def probe(self, src: str, dst: str, timeout: float = 5.0) -> float:
+    def probe(self, src: str, dst: str, timeout: float = 5.0, given_up: Callable[[], bool] = lambda: False) -> float:
         """Round trip from `src` to `dst` and back under the conditions of both links, in seconds.
 
         One byte goes through the relay as the task's bytes do, and between hosts a packet along the cable. It is not
         counted, and asks nothing of the tasks.
 
+        Args:
+            src: the task from which it goes.
+            dst: the task to which it goes.
+            timeout: seconds for the answer.
+            given_up: asked meanwhile; whether nobody wants the answer any more.
+
         Raises:
-            DeadlineExceeded: no answer within `timeout` seconds, as through a blackhole.
+            DeadlineExceeded: no answer within `timeout` seconds, as through a blackhole, or it was given up.
             LinkRefused: the connection was refused or reset.
         """
         for task in (src, dst):
@@ -262,9 +292,9 @@ class Network:
             self.topology.check_task(task)
         seconds = 0.0
         if self._hosts is not None:
-            seconds += self._hosts.probe(src, dst, timeout)
+            seconds += self._hosts.probe(src, dst, timeout, given_up)
         if self._relay is not None:
-            seconds += self._relay.probe(src, dst, timeout)
+            seconds += self._relay.probe(src, dst, timeout, given_up)
         return seconds
 
     def finish(self) -> tuple[LinkCounters, ...]:
@@ -354,7 +384,13 @@ class Network:
                 self._timer = message.timer
             elif rule is not None and isinstance(message, Fired):
                 rule.fired.append(message)
+            elif isinstance(message, protocol.TurnedAway):
+                self.turned_away[message.src, message.address] = message.count
             self._changed.notify_all()
+        if isinstance(message, protocol.TurnedAway):
+            self._note("turned_away", src=message.src, address=message.address or None, count=message.count)
+            for tell in self._doormen if message.count == 1 else ():
+                tell(message.src, message.address)
         if isinstance(message, Fired) and rule is not None:
             self._note(
                 "link_fired",

@@ -83,7 +83,7 @@ def network_causes(network: Network | None, *, alone: bool) -> tuple[TaskError, 
         return ()
     if name := network.failed:
         kind = f"{name.capitalize()}Ended"
-        return (TaskError("network", kind, f"the {name} ended during the run", at=network.ended_at or 0.0),)
+        return (TaskError("network", kind, f"the {name} {network.problem}", at=network.ended_at or 0.0),)
     now = time.monotonic()
     found = network.without_effect() if alone else []
     return tuple(TaskError("network", "LinkWithoutEffect", text, at=now) for text in found)

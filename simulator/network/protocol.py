@@ -13,6 +13,8 @@ __all__ = [
     "FROM_HELPER",
     "PROBE_HOST",
     "TO_HELPER",
+    "Belongs",
+    "Broken",
     "Clear",
     "Conditions",
     "Count",
@@ -27,6 +29,7 @@ __all__ = [
     "Start",
     "Started",
     "ToHelper",
+    "TurnedAway",
     "encode",
 ]
 
@@ -101,6 +104,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
         user: the user namespace that owns the tasks' hosts, inherited; `None` where they have none.
         networks: the network namespace of each task's host, inherited.
         addresses: the IP address of each host name.
+        key: what a request has to have; see `simulator.network._door`.
     """
 
     listeners: dict[str, int]
@@ -111,6 +115,13 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     user: int | None = None
     networks: dict[str, int] = {}
     addresses: dict[str, str] = {}
+    key: str = ""
+
+
+class Belongs(msgspec.Struct, frozen=True, tag=True):
+    """To the relay: this process is a task of the run, and leads a session of its own; there is no answer."""
+
+    pid: int
 
 
 class Install(msgspec.Struct, frozen=True, tag=True):
@@ -178,8 +189,28 @@ class Fired(msgspec.Struct, frozen=True, tag=True):
     connections: int
 
 
-ToHelper = Start | Install | Remove | Clear | Count
-FromHelper = Started | Done | Counted | Fired
+class TurnedAway(msgspec.Struct, frozen=True, tag=True):
+    """From the relay: it did not connect, for the first, second, fourth ... time.
+
+    Attributes:
+        src: the task to whose listener the request came.
+        address: where it was to lead; empty if it was not read, for want of the key.
+        count: how often by now.
+    """
+
+    src: str
+    address: str
+    count: int
+
+
+class Broken(msgspec.Struct, frozen=True, tag=True):
+    """From the relay, last: it ends because of this error."""
+
+    error: str
+
+
+ToHelper = Start | Belongs | Install | Remove | Clear | Count
+FromHelper = Started | Done | Counted | Fired | TurnedAway | Broken
 
 TO_HELPER: msgspec.msgpack.Decoder[ToHelper] = msgspec.msgpack.Decoder(ToHelper)
 FROM_HELPER: msgspec.msgpack.Decoder[FromHelper] = msgspec.msgpack.Decoder(FromHelper)

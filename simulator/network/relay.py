@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import socket
 import threading
 import time
@@ -13,12 +15,15 @@ from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.launch import Launched, forkserver
 from simulator.launch.host import Descriptor
 from simulator.network import protocol
+from simulator.network._door import proxy_url, request
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
 
 __all__ = ["LinkRefused", "Relay", "RelayEnded"]
 
 _END_SECONDS_MAX = 5.0
+# How often a probe that waits asks whether anybody still wants to know.
+_ASK_SECONDS = 0.1
 _BACKLOG = 128
 _PRELOAD = ("simulator.network._relay",)
 
@@ -59,6 +64,7 @@ class Relay:
         own = {task: _listen() for task in addresses}
         listeners = {task: hosts.listener(task) for task in addresses} if hosts else own
         self._ports = {task: _port(listener) for task, listener in listeners.items()}
+        self._key = secrets.token_hex(16)
         self._probes = {task: _port(listener) for task, listener in own.items()}
         numbers = {task: listener.fileno() for task, listener in listeners.items()}
         # The listeners of hosts cannot be reached from here.
@@ -85,6 +91,7 @@ class Relay:
                 user=hosts.user if hosts else None,
                 networks=networks,
                 addresses={host.name: host.address for host in hosts.plan.values()} if hosts else {},
+                key=self._key,
             )
         )
 
@@ -96,7 +103,7 @@ class Relay:
     def environ(self, task: str) -> dict[str, str]:
         """What the environment of a task needs so that its gRPC connections go through the relay."""
         port = self._ports.get(task)
-        return {} if port is None else {"grpc_proxy": f"http://127.0.0.1:{port}"}
+        return {} if port is None else {"grpc_proxy": proxy_url(port, self._key)}
 
     def close(self) -> None:
         """End the relay, for certain."""
@@ -105,23 +112,23 @@ class Relay:
         warden.forget_group(self._process.pid)
         self.helper.close(_END_SECONDS_MAX)
 
-    def probe(self, src: str, dst: str, timeout: float) -> float:
+    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool] = lambda: False) -> float:
         """Round trip of one byte from `src` to the far end of the relay and back, in seconds, uncounted.
 
         Raises:
-            DeadlineExceeded: no answer within `timeout` seconds.
+            DeadlineExceeded: no answer within `timeout` seconds, or it was given up.
             LinkRefused: the connection was refused or reset.
         """
         deadline = time.monotonic() + timeout
         try:
             with socket.create_connection(("127.0.0.1", self._probes[src]), timeout) as probe:
                 probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                probe.sendall(f"CONNECT {protocol.PROBE_HOST}/{dst} HTTP/1.1\r\n\r\n".encode())
-                if b" 200 " not in _receive(probe, deadline):
+                probe.sendall(request(f"{protocol.PROBE_HOST}/{dst}", self._key))
+                if b" 200 " not in _receive(probe, deadline, given_up):
                     raise LinkRefused(f"a connection from {src} to {dst} is refused")
                 began = time.monotonic()
                 probe.sendall(b"?")
-                if not _receive(probe, deadline):
+                if not _receive(probe, deadline, given_up):
                     raise LinkRefused(f"a connection from {src} to {dst} is closed")
                 return time.monotonic() - began
         except TimeoutError:
@@ -162,6 +169,11 @@ def _port(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
-def _receive(connection: socket.socket, deadline: float) -> bytes:
-    connection.settimeout(max(1e-3, deadline - time.monotonic()))
-    return connection.recv(4096)
+def _receive(connection: socket.socket, deadline: float, given_up: Callable[[], bool]) -> bytes:
+    while not given_up():
+        if (seconds := deadline - time.monotonic()) <= 0:
+            break
+        connection.settimeout(min(seconds, _ASK_SECONDS))
+        with contextlib.suppress(TimeoutError):
+            return connection.recv(4096)
+    raise TimeoutError

@@ -12,6 +12,7 @@ from typing import Any
 
 from simulator import Cluster, FaultPlan, RunResult, Topology
 from simulator.journal import read_journal
+from tests.simulator._wire import connect_request
 
 __all__ = ["events", "plan_of", "run_steps", "steps", "talk"]
 
@@ -83,11 +84,11 @@ def _echo(address: str) -> None:
 
 
 def _connect(address: str) -> socket.socket:
-    proxy = os.environ["grpc_proxy"].removeprefix("http://").partition(":")  # noqa: SIM112 - the name that gRPC reads
+    proxy = os.environ["grpc_proxy"]  # noqa: SIM112 - the name that gRPC reads
     for _ in range(400):
-        connection = socket.create_connection((proxy[0], int(proxy[2])))
+        connection = socket.create_connection(("127.0.0.1", int(proxy.rpartition(":")[2])))
         with contextlib.suppress(OSError):
-            connection.sendall(f"CONNECT {address} HTTP/1.1\r\n\r\n".encode())
+            connection.sendall(connect_request(address, proxy))
             if b" 200 " in connection.recv(4096):
                 connection.settimeout(1.0)
                 return connection

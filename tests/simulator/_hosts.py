@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from simulator.agent import current
+from tests.simulator._wire import connect_request
 
 __all__ = ["around", "hosts_or_skip", "stream"]
 
@@ -110,7 +111,7 @@ def _dial(host: str, port: int) -> socket.socket:
     if proxy is None:
         return socket.create_connection((host, port), _SECONDS_MAX)
     connection = socket.create_connection(("127.0.0.1", int(proxy.rpartition(":")[2])), _SECONDS_MAX)
-    connection.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
+    connection.sendall(connect_request(f"{host}:{port}", proxy))
     if b" 200 " not in connection.recv(100):
         connection.close()
         raise ConnectionRefusedError

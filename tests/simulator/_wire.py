@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 from simulator import Network, Topology
 from simulator.network import LinkCounters
 
-__all__ = ["SECONDS_MAX", "Refused", "Wire", "eventually", "exactly", "is_reset", "is_silent", "wire"]
+__all__ = [
+    "SECONDS_MAX",
+    "Refused",
+    "Wire",
+    "connect_request",
+    "eventually",
+    "exactly",
+    "is_reset",
+    "is_silent",
+    "wire",
+]
 
 SECONDS_MAX = 20.0
 # How long nothing must come before a test believes that nothing comes.
 _SILENCE_SECONDS = 0.05
+
+
+def connect_request(address: str, proxy: str) -> bytes:
+    """What gRPC sends to such a proxy for a connection to this address."""
+    found = urlsplit(proxy)
+    words = base64.b64encode(f"{found.username}:{found.password}".encode()).decode()
+    return f"CONNECT {address} HTTP/1.1\r\nHost: x\r\nProxy-Authorization:Basic {words}\r\n\r\n".encode()
 
 
 class Refused(Exception):
@@ -33,11 +52,12 @@ class Wire:
 
     def open(self, src: str, dst: str) -> socket.socket:
         """Ask the relay, as gRPC does, to connect `src` to `dst`; the opener's end, before the relay has answered."""
-        listener = int(self.network.environ(src)["grpc_proxy"].rpartition(":")[2])
-        opener = self._stack.enter_context(socket.create_connection(("127.0.0.1", listener), SECONDS_MAX))
+        proxy = self.network.environ(src)["grpc_proxy"]
+        where = (urlsplit(proxy).hostname, urlsplit(proxy).port)
+        opener = self._stack.enter_context(socket.create_connection(where, SECONDS_MAX))
         opener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         port = self._ports[dst]
-        opener.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        opener.sendall(connect_request(f"127.0.0.1:{port}", proxy))
         return opener
 
     def connect(self, src: str = "worker:0", dst: str = "worker:1") -> tuple[socket.socket, socket.socket]:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology
+from simulator.faults.strike import Strike
 from tests.simulator._faults import events, plan_of, run_steps, steps
 
 
@@ -313,6 +314,40 @@ def test_faults_at_one_point_strike_in_the_order_of_the_plan(tmp_path: Path) -> 
     plan = plan_of(*[f"kind=pause,task=worker:{task},of=worker:*,step=3,duration=20ms" for task in (1, 0, 1)])
     run_steps(plan, tmp_path)
     assert [event["fault"] for event in events(tmp_path, "fired")] == ["pause-1", "pause-2", "pause-3"]
+
+
+def test_faults_are_reported_in_the_order_in_which_they_strike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the thread of the second may be late with its event: the third does not strike before."""
+    third = threading.Event()
+    write = Strike._write
+
+    def late(self: Strike, event: str, **fields: object) -> None:
+        if event == "fired" and self.name == "pause-2":
+            third.wait(0.3)
+        if event == "fired" and self.name == "pause-3":
+            third.set()
+        write(self, event, **fields)
+
+    monkeypatch.setattr(Strike, "_write", late)
+    test_faults_at_one_point_strike_in_the_order_of_the_plan(tmp_path)
+
+
+@pytest.mark.parametrize("trigger", ["time=100ms", "log=loss at 5$"])
+def test_what_begins_at_no_step_may_end_at_one(trigger: str, tmp_path: Path) -> None:
+    """The end is exact although the beginning is not."""
+    plan = plan_of(f"kind=pause,task=worker:1,of=worker:0,{trigger},until=20")
+    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
+        cluster.run(_log, 30)
+    seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
+    (undone,) = events(tmp_path, "undone")
+    assert seen[20] <= undone["t"] <= seen[21]
+
+
+def test_a_fault_whose_end_comes_before_its_beginning_holds_nobody(tmp_path: Path) -> None:
+    """The task that has come to the step of the end goes on, and the fault has not fired."""
+    with pytest.raises(RunFailed, match="did not fire: its trigger never came") as caught:
+        run_steps(plan_of("kind=pause,task=worker:1,of=worker:0,time=1h,until=3"), tmp_path, count=5)
+    assert caught.value.result["worker:0"].steps == 5
 
 
 def test_faults_are_undone_when_the_run_fails(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from simulator import Cluster, Link, RunFailed, Topology, UsageError
 from simulator.journal import read_journal
+from tests.simulator._wire import connect_request
 
 bare = partial(Cluster, preload=(), timeout=30)
 
@@ -32,11 +33,11 @@ def talk(count: int = 1000) -> int:
                 connection.recv(10)
                 connection.sendall(bytes(count))
                 return len(connection.recv(10))
-    proxy = os.environ["grpc_proxy"].rpartition(":")[2]  # noqa: SIM112 - the name that gRPC reads
+    proxy = os.environ["grpc_proxy"]  # noqa: SIM112 - the name that gRPC reads
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        with socket.create_connection(("127.0.0.1", int(proxy)), 20) as connection:
-            connection.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
+        with socket.create_connection(("127.0.0.1", int(proxy.rpartition(":")[2])), 20) as connection:
+            connection.sendall(connect_request(f"{host}:{port}", proxy))
             if b" 200 " in connection.recv(100):
                 connection.sendall(b"please")
                 got = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from simulator import DeadlineExceeded, Link, LinkRefused, RelayEnded
-from simulator.network import Fired, Rule
+from simulator.network import Fired, Rule, network_causes, protocol
 from simulator.network._directed import Directed
 from simulator.network._timers import Timers
 from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, wire
@@ -431,6 +431,25 @@ def test_the_relay_ends_with_its_parent() -> None:
     assert done.returncode == -9
     relay = Path("/proc", done.stdout.decode())
     eventually(lambda: not relay.exists(), "the relay to end")
+
+
+def test_a_relay_that_meets_an_error_ends_with_it() -> None:
+    """It does not go on without what has failed, and the run fails with the error itself."""
+    ended = threading.Event()
+    with wire() as line:
+        line.network.on_ended(ended.set)
+        near, _ = line.connect()
+        relay = line.network._relay
+        assert relay is not None
+        # Such a rate is refused long before it gets here.
+        no_rate = protocol.Conditions(rate=float("inf"))
+        pairs = [("worker:0", "worker:1")]
+        message = protocol.Install(request=99, rule=99, pairs=pairs, both=False, conditions=no_rate)
+        relay.helper.ask(message, "a defect")
+        near.sendall(b"x")
+        assert ended.wait(10)
+        (cause,) = network_causes(line.network, alone=True)
+        assert (cause.kind, cause.message[:45]) == ("RelayEnded", "the relay ended during the run: OverflowError")
 
 
 def test_a_relay_that_is_killed_is_told() -> None:

@@ -91,7 +91,7 @@ def traffic(scene: Scene, pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
 def probe(scene: Scene, pair: tuple[str, str], seconds: float = 5.0) -> float | str:
     """The round trip in seconds, or `refused`, or `silent` when nothing comes back in time."""
     try:
-        return scene.run.network.probe(*pair, timeout=seconds)
+        return scene.run.network.probe(*pair, timeout=seconds, given_up=lambda: scene.out_of_time)
     except LinkRefused:
         return "refused"
     except DeadlineExceeded:

@@ -35,6 +35,8 @@ class Slow(TaskFault, tag="slow", kw_only=True, frozen=True, forbid_unknown_fiel
             raise UsageError("slow needs either factor, for example factor=3, or per_step, for example per_step=50ms")
         if isinstance(self.factor, float) and self.factor <= 1:
             raise UsageError(f"factor={self.factor:g} does not slow down; give more than 1")
+        if self.per_step is not None and ".." not in self.per_step and not parse_duration(self.per_step, "per_step"):
+            raise UsageError(f"per_step={self.per_step} does not slow down; give more than no time, such as 50ms")
 
     @property
     def stands_each_step(self) -> tuple[str, ...]:
@@ -53,7 +55,11 @@ class Slow(TaskFault, tag="slow", kw_only=True, frozen=True, forbid_unknown_fiel
         """See one delay of each task."""
         if self.per_step is None:
             return {"stopped_seconds": self._cycle(scene)}
-        scene.wait(lambda: all(scene.held_steps(name) for name in scene.tasks), "a held step", 60.0)
+        over = scene.run.is_over
+        scene.wait(lambda: all(scene.held_steps(name) or over(name) for name in scene.tasks), "a held step", 60.0)
+        free = [name for name in scene.tasks if not scene.held_steps(name)]
+        if free:
+            raise NoEffect(f"{', '.join(free)} ended without another step, so that none could be held")
         return {"held_each_step": self.per_step}
 
     def stay(self, scene: Scene) -> None:

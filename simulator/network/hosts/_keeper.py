@@ -117,7 +117,7 @@ class _Keeper:
         return bool(data)
 
     def _obey(self, message: protocol.ToHelper) -> protocol.FromHelper:
-        assert not isinstance(message, protocol.Start)
+        assert not isinstance(message, (protocol.Start, protocol.Belongs))
         if isinstance(message, protocol.Count):
             return protocol.Counted(request=message.request, links=self._cables.counters())
         if isinstance(message, protocol.Install):

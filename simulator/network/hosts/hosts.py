@@ -169,16 +169,16 @@ class Hosts:
             names=str(self._names),
         )
 
-    def probe(self, src: str, dst: str, timeout: float) -> float:
+    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool] = lambda: False) -> float:
         """Round trip of a UDP packet from the host of `src` to that of `dst`, in seconds; lost ones are sent again.
 
         Raises:
-            DeadlineExceeded: no answer within `timeout` seconds.
+            DeadlineExceeded: no answer within `timeout` seconds, or it was given up.
         """
         inside = self._inside[src]
         deadline = time.monotonic() + timeout
         with inside.probing:
-            while (now := time.monotonic()) < deadline:
+            while (now := time.monotonic()) < deadline and not given_up():
                 token = uuid.uuid4().bytes
                 with contextlib.suppress(OSError):  # a queue that is full
                     inside.prober.sendto(token, (self.plan[dst].address, ECHO_PORT))

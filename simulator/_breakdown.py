@@ -1,0 +1,77 @@
+"""What becomes of an exception in a thread that a run cannot do without: the run fails with it, at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from simulator.errors import TaskError
+
+__all__ = ["Breakdown", "full_disk", "no_room"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ADVICE = "; make room there, or set TMPDIR to a directory that has some"
+
+
+class Breakdown:
+    """The first exception that ended work of Lockstep's own; Python would print it, and the run would wait for ever.
+
+    Args:
+        changed: the run's condition, notified at each report.
+    """
+
+    def __init__(self, changed: threading.Condition) -> None:
+        self.cause: TaskError | None = None
+        self.changed = changed
+
+    def report(self, what: str, error: BaseException) -> None:
+        """Fail the run: `what`, such as `the journal cannot be written`, because of `error`. The first one counts.
+
+        Who calls it must not hold a lock for which somebody may wait that holds the run's condition.
+        """
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        # What the machine lacks is said in one sentence; only a defect of Lockstep needs to show where it was.
+        shown = "" if isinstance(error, OSError) else text
+        message = f"{what}: {error}{no_room(error)}"
+        cause = TaskError("lockstep", type(error).__name__, message, traceback=shown, at=time.monotonic())
+        with self.changed:
+            self.cause = self.cause or cause
+            self.changed.notify_all()
+
+    def thread(self, name: str, work: Callable[[], None], what: str) -> threading.Thread:
+        """A thread, not started yet, that reports the exception with which `work` ends.
+
+        Args:
+            name: of the thread.
+            work: what it does.
+            what: what does not happen any more without it, such as `faults are not undone`.
+        """
+
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - nobody else would hear of it
+                self.report(what, error)
+
+        return threading.Thread(target=guarded, name=name, daemon=True)
+
+
+def no_room(error: BaseException) -> str:
+    """What to do about an error for want of room on a disk; empty for any other."""
+    if not isinstance(error, OSError) or error.errno not in _FULL:
+        return ""
+    return _ADVICE
+
+
+def full_disk(path: Path) -> str:
+    """The same if the file system of this path has no room left: what has failed there may be due to that."""
+    try:
+        found = os.statvfs(path.parent)
+    except OSError:
+        return ""
+    return f"; there is no room left in {path.parent}{_ADVICE}" if found.f_blocks and not found.f_bavail else ""

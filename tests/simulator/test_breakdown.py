@@ -1,0 +1,142 @@
+"""No exception ends a thread of Lockstep's silently: the run fails with it, at once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology, agent
+from simulator.capabilities.namespaces import try_namespaces
+from simulator.faults.injector import Injector
+from simulator.faults.keeper import Keeper
+from simulator.journal import Journal, read_journal
+from simulator.small_disk import call_on_small_disk
+from tests.simulator._faults import plan_of, steps
+
+bare = partial(Cluster, preload=(), timeout=float("inf"))
+
+
+@pytest.fixture(scope="module")
+def _mounts() -> None:
+    trials = try_namespaces()
+    if why := trials["user_namespaces"] or trials["mount_namespaces"]:
+        pytest.skip(f"this machine has no mount namespaces: {why}")
+
+
+@pytest.fixture
+def disk(_mounts: None) -> Iterator[Path]:
+    """A directory with a short path, for a small file system."""
+    with tempfile.TemporaryDirectory(prefix="lockstep-test-", dir="/tmp") as directory:
+        yield Path(directory) / "disk"
+
+
+@pytest.mark.parametrize("when", ["start", "later"])
+def test_a_full_temporary_directory_is_one_clear_error(when: str, disk: Path) -> None:
+    """Without a timeout, and whether the room ends before the tasks start or while they train; nothing is left."""
+    found = call_on_small_disk("tests.simulator._full_disk", disk, 4 * 2**20, when, timeout=60)
+    assert "No space left on device" in found["text"]
+    assert "make room there, or set TMPDIR to a directory that has some" in found["text"]
+    assert found["task"] == "lockstep"
+    assert "Traceback" not in found["text"]
+    assert found["seconds"] < 20
+    assert found["left"] == []
+
+
+def test_a_journal_that_cannot_be_written_says_so_and_keeps_whole_lines(tmp_path: Path) -> None:
+    """What the last room has taken of an event is taken back; later events are not tried."""
+    failures: list[OSError] = []
+    journal = Journal(tmp_path / "journal.jsonl", failures.append)
+    journal.write("first")
+    file = journal._file
+
+    class Full:
+        closed = False
+
+        def fileno(self) -> int:
+            return file.fileno()
+
+        def write(self, data: bytes) -> int:
+            if len(data) > 3:
+                return file.write(bytes(data[:3]))
+            raise OSError(28, "No space left on device")
+
+        def close(self) -> None:
+            self.closed = True
+
+    journal._file = Full()  # type: ignore[assignment]
+    journal.write("xy")
+    journal.write("last")
+    assert [event["event"] for event in read_journal(journal.path)] == ["journal", "first"]
+    assert journal.path.read_bytes().endswith(b"\n")
+    assert [(error.errno, error.filename) for error in failures] == [(28, str(journal.path))]
+    file.close()
+
+
+def _raise(*_: Any) -> Any:
+    raise ArithmeticError("of the thread")
+
+
+@pytest.mark.parametrize(("owner", "method"), [(Keeper, "_visit"), (Injector, "_stuck")])
+def test_an_exception_in_a_thread_of_faults_fails_the_run(
+    owner: type, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that open gates and that heal: without them tasks would stand for ever."""
+    monkeypatch.setattr(owner, method, _raise)
+    plan = plan_of("kind=pause,task=worker:0,step=2,duration=1ms", heal="100ms")
+    with bare(Topology(worker=1), faults=plan) as cluster, pytest.raises(RunFailed, match="of the thread") as caught:
+        cluster.run(steps, 100_000, 0.01)
+    assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("lockstep", "ArithmeticError")
+    assert "in _raise" in caught.value.root_cause.traceback
+
+
+def test_a_fault_that_meets_an_error_ends_the_run_at_once() -> None:
+    """Not only when the job is done: its fault is named."""
+    plan = plan_of("kind=disk_full,task=worker:0,directory=/nowhere,step=2")
+    with bare(Topology(worker=1), faults=plan) as cluster, pytest.raises(RunFailed, match="NotFound") as caught:
+        cluster.run(steps, 100_000, 0.01)
+    assert caught.value.root_cause.kind == "FaultWithoutEffect"
+
+
+def test_an_exception_of_who_watches_links_fails_the_run() -> None:
+    """`on_fired` calls in the thread that hears the relay, without which every request would wait in vain."""
+    link = Link(src="worker:0", dst="worker:1", delay="1ms", after_connections=1)
+    with bare(Topology(worker=2), links=[link]) as cluster:
+        cluster.set_gate("worker:0", "step:0")
+        with cluster.start(_connects) as run:
+            assert run.wait_gate("worker:0", "step:0", 20)
+            run.network.on_fired(_raise)
+            run.open_gate("worker:0")
+            with pytest.raises(RunFailed, match="the relay could not be heard any more: ArithmeticError: of the"):
+                run.join()
+
+
+def _connects() -> None:
+    import json
+
+    from tests.simulator._faults import _connect
+
+    config = json.loads(os.environ["TF_CONFIG"])
+    if config["task"]["index"] == 0:
+        _connect(config["cluster"]["worker"][1])
+    threading.Event().wait()
+
+
+def _waits(spec: agent.TaskSpec) -> None:
+    threading.Event().wait()
+
+
+def test_the_timeout_bounds_the_start_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that does not come up, because it is stopped for example, is not waited for any longer than a run."""
+    monkeypatch.setattr(agent, "main", _waits)
+    with (
+        bare(Topology(worker=1), timeout=0.5) as cluster,
+        pytest.raises(DeadlineExceeded, match=r"gave up after 0\.5 s waiting for worker:0 to start"),
+    ):
+        cluster.run(len, "x")

@@ -1,0 +1,101 @@
+"""The timeout bounds a run whatever a fault of its plan waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
+from tests.simulator._faults import plan_of, steps
+
+# What a run may take beyond its timeout: stacks of its tasks, a last look at its faults, and the end of its processes.
+_SECONDS_OVER_MAX = 12.0
+
+
+def _ends(
+    plan: FaultPlan, body: object, *args: object, timeout: float = 2.0, workers: int = 2
+) -> tuple[RunFailed, float]:
+    with (
+        Cluster(Topology(worker=2), preload=(), timeout=timeout, faults=plan) as cluster,
+        cluster.start(body, *args) as run,  # type: ignore[arg-type]
+    ):
+        began = time.monotonic()
+        with pytest.raises(RunFailed) as caught:
+            run.join()
+        return caught.value, time.monotonic() - began
+
+
+def test_no_time_per_step_is_a_usage_error() -> None:
+    """It would hold nothing, and never be proved; a range may begin there."""
+    for nothing in ("0s", "0ms"):
+        with pytest.raises(UsageError, match=f"per_step={nothing} does not slow down"):
+            plan_of(f"kind=slow,task=worker:1,step=1,per_step={nothing}")
+    plan_of("kind=slow,task=worker:1,step=1,per_step=0ms..9ms")
+
+
+def test_a_step_that_cannot_come_any_more_is_not_waited_for() -> None:
+    """The task has returned: the run ends when the others do, long before the timeout."""
+    plan = plan_of("kind=slow,task=worker:1,of=worker:0,step=3,per_step=1ms")
+    failed, seconds = _ends(plan, _worker_0_steps, timeout=60)
+    assert "worker:1 ended without another step, so that none could be held" in str(failed)
+    assert seconds < 20
+
+
+def _worker_0_steps() -> None:
+    from simulator.agent import current
+
+    agent = current()
+    assert agent is not None
+    if agent.spec.task == "worker:0":
+        steps(3, 0.1)
+
+
+def _stands(count: int) -> None:
+    """Announce steps, and then hang."""
+    steps(count, 0.0)
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "kind=slow,task=worker:1,step=3,per_step=1ms",  # waits for another step
+        "kind=nan,task=worker:1,step=4,target=gradient",  # for a gradient
+        "kind=preempt,task=worker:1,step=3,grace=1h",  # for an end within the grace
+        "kind=pause,task=worker:1,step=3",
+        "kind=late_start,task=worker:1,duration=1h",
+        "kind=slow,task=worker:1,step=3,factor=2",
+        "kind=kill,task=worker:1,step=3,restart=1h",
+        "kind=disk_full,task=worker:1,step=3",
+        "kind=kill,task=worker:1,log=never",
+    ],
+)
+def test_a_run_ends_in_time(fault: str) -> None:
+    """Whatever the fault still waits for."""
+    _, seconds = _ends(plan_of(fault), _deaf_and_stands, 3)
+    assert seconds < 1.0 + _SECONDS_OVER_MAX
+
+
+def test_an_interruption_does_not_wait_for_a_fault() -> None:
+    """Ctrl-C or SIGTERM while a fault waits for what proves it: it is undone, and nobody waits for the proof."""
+    plan = plan_of("kind=preempt,task=worker:1,step=3,grace=1h")
+    began = float("-inf")
+    with (
+        Cluster(Topology(worker=2), preload=(), timeout=3600, faults=plan) as cluster,
+        contextlib.suppress(KeyboardInterrupt),
+        cluster.start(_deaf_and_stands, 3) as run,
+    ):
+        run.wait_step("worker:1", 3, timeout=20)
+        began = time.monotonic()
+        raise KeyboardInterrupt
+    assert time.monotonic() - began < _SECONDS_OVER_MAX
+
+
+def _deaf_and_stands(count: int) -> None:
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _stands(count)

@@ -1,0 +1,164 @@
+"""Temporary directories are gone afterwards: whenever the process ends, whatever is in them, and whatever their name
+is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simulator import LockstepError, scratch
+from simulator._warden import remove_tree
+from simulator.scratch import make_scratch, remove_scratch
+from tests.simulator._wire import eventually
+
+# As a user who is not root: one with another number in a user namespace has no rights of its own after `exec`.
+ORDINARY = """
+import os, sys
+if os.geteuid() == 0:
+    from simulator import _kernel
+    group = os.getgid()
+    _kernel.unshare(_kernel.NEW_USER)
+    _kernel.map_user(1000, 0, 1000, group)
+os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory with a short path for temporary directories."""
+    with tempfile.TemporaryDirectory(prefix="lockstep-test-", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+def _run(script: str, place: str | bytes | Path, *, ordinary: bool = False) -> subprocess.CompletedProcess[str]:
+    begin = ["-c", ORDINARY] if ordinary else ["-c"]
+    command = [sys.executable, *begin, textwrap.dedent(script)]
+    environment = {**os.environb, b"TMPDIR": os.fsencode(place)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL), ("raise KeyboardInterrupt", -2)]
+)
+def test_an_end_right_after_the_directory_was_made_leaves_none(end: str, code: int, place: Path) -> None:
+    """The warden knows of it before it exists."""
+    script = f"""
+        import os, signal
+        from simulator.scratch import make_scratch
+        mkdir = os.mkdir
+        def made(*args, **kwargs):
+            mkdir(*args, **kwargs)
+            {end}
+        os.mkdir = made
+        make_scratch("test")
+    """
+    assert _run(script, place).returncode == code
+    eventually(lambda: not any(place.iterdir()), "the directory to be removed")
+
+
+@pytest.mark.parametrize("name", ["with a\nnewline", b"not \xff UTF-8", "+directory x"])
+def test_the_place_may_have_any_name(name: str | bytes, place: Path) -> None:
+    """A killed process leaves nothing there, and neither does one that ends."""
+    here = os.path.join(os.fsencode(place), os.fsencode(name))  # noqa: PTH118 - pathlib takes no bytes
+    os.mkdir(here)  # noqa: PTH102 - as above
+    script = """
+        import os, signal, sys
+        from simulator import Cluster, Topology
+        with Cluster(Topology(worker=1), preload=()) as cluster:
+            cluster.run(len, "x")
+            assert cluster.run_command(["true"])["worker:0"].exit == 0
+            sys.stdout.write(str(cluster._directory))
+            sys.stdout.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = _run(script, here)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.stdout
+    eventually(lambda: not Path(done.stdout).exists() and not any(os.scandir(here)), "the directories to be removed")
+
+
+READ_ONLY = """
+    import os, signal, sys
+    from pathlib import Path
+    from simulator.scratch import make_scratch, remove_scratch
+    assert os.geteuid() != 0
+    directory = make_scratch("test")
+    for mode in (0o500, 0o000, 0o400):
+        folder = directory / f"{mode:o}" / "deep"
+        folder.mkdir(parents=True)
+        (folder / "file").touch()
+        for each in (folder, folder.parent):
+            each.chmod(mode)
+    outside = Path(os.environ["TMPDIR"], "outside")
+    outside.mkdir()
+    outside.chmod(0o500)
+    (directory / "link").symlink_to(outside)
+"""
+
+
+@pytest.mark.parametrize("end", ["remove_scratch(directory)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_read_only_folders_are_removed_too(end: str, place: Path) -> None:
+    """By their owner, who need not be root; what a link leads to is left alone."""
+    done = _run(READ_ONLY + f"    {end}\n", place, ordinary=True)
+    if "unshare" in done.stderr:
+        pytest.skip("root cannot be an ordinary user here: no user namespaces")
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    eventually(lambda: [path.name for path in place.iterdir()] == ["outside"], "the directory to be removed")
+    assert (place / "outside").stat().st_mode & 0o777 == 0o500
+
+
+def test_what_cannot_be_removed_is_said_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names it, and why."""
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    directory = make_scratch("test")
+    with monkeypatch.context() as patch:
+        patch.setattr(scratch, "remove_tree", lambda path: "Device or resource busy")
+        remove_scratch(directory)
+    said = capsys.readouterr().err
+    assert said == f"lockstep: the temporary directory {directory} cannot be removed: Device or resource busy\n"
+    remove_scratch(directory)
+    assert capsys.readouterr().err == ""
+    assert not directory.exists()
+
+
+def test_removing_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of the first thing that stayed."""
+    (tmp_path / "tree").mkdir()
+
+    def busy(path: object, **how: object) -> None:
+        raise OSError(16, "Device or resource busy", "tree")
+
+    assert remove_tree(tmp_path / "nowhere") == ""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", busy)
+        assert "Device or resource busy" in remove_tree(tmp_path / "tree")
+    assert remove_tree(tmp_path / "tree") == ""
+    assert not (tmp_path / "tree").exists()
+
+
+def test_no_temporary_directory_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed, and what to do."""
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    with pytest.raises(LockstepError, match=r"no temporary directory can be made: .*nowhere.*; set TMPDIR to"):
+        make_scratch("test")
+
+
+def test_a_last_word_that_was_cut_short_removes_nothing(tmp_path: Path) -> None:
+    """A parent killed while it speaks may have said the beginning of a path, which is another directory."""
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "ours").mkdir()
+    warden = [sys.executable, "-I", "-S", str(Path(scratch.__file__).with_name("_warden.py"))]
+    said = b"+directory " + bytes(tmp_path / "ours") + b"\0+directory " + bytes(tmp_path / "kept")
+    subprocess.run(warden, input=said, timeout=20, check=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
