@@ -89,29 +89,41 @@ class Runs:
         """Run without noise twice, and say where the two differ first; found once and then kept."""
         known = self._folder(_AGAIN) / "difference"
         if not known.exists():
-            self.make([PLAIN, _AGAIN])
-            if self.reads_back:
-                self._repeat_in_turn()
+            self._make_both()
             found = first_difference(read_client(self.trace(PLAIN)), read_client(self.trace(_AGAIN)))
             known.write_text(found or "", encoding="utf-8")
             self.trace(_AGAIN).unlink()
         return known.read_text(encoding="utf-8") or None
 
-    @property
-    def reads_back(self) -> bool:
-        """Whether the program reads a file that it writes, so that two runs of it must not be made at once."""
-        return any(reads_back(read_touched(self._folder(name))) for name in (PLAIN, _AGAIN))
-
-    def _repeat_in_turn(self) -> None:
-        """Make both again, one after the other: at the same time they may have read each other's files.
+    def _make_both(self) -> None:
+        """Make both at once, and again one after the other if they may have met in each other's files.
 
         What the first ones have written still counts as theirs.
         """
+        try:
+            self.make([PLAIN, _AGAIN])
+        except RunFailed:
+            one, other = ({each.path for each in self._touches(name) if each.writes} for name in (PLAIN, _AGAIN))
+            if one.isdisjoint(other):
+                raise
+        else:
+            if not self.reads_back:
+                return
         for name in (PLAIN, _AGAIN):
             folder = self._folder(name)
-            folder.rename(folder.with_name(f"{_EARLIER}{folder.name}"))
+            earlier = folder.with_name(f"{_EARLIER}{folder.name}")
+            shutil.rmtree(earlier, ignore_errors=True)
+            folder.rename(earlier)
         for name in (PLAIN, _AGAIN):
             self.make([name])
+
+    def _touches(self, name: str) -> tuple[Touch, ...]:
+        return read_touched(self._folder(name))
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether the program reads a file that it writes, so that two runs of it must not be made at once."""
+        return reads_back([*self._touches(PLAIN), *self._touches(_AGAIN)])
 
     def touched(self) -> dict[str, Sequence[Touch]]:
         """What each of the runs has done with files, by what a sentence calls the run."""

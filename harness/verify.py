@@ -66,7 +66,7 @@ def verify(
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
-        seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
+        seed: given to Python, NumPy, TensorFlow and Keras before the start.
         out: keep traces, logs and the verdict in this directory.
         stream: copy the tasks' output to stderr while they run.
 
@@ -74,8 +74,7 @@ def verify(
         A `Verdict`: true when consistent; `str` of it explains. It abstains if two equal runs of the reference differ.
 
     Raises:
-        UsageError: a program, strategy, fault or option that does not exist, a program that reports nothing, or one
-            that has no step `interrupt_at`.
+        UsageError: a program, strategy, fault, option or step `interrupt_at` that does not exist, or nothing reported.
         MissingHardware: the strategy needs hardware that is not there.
         HostsUnavailable: this machine gives no hosts for network=namespaces.
         SharedState: a run has read a file that another one of this verification had written.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.links import Links
 from harness.observed import is_integer
-from harness.trace import ClientTrace, RunTrace, Value
+from harness.trace import Array, ClientTrace, RunTrace, Value, Variable
 
 __all__ = ["LAW"]
 
@@ -77,13 +77,15 @@ def _only_reported(run: RunTrace) -> Iterator[tuple[str, str]]:
 
     What trained the variables has to have been combined as well: somewhere in the step, or by `strategy.reduce` and not
     as one of the reported values, which are told by their number of elements. Single numbers cannot be all that is
-    combined, unless the state consists of such.
+    combined, unless the state consists of such. Workers that have drifted apart show it themselves (`replicas_agree`).
     """
+    if any(_last_state(client) != _last_state(run.clients[0]) for client in run.clients):
+        return
     for client in run.clients:
-        work = client.counters.work
-        if work is None:
+        work, sizes = client.counters.work, _state_sizes(client)
+        if work is None or not sizes:
             continue
-        least = 1 if all(size <= 1 for size in _state_sizes(client)) else 2
+        least = 1 if max(sizes) <= 1 else 2
         unreported = Counter(work.returned)
         for size, times in _reported_sizes(client).items():
             unreported[size] -= times * max(1, client.header.local_replicas)
@@ -96,13 +98,26 @@ def _only_reported(run: RunTrace) -> Iterator[tuple[str, str]]:
             yield client.header.task, text
 
 
-def _state_sizes(client: ClientTrace) -> Iterator[int]:
+def _last_state(client: ClientTrace) -> dict[str, Array]:
+    """The first copy of each variable where variables were recorded last."""
+    for record in (client.final, *reversed(client.steps)):
+        if variables := getattr(record, "variables", None):
+            return {variable.name: variable.value for variable in variables}
+    return {}
+
+
+def _state_sizes(client: ClientTrace) -> list[int]:
+    """The numbers of elements of what was trained: gradients, and variables that have changed and are kept alike."""
+    sizes: list[int] = []
+    first: dict[str, Variable] = {}
     for record in (*client.steps, client.final):
         for variable in getattr(record, "variables", None) or ():
-            if not is_integer(variable.value.dtype):
-                yield math.prod(variable.value.shape)
+            kept = variable.kind != "on_read" and not is_integer(variable.value.dtype)
+            if kept and first.setdefault(variable.name, variable) != variable:
+                sizes.append(math.prod(variable.value.shape))
         for gradient in getattr(record, "gradients", None) or ():
-            yield from (math.prod(part.shape) for part in gradient.parts)
+            sizes += [math.prod(part.shape) for part in gradient.parts]
+    return sizes
 
 
 def _reported_sizes(client: ClientTrace) -> Counter[int]:

@@ -31,7 +31,7 @@ def observe(tmp_path: Path) -> Observe:
             folder.mkdir(exist_ok=True)
         with Cluster(case.topology, timeout=60) as cluster:
             cluster.run(run_client, Program.of(program), case, Assignment(str(traces), str(kept), seed=7))
-        return merge([read_client(path) for path in traces.iterdir()])
+        return merge([read_client(path) for path in traces.glob("*.trace")])
 
     return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from harness.tolerance import Exact
 from harness.trace import OUTSIDE, RunTrace, Work
 from harness.verdict import Verdict
 from tests.harness._programs import exact, mlp
-from tests.harness._traces import client, step
+from tests.harness._traces import client, step, variable
 
 
 def _broken(verdict: Verdict) -> set[str]:
@@ -106,7 +107,7 @@ def _judge(law: str, *works: Work | None, state: Any = (1.0, 2.0), replicas: int
     clients = len(works)
     made = [
         client(
-            *(step(k, loss=1.0, variables={"w": np.asarray(state, np.float32)}, **rest) for k in (1, 2, 3)),
+            *(step(k, loss=1.0, variables={"w": k * np.asarray(state, np.float32)}, **rest) for k in (1, 2, 3)),
             task=f"worker:{number}",
             clients=clients,
             replicas=replicas,
@@ -147,6 +148,21 @@ def test_replicas_are_not_asked_for_what_needs_none() -> None:
     run = RunTrace((client(step(1, examples=((1,), (2,))), replicas=2, work=Work()),))
     law = next(found for found in all_laws() if found.id == "replicas_ran")
     assert law.judge(Case(run, run, Exact())).status == "not_judged"
+
+
+def test_who_trains_nothing_has_nothing_to_combine() -> None:
+    """Variables that stay as they are, or that each replica keeps for itself until they are read."""
+    law = next(found for found in all_laws() if found.id == "tasks_connected")
+    links = Links(("worker:0", "worker:1"), (LinkBytes("worker:0", "worker:1", 9, 9, 1),) * 2, 1.0)
+    links = msgspec.structs.replace(links, links=(*links.links, LinkBytes("worker:1", "worker:0", 9, 9, 1)))
+    for moved, kind, status in ((0.0, "mirrored", "held"), (1.0, "on_read", "held"), (1.0, "mirrored", "broken")):
+        steps = [
+            step(k, variables={"w": variable("w", [np.full(2, k * moved)], kind, aggregated=np.full(2, k * moved))})
+            for k in (1, 2)
+        ]
+        clients = [client(*steps, task=f"worker:{number}", clients=2, replicas=2, work=Work()) for number in (0, 1)]
+        run = RunTrace(tuple(clients))
+        assert law.judge(Case(run, run, Exact(), links=links)).status == status
 
 
 @pytest.mark.parametrize(

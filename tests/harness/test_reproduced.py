@@ -12,7 +12,7 @@ from harness import verify
 from harness._unseeded import seeded_generators
 from harness.reproduced import first_difference
 from harness.search import survives
-from harness.trace import ClientTrace, Final, Value
+from harness.trace import Array, ClientTrace, Final, Value
 from simulator import FaultPlan, LockstepError
 from tests.harness._traces import client, step, values, variable
 
@@ -113,7 +113,7 @@ def test_the_clock_is_no_difference() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"loss": Value("loss", step(1, loss=2.5).loss.parts)}, "step 2, loss: 2.0 against 2.5"),  # type: ignore[union-attr]
+        ({"loss": Value("loss", (Array.of(2.5),))}, "step 2, loss: 2.0 against 2.5"),
         ({"loss": None}, "step 2, loss: recorded in one run only"),
         ({"variables": (variable("w", 1.0),)}, "step 2, variables 'w': recorded in one run only"),
         ({"examples": ((3,),)}, "step 2, examples: None and 3"),
