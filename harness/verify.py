@@ -80,7 +80,8 @@ def verify(
     """
     began = time.monotonic()
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
-    disturbed = _disturbed(interrupt_at, resume_strategy, Disturbance.of(faults, restarts, restart_policy), case)
+    disturbance = Disturbance.of(faults, restarts, restart_policy)
+    disturbed = _disturbed(interrupt_at, resume_strategy, disturbance, case, timeout)
     reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
     with kept_in(out) as directory:
         options: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
@@ -194,6 +195,7 @@ def _disturbed(
     resume_strategy: str | StrategyCase | None,
     disturbance: Disturbance | None,
     case: StrategyCase,
+    timeout: float,
 ) -> Interrupting | Disturbance | None:
     """What was asked for besides a plain run, after a check that this machine and this strategy's cluster can do it."""
     step = check_interruption(interrupt_at, resume_strategy)
@@ -206,7 +208,7 @@ def _disturbed(
         raise UsageError(
             "a run is either interrupted, with interrupt_at, or has faults; a fault can kill all tasks too"
         )
-    disturbance.check(case)
+    disturbance.check(case, timeout)
     return disturbance
 
 

@@ -81,7 +81,9 @@ class Cluster:
         seed: int = 0,
     ) -> None:
         self.topology = topology
+        FaultPlan(seed=seed)  # which checks it
         plan = FaultPlan() if faults is None else faults.expand(topology)
+        plan.check_timeout(check_timeout(timeout))
         tier = network or default_tier(topology)
         self._options = Options(
             timeout=check_timeout(timeout),

@@ -63,7 +63,7 @@ class Subject:
         """Run the program once under a plan and judge it; `out` keeps traces, logs, the journal and the verdict."""
         began = time.monotonic()
         disturbance = Disturbance(plan, self.restarts, self.restart_policy)
-        disturbance.check(self.case)
+        disturbance.check(self.case, self.timeout)
         options: dict[str, Any] = {"seed": self.seed, "timeout": self.timeout, "stream": self.stream}
         causes: tuple[TaskError, ...] = ()
         found = Outcome()

@@ -21,6 +21,7 @@ _SHAPES = ("delay", "jitter", "rate", "loss")
 _OF_CABLES = ("rate", "loss", "blackhole")
 _PATTERN = re.compile(rf"\*|({'|'.join(JOBS)})(:(\*|[0-9]+))?")
 _WORDS = {"true": True, "false": False}
+_CONNECTIONS_MAX = 2**32 - 1
 _EXAMPLE = "src=worker,dst=ps,delay=20ms"
 
 
@@ -107,8 +108,12 @@ class Link:
         if self.loss is not None and self.is_triggered:
             raise UsageError("loss has no trigger: packets are lost in the kernel, which counts neither; leave it out")
         number: object = self.after_connections
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise UsageError(f"after_connections={number!r} is not a whole number from 1")
+        if number is None:
+            return
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _CONNECTIONS_MAX:
+            raise UsageError(
+                f"after_connections={str(number)[:80]!r} is not a whole number from 1 to {_CONNECTIONS_MAX}"
+            )
 
     @property
     def conditions(self) -> Conditions:
@@ -148,11 +153,14 @@ class Link:
         return not hosts or self.of_relay != Conditions()
 
     def check_network(self, *, hosts: bool) -> None:
-        """Check that the tier can do it.
+        """Check that it can have an effect in this tier.
 
         Raises:
-            UsageError: packets shall be lost where there are none to lose.
+            UsageError: packets shall be lost where there are none to lose, or it is to last for no time.
         """
+        for name in _FLAGS:
+            if isinstance(text := getattr(self, name), str) and parse_duration(text, name) == 0:
+                raise UsageError(f"{name}={text} is over before it begins; give more, or {name}=true for the whole run")
         if self.loss is not None and not hosts:
             raise UsageError(
                 f"loss={self.loss} needs packets, so a host for each task: network=namespaces. Over loopback, stall "
@@ -188,7 +196,7 @@ class Link:
             if key in values:
                 raise UsageError(f"link {text!r} has {key} twice")
             values[key] = _WORDS.get(value, value) if equals else True
-        if isinstance(number := values.get("after_connections"), str) and number.isdecimal():
+        if isinstance(number := values.get("after_connections"), str) and number.isdecimal() and len(number) < 20:
             values["after_connections"] = int(number)
         return cls.from_mapping(values)
 
