@@ -8,6 +8,7 @@ anywhere.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ __all__ = [
     "Counters",
     "Final",
     "Header",
+    "NoHeader",
     "RunTrace",
     "Step",
     "TraceWriter",
@@ -51,6 +53,14 @@ class Array(msgspec.Struct, frozen=True, array_like=True):
         import numpy as np
 
         return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError if the bytes are not those of such an array."""
+        import numpy as np
+
+        kind = np.dtype(_STORED_AS.get(self.dtype, self.dtype))
+        if kind.hasobject or min(self.shape, default=0) < 0 or kind.itemsize * math.prod(self.shape) != len(self.data):
+            raise ValueError(f"{len(self.data)} bytes are no {self.dtype} of shape {self.shape}")
 
     @classmethod
     def of(cls, value: Any) -> Array:
@@ -176,6 +186,8 @@ class ClientTrace(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     final: Final | None = None
     counters: Counters = Counters()
+    # Whether the file ended as a process that was not killed ends it.
+    whole: bool = True
 
 
 class RunTrace(msgspec.Struct, frozen=True):
@@ -196,15 +208,24 @@ class RunTrace(msgspec.Struct, frozen=True):
         return any(getattr(record, field, None) is not None for record in records for field in fields)
 
 
-def _frames(path: Path) -> Iterator[Frame]:
+class NoHeader(ValueError):
+    """Raised when a file does not begin with a `Header`: its process died before it had written one."""
+
+
+def _frames(path: Path) -> Iterator[Frame | None]:
+    """The frames, and None where the writer was killed inside one."""
     data = memoryview(path.read_bytes())
     position = 0
-    while position + _LENGTH.size <= len(data):
-        (length,) = _LENGTH.unpack_from(data, position)
+    while position < len(data):
+        (length,) = _LENGTH.unpack_from(data, position) if position + _LENGTH.size <= len(data) else (len(data),)
         position += _LENGTH.size
         if position + length > len(data):
-            return  # the writer was killed inside this frame
-        yield _DECODER.decode(data[position : position + length])
+            yield None
+            return
+        try:
+            yield _DECODER.decode(data[position : position + length])
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ValueError(f"{path} is damaged at byte {position}: {error}") from error
         position += length
 
 
@@ -212,9 +233,12 @@ def read_client(path: Path) -> ClientTrace:
     """Read one trace file.
 
     Raises:
-        ValueError: the file does not begin with a `Header`.
+        NoHeader: the file does not begin with a `Header`.
+        ValueError: it is damaged.
+        OSError: it cannot be read.
     """
     header: Header | None = None
+    frame: Frame | None = None
     steps: list[Step] = []
     final: Final | None = None
     counters = Counters()
@@ -225,11 +249,13 @@ def read_client(path: Path) -> ClientTrace:
             steps.append(frame)
         elif isinstance(frame, Final):
             final = frame
-        else:
+        elif frame is not None:
             counters = frame
     if header is None:
-        raise ValueError(f"{path} is not a trace: it holds no header")
-    return ClientTrace(header=header, steps=_with_epoch_ends(steps), final=final, counters=counters)
+        raise NoHeader(f"{path} is not a trace: it holds no header")
+    # A recorder counts when it is closed.
+    whole = isinstance(frame, Counters)
+    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole)
 
 
 def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:

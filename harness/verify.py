@@ -13,8 +13,9 @@ from harness.disturbance import Disturbance
 from harness.explain import closest, explain
 from harness.incarnations import Judged, judge_parts
 from harness.interrupt import Interrupting, check_interruption, run_twice
+from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
-from harness.observe import check_hardware, kept_in, run_once
+from harness.observe import check_hardware, run_once
 from harness.parts import Parts, read_parts
 from harness.program import Program
 from harness.reference import Reference, reference_of
@@ -65,15 +66,16 @@ def verify(
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
-        out: keep traces, logs and the verdict in this directory.
+        out: keep traces, logs and the verdict in this directory, in place of an earlier run; one that holds something
+            else is refused.
         stream: copy the tasks' output to stderr while they run.
 
     Returns:
         A `Verdict`: true when consistent; `str` of it is the full explanation.
 
     Raises:
-        UsageError: a program, strategy, fault or option that does not exist, a program that reports nothing, or one
-            that has no step `interrupt_at`.
+        UsageError: a program, strategy, fault or option that does not exist, a directory that holds something else, a
+            program that reports nothing, or one that has no step `interrupt_at`.
         MissingHardware: the strategy needs hardware that is not there.
         HostsUnavailable: this machine gives no hosts for network=namespaces.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen; nothing could be judged.
@@ -82,8 +84,9 @@ def verify(
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
     disturbance = Disturbance.of(faults, restarts, restart_policy)
     disturbed = _disturbed(interrupt_at, resume_strategy, disturbance, case, timeout)
-    reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
+    perturbed = _is_derived(tier)
     with kept_in(out) as directory:
+        reference = reference_of(under_test, seed=seed, perturbed=perturbed, timeout=timeout)
         options: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
         result = _run(under_test, case, disturbed, directory, reference, **options)
         verdict = _verdict(under_test, case, disturbed, directory, reference, result, time.monotonic() - began)

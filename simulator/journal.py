@@ -12,6 +12,8 @@ import msgspec
 
 __all__ = ["Journal", "read_journal"]
 
+_EVENTS = msgspec.json.Decoder(dict[str, Any])
+
 
 class Journal:
     """Writes one JSON object a line: `t` (seconds, CLOCK_MONOTONIC), `event`, and what the event carries."""
@@ -38,9 +40,17 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of a saved journal; a last line cut short by a kill is left out."""
-    for line in path.read_bytes().split(b"\n"):
+    """Yield the events of a saved journal; a last line cut short by a kill is left out.
+
+    Raises:
+        ValueError: another line is no event.
+        OSError: it cannot be read.
+    """
+    *lines, _ = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
         try:
-            yield msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            continue
+            yield _EVENTS.decode(line)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
+        except RecursionError as error:
+            raise ValueError(f"{path}, line {number} is nested too deeply") from error

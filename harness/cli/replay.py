@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from harness.cli._job import as_json, carry_out
-from harness.cli._options import make_out, out_option, timeout_option
-from harness.cli._saved_job import clear_job, load_job, save_job
+from harness.cli._options import out_option, timeout_option
+from harness.cli._saved_job import load_job, make_place, save_job
 
 if TYPE_CHECKING:
     from harness.history import Difference, History
@@ -71,8 +71,7 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
         job = msgspec.structs.replace(job, timeout=timeout)
     source = directory / "0" / "journal.jsonl"
     saved = read_timeline(source)
-    make_out(out)
-    clear_job(out)
+    make_place(out)
     cluster = job.cluster(plan, out=out, stream=not quiet)
     result, failure = carry_out(cluster, job)
     outcome = as_json(job.command, str(plan.topology), result, failure)

@@ -10,12 +10,12 @@ import msgspec
 
 from harness.cli._options import (
     NEEDED_AND_SPARE,
-    make_out,
     network_option,
     out_option,
     restart_options,
     seed_option,
     timeout_option,
+    try_out,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
         restarts=options["restarts"],
         restart_policy=options["restart_policy"],
     )
-    make_out(options["out"], keep=False)
+    try_out(options["out"])
     space = Space(
         topology, subject.steps, kinds, profile_of(options["profile"]), options["chaos"], faults_max=options["faults"]
     )

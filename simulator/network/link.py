@@ -153,19 +153,26 @@ class Link:
         return not hosts or self.of_relay != Conditions()
 
     def check_network(self, *, hosts: bool) -> None:
-        """Check that it can have an effect in this tier.
+        """Check that the tier can do it.
 
         Raises:
-            UsageError: packets shall be lost where there are none to lose, or it is to last for no time.
+            UsageError: packets shall be lost where there are none to lose.
         """
-        for name in _FLAGS:
-            if isinstance(text := getattr(self, name), str) and parse_duration(text, name) == 0:
-                raise UsageError(f"{name}={text} is over before it begins; give more, or {name}=true for the whole run")
         if self.loss is not None and not hosts:
             raise UsageError(
                 f"loss={self.loss} needs packets, so a host for each task: network=namespaces. Over loopback, stall "
                 "and jitter_kind=pareto are what loss looks like to a receiver"
             )
+
+    def check_lasting(self) -> None:
+        """Check that it lasts. One that does not can only count, as the triggers of faults do.
+
+        Raises:
+            UsageError: it is to last for no time.
+        """
+        for name in _FLAGS:
+            if isinstance(text := getattr(self, name), str) and parse_duration(text, name) == 0:
+                raise UsageError(f"{name}={text} is over before it begins; give more, or {name}=true for the whole run")
 
     def pairs(self, topology: Topology) -> list[tuple[str, str]]:
         """The directed links from `src` to `dst`, without those back.
