@@ -28,13 +28,18 @@ def check_written(page: Path | None, trace: Path | None) -> None:
             raise UsageError(f"{option} {path}: there is no directory {path.parent}")
         try:
             # What is no regular file, such as /dev/stdout, is not replaced.
-            beginning = path.open("rb").read(_BEGINNING_BYTES) if path.is_file() else b""
+            beginning = _beginning(path) if path.is_file() else b""
         except OSError as error:
             raise UsageError(f"{option} {path} cannot be read: {error.strerror}") from error
         if beginning and mark not in beginning:
             raise UsageError(
                 f"{option} {path} exists, and `lockstep report` has not written it; name another file, or remove it"
             )
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_BEGINNING_BYTES)
 
 
 def write_page(path: Path, text: str) -> None:

@@ -103,7 +103,35 @@ def test_nothing_is_found_in_a_program_that_resumes(train: str, tmp_path: Path) 
     found = json.loads(result.stdout)
     # A kill after each of five steps, and three times at each of the five points of a save, which this program has not.
     assert (found["plans"], found["runs"], found["unfired"], found["plan"], found["test"]) == (20, 20, 15, None, None)
+    assert found["tried"] == 5
     assert not out.exists()
+
+
+def test_a_search_without_time_for_a_plan_abstains(train: str) -> None:
+    """Exit code 5 and how much it takes: that nothing was found says nothing then."""
+    result = _search(f"{train}:train", *OPTIONS, "--budget", "1ms")
+    assert result.return_value == 5, result.output
+    assert "nothing was searched: the budget of 1ms was spent before a plan could be run; one run" in result.stdout
+    assert "so give --budget 60s or more" in result.stdout
+    assert "no failing plan" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "said"),
+    [
+        (Outcome(unfired=("it never came",)), 5, "nothing was searched: no fault struck in 20 runs of 20 plans"),
+        (Outcome(void="the relay ended"), 5, "nothing was searched: 20 of 20 runs were void"),
+        (Outcome(), 0, "no failing plan in 20 plans, 20 runs"),
+    ],
+)
+def test_a_search_in_which_no_fault_struck_abstains(
+    train: str, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, code: int, said: str
+) -> None:
+    """Nor do runs in which nothing happened, or nothing can be judged; one in which something did is enough."""
+    monkeypatch.setattr(harness.search.Subject, "run", lambda _, plan: outcome if plan.faults else Outcome())
+    result = _search(f"{train}:train", *OPTIONS)
+    assert result.return_value == code, result.output
+    assert said in result.stdout
 
 
 def test_json_of_a_failing_plan_has_the_plan(train: str, tmp_path: Path) -> None:
