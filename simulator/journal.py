@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Journal", "read_journal"]
+__all__ = ["Journal", "is_cut_off", "read_journal"]
 
 _EVENTS = msgspec.json.Decoder(dict[str, Any])
 
@@ -39,8 +40,16 @@ class Journal:
             self._file.close()
 
 
+def is_cut_off(path: Path) -> bool:
+    """Whether a saved journal ends within a line, as on a full disk; each is written at once, so no kill does it."""
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - 1))
+        return file.read() != b"\n"
+
+
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of a saved journal; a last line cut short by a kill is left out.
+    """Yield the events of a saved journal; a last line that was cut off is left out.
 
     Raises:
         ValueError: another line is no event.

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from harness.damaged import reading
 from simulator import Cluster, FaultPlan, UsageError
 from simulator.out import NotKept, OutDirectory
 
-__all__ = ["Job", "check_place", "load_job", "make_place", "save_job"]
+__all__ = ["FILES", "Job", "check_place", "load_job", "make_place", "save_job"]
 
-_RUN, _PLAN = "run.json", "plan.toml"
+_RUN, _PLAN = FILES = "run.json", "plan.toml"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             faults=plan,
             network=self.network,
         )
+
+
+class _Saved(msgspec.Struct):
+    """What is needed of `run.json`; the outcome has more."""
+
+    job: Job
+    ended_well: bool | None
+    root_cause: dict[str, Any] | None = None
+    error: str | None = None
 
 
 def save_job(directory: Path, job: Job, plan: FaultPlan, outcome: dict[str, Any]) -> None:
@@ -95,11 +105,11 @@ def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:
     """
     if not (directory / _RUN).exists() or not (directory / _PLAN).exists():
         raise UsageError(_what_else(directory))
-    try:
+    with reading(directory / _RUN):
         outcome = msgspec.json.decode((directory / _RUN).read_bytes())
-        job = msgspec.convert(outcome["job"], Job)
-    except (msgspec.MsgspecError, KeyError, TypeError) as error:
-        raise UsageError(f"{directory / _RUN} does not say what was run: {error!r}") from error
+        job = msgspec.convert(outcome, _Saved).job
+    if not job.command:
+        raise UsageError(f"{directory / _RUN} is damaged: it names no command")
     plan = FaultPlan.load(directory / _PLAN)
     if plan.topology is None:
         raise UsageError(f"{directory / _PLAN} names no topology, so it is not the expanded plan of a run")

@@ -115,7 +115,9 @@ def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> 
 
 def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
     from harness.damaged import reading
-    from harness.report.timeline import as_data, lines, read_timelines
+    from harness.report.timeline import as_data, journals, lines, read_timelines
+    from simulator import UsageError
+    from simulator.journal import is_cut_off
 
     with reading(directory):
         timelines = read_timelines(directory)
@@ -125,6 +127,8 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
             shown = [] if silent else ["\n".join(lines(timeline)) for timeline in timelines]
     for text in shown:
         click.echo(text)
+    if cut := [str(path) for path in journals(directory) if is_cut_off(path)]:
+        raise UsageError(f"{cut[0]} was cut off within a line, as by a full disk: what came after that is not known")
     return 0
 
 
