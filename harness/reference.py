@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from harness.program import Program
 from harness.strategies import strategy_case
 from harness.tolerance import Derived, Exact, Tolerance
 from harness.trace import RunTrace, merge, read_client
-from simulator import Cluster, Run, RunFailed
+from simulator import Cluster, Run, RunFailed, UsageError
 from simulator.scratch import make_scratch
 
 __all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "Reference", "read_reference", "reference_of"]
@@ -56,8 +56,7 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
     """
     noises = (None, *NOISE_SEEDS) if perturbed else (None,)
     directory = cache_directory() / f"{program.digest}-{seed}"
-    directory.mkdir(parents=True, exist_ok=True)
-    with FileLock(directory / "lock"):
+    with _locked(directory):
         missing = [noise for noise in noises if not (directory / _folder(noise) / "done").exists()]
         # The plain run first and alone: if the program is wrong, its error is the simplest here.
         for batch in (missing[:1], *_batches(missing[1:], max(1, os.cpu_count() or 1))):
@@ -71,6 +70,23 @@ def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:
     return Reference(
         trace=merge([read_client(plain)]), perturbed=tuple(merge([read_client(file)]) for file in perturbed)
     )
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Make a directory of the cache, and let nobody else use it meanwhile."""
+    lock = FileLock(directory / "lock")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise UsageError(
+            f"reference runs cannot be kept in {directory.parent}: {error.strerror}; {CACHE_VARIABLE} names where"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _folder(noise: int | None) -> str:

@@ -167,12 +167,19 @@ class TraceWriter:
     """Appends frames to a trace file, each flushed to the operating system before `write` returns."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, frame: Frame) -> None:
         """Append one frame; a kill of this process afterwards cannot lose it."""
         payload = _ENCODER.encode(frame)
-        self._file.write(_LENGTH.pack(len(payload)) + payload)
+        rest = memoryview(_LENGTH.pack(len(payload)) + payload)
+        try:
+            # Where the disk becomes full a part is written, and only the next attempt fails.
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise OSError(error.errno, f"what was recorded cannot be kept: {error.strerror}", str(self._path)) from None
 
     def close(self) -> None:
         """Close the file."""

@@ -15,7 +15,7 @@ from simulator.errors import RunFailed, UsageError
 from simulator.expectations import Expectation
 from simulator.faults import FaultPlan, Injector
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
-from simulator.launch.command import Command
+from simulator.launch.command import Command, working_directory
 from simulator.network import HOSTS_TIER, Link, NetworkOptions, default_tier
 from simulator.options import Options, check_timeout
 from simulator.out import NotKept, OutDirectory
@@ -82,6 +82,7 @@ class Cluster:
         seed: int = 0,
     ) -> None:
         self.topology = topology
+        working_directory()
         FaultPlan(seed=seed)  # which checks it
         plan = FaultPlan() if faults is None else faults.expand(topology)
         plan.check_timeout(check_timeout(timeout))

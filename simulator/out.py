@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -163,5 +164,6 @@ class OutDirectory:
 def _reason(error: OSError) -> str:
     """Why, in words; of many files that could not be copied, of the first."""
     if isinstance(error, shutil.Error) and error.args and error.args[0]:
-        return str(error.args[0][0][-1])
+        # Text by then: `[Errno 28] No space left on device: 'FROM' -> 'TO'`.
+        return re.sub(r"^\[Errno [0-9]+\] |: '.*", "", str(error.args[0][0][-1]))
     return error.strerror or os.strerror(error.errno or errno.EIO)

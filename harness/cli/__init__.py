@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 
 import click
 
+from harness.cli._limits import limit_of
 from harness.cli._output import lasting_output
 
 __all__ = ["main"]
 
-_INCONSISTENT, _FAILED = 1, 3
+_INCONSISTENT, _FAILED, _LACKING = 1, 3, 4
 # So many signals end it at once.
 _ENOUGH = 3
 _EXIT_CODES = """\b
@@ -181,7 +182,10 @@ def _run(asked: _Asked) -> int:
             return _FAILED
         click.echo("interrupted", err=True)
         return asked.code
-    except Exception:  # noqa: BLE001 - a defect of Lockstep itself must not exit with 1, which says "inconsistent"
+    except Exception as error:  # noqa: BLE001 - a defect of Lockstep must not exit with 1, which says "inconsistent"
+        if (limit := limit_of(error)) is not None:
+            click.echo(f"Error: {limit}", err=True)
+            return _LACKING
         traceback.print_exc()
         return _FAILED
     return code if isinstance(code, int) else 0

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from harness.cli import _lockstep
+from harness.cli._limits import limit_of
 
 LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 SECONDS_MAX = 120
@@ -22,7 +28,7 @@ def _shell(redirection: str, *arguments: str, setup: str = "") -> subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
 
 
-@pytest.mark.parametrize("redirection", ["| head -1", "| true", ">&-", "2>&-", ">&- 2>&- <&-", "2>/dev/full"])
+@pytest.mark.parametrize("redirection", ["| true", ">&- 2>&- <&-", "2>/dev/full"])
 @pytest.mark.parametrize(
     ("arguments", "code"), [(["strategies"], 0), (["nonsense"], 2)], ids=["strategies", "nonsense"]
 )
@@ -35,14 +41,13 @@ def test_output_that_nobody_reads_changes_no_exit_code(redirection: str, argumen
 
 
 @pytest.mark.parametrize(("job", "code"), [(JOB, 0), (FAILING, 3)], ids=["ends well", "fails"])
-@pytest.mark.parametrize("redirection", ["2>&1 | true", ">&- 2>&- <&-"])
-def test_a_job_whose_output_nobody_reads_runs_as_ever(redirection: str, job: list[str], code: int) -> None:
+def test_a_job_whose_output_nobody_reads_runs_as_ever(job: list[str], code: int) -> None:
     """Its tasks get descriptors of their own, and its live lines go nowhere."""
-    done = _shell(redirection, *job)
+    done = _shell("2>&1 | true" if code else ">&- 2>&- <&-", *job)
     assert done.returncode == code, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["strategies"], ["--help"], ["run", "--help"]])
+@pytest.mark.parametrize("arguments", [["strategies"], ["run", "--help"]])
 def test_a_full_stdout_is_said_and_is_not_inconsistent(arguments: list[str]) -> None:
     """One sentence, and an exit code that no verdict has."""
     done = _shell(">/dev/full", *arguments)
@@ -117,3 +122,99 @@ def test_an_end_of_file_is_nobody_s_wish_to_leave() -> None:
     )
     assert done.returncode == 3
     assert "a connection" in done.stderr
+
+
+@pytest.mark.parametrize("files", [14])
+def test_too_few_files_are_said_in_one_sentence(files: int) -> None:
+    """Exit code 4: it is the machine that lacks something."""
+    done = _shell("", *JOB, setup=f"ulimit -n {files};")
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "raise the limit with `ulimit -n`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "raise the limit with `ulimit -u`"),
+        (RuntimeError("can't start new thread"), "raise the limit with `ulimit -u`"),
+        (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), "no space is left on the device"),
+        (MemoryError(), "not enough memory"),
+        (RuntimeError("a defect"), None),
+        (OSError(errno.EBADF, "Bad file descriptor"), None),
+    ],
+    ids=repr,
+)
+def test_limits_are_told_from_defects(error: Exception, said: str | None) -> None:
+    """A limit of processes does not hold for root, so Python's error is made up; a defect keeps its traceback."""
+    found = limit_of(error)
+    assert (found is None) == (said is None)
+    assert said is None or said in str(found)
+
+
+@pytest.mark.parametrize("arguments", [JOB, ["verify", "{train}:train", "--exact"]], ids=["run", "verify"])
+def test_a_working_directory_that_is_gone_is_said(arguments: list[str], tmp_path: Path) -> None:
+    """A usage error."""
+    (tmp_path / "train.py").write_text("def train(strategy, record): pass")
+    (tmp_path / "gone").mkdir()
+    words = [word.format(train=tmp_path / "train.py") for word in arguments]
+    done = _shell("", *words, setup=f"cd {tmp_path}/gone; rmdir ../gone;")
+    assert done.returncode == 2, done.stderr
+    assert "the working directory has been deleted" in done.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A usage error that names the variable."""
+    (tmp_path / "train.py").write_text("def train(strategy, record): pass")
+    monkeypatch.setenv("LOCKSTEP_CACHE", "/proc/cache")
+    result = CliRunner().invoke(_lockstep, ["verify", f"{tmp_path / 'train.py'}:train", "--exact"])
+    assert result.exit_code == 2
+    assert "reference runs cannot be kept in /proc/cache: No such file or directory; LOCKSTEP_CACHE" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("train.txt", "does not end in .py"),
+        ("folder.py", "is a directory; a program is given as FILE.py:FUNCTION"),
+        ("deep.py", "is not Python"),
+        ("nowhere.py", "there is no file"),
+    ],
+)
+def test_what_is_no_program_is_said(name: str, said: str, tmp_path: Path) -> None:
+    """Before anything starts."""
+    (tmp_path / "train.txt").write_text("def train(strategy, record): pass")
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "deep.py").write_text(f"x = {'(' * 5000}{')' * 5000}")
+    result = CliRunner().invoke(_lockstep, ["verify", f"{tmp_path / name}:train"])
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_step_0_strikes_a_program_without_tensorflow() -> None:
+    """Before its first step."""
+    program = [sys.executable, "-c", "import simulator; simulator.step()"]
+    fault = "kind=kill,task=worker:1,step=0,restart=0s"
+    result = CliRunner().invoke(_lockstep, ["run", "--json", "--worker", "2", "--fault", fault, "--", *program])
+    assert json.loads(result.stdout)["faults"][0]["fired"], result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--fault", "kind=kill,task=worker:1,phase=after_save,nth=0"),
+        ("--fault", "kind=kill,task=worker:1,time=9s", "--timeout", "5"),
+        ("--link", "src=worker:0,dst=worker:1,stall=0s"),
+        ("--link", "src=worker:0,dst=worker:1,delay=999999h"),
+        ("--seed", "99999999999999999999999"),
+        ("--timeout", "1e300"),
+        ("--timeout", "nan"),
+    ],
+    ids=" ".join,
+)
+def test_what_can_never_strike_is_a_usage_error(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Exit code 2, and the program has not been started."""
+    note = tmp_path / "started"
+    result = CliRunner().invoke(_lockstep, ["run", "--worker", "2", *arguments, "--", "touch", str(note)])
+    assert result.exit_code == 2, result.output
+    assert not note.exists()
