@@ -55,8 +55,7 @@ def verify(
         strategy: a name such as `mirrored-2`, see `lockstep strategies`.
         tier: `derived` allows for rounding, by a bound computed from perturbed reference runs; `exact` allows for
             nothing and is meant for programs whose every intermediate value is exactly representable.
-        interrupt_at: kill all tasks right after this step has been recorded, from 1, and start the program again with
-            the same `record.directory`.
+        interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
         faults: what goes wrong during the run. What fails is started again with the same `record.directory`, and every
             part of the run is judged. A fault of a checkpoint names `record.directory` as its directory.
@@ -66,27 +65,26 @@ def verify(
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
-        out: keep traces, logs and the verdict in this directory, in place of an earlier run; one that holds something
-            else is refused.
+        out: keep traces, logs and the verdict in this directory, which holds nothing else than maybe an earlier run.
         stream: copy the tasks' output to stderr while they run.
 
     Returns:
         A `Verdict`: true when consistent; `str` of it is the full explanation.
 
     Raises:
-        UsageError: a program, strategy, fault or option that does not exist, a directory that holds something else, a
-            program that reports nothing, or one that has no step `interrupt_at`.
+        UsageError: something that does not exist, a directory with something else in it, or a program that reports
+            nothing or has no step `interrupt_at`.
         MissingHardware: the strategy needs hardware that is not there.
         HostsUnavailable: this machine gives no hosts for network=namespaces.
-        RunFailed: a task crashed, hung or vanished, or a fault did not happen; nothing could be judged.
+        RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
     began = time.monotonic()
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
-    disturbance = Disturbance.of(faults, restarts, restart_policy)
-    disturbed = _disturbed(interrupt_at, resume_strategy, disturbance, case, timeout)
-    perturbed = _is_derived(tier)
+    plan = Disturbance.of(faults, restarts, restart_policy)
+    disturbed = _disturbed(interrupt_at, resume_strategy, plan, case, timeout)
+    derived = _is_derived(tier)
     with kept_in(out) as directory:
-        reference = reference_of(under_test, seed=seed, perturbed=perturbed, timeout=timeout)
+        reference = reference_of(under_test, seed=seed, perturbed=derived, timeout=timeout)
         options: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
         result = _run(under_test, case, disturbed, directory, reference, **options)
         verdict = _verdict(under_test, case, disturbed, directory, reference, result, time.monotonic() - began)
