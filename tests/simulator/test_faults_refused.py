@@ -21,7 +21,7 @@ KILL = "kind=kill,task=worker:1"
 LINK = "src=worker:0,dst=worker:1"
 
 # No deadline: on a busy machine one example may take longer than any that would be asserted.
-junk = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+junk = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 
 @pytest.mark.parametrize(
