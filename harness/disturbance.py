@@ -57,16 +57,17 @@ class Disturbance:
         plan = self.plan.expand(topology)
         return {"plan": plan.to_mapping(), "text": describe_plan(plan)}
 
-    def check(self, case: StrategyCase) -> None:
-        """Fail before anything starts if the cluster of this strategy cannot be disturbed so.
+    def check(self, case: StrategyCase, timeout: float) -> None:
+        """Fail before anything starts if the cluster of this strategy cannot be disturbed so within `timeout` seconds.
 
         Raises:
-            UsageError: an unknown task, a link where there is none, or a plan that was written for other tasks.
+            UsageError: an unknown task, a link where there is none, a fault that comes after the end of the run, or a
+                plan that was written for other tasks.
         """
         topology, written_for = case.topology, self.plan.topology
         if written_for is not None and written_for.tasks != topology.tasks:
             raise UsageError(f"the plan was written for {written_for}, and the strategy runs on {topology}")
-        Cluster(topology, network=case.network, **self.options(topology, Path()))
+        Cluster(topology, timeout=timeout, network=case.network, **self.options(topology, Path()))
 
 
 def _restarts_needed(plan: FaultPlan, topology: Topology) -> int:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import operator
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 from harness._client import Assignment, run_client
 from harness.links import is_linked, run_linked
-from harness.parts import INTERRUPTED, TRACES, Killed, remove_parts
+from harness.parts import INTERRUPTED, TRACES, Killed
 from harness.program import Program
 from harness.strategies import StrategyCase
 from harness.trace import RunTrace
@@ -84,8 +83,6 @@ def run_twice(
     """
     first, kept = directory / INTERRUPTED, directory / "kept"
     traces = [part / TRACES for part in (first, directory)]
-    remove_parts(directory)
-    shutil.rmtree(kept, ignore_errors=True)
     for folder in (*traces, kept):
         folder.mkdir(parents=True)
     options: dict[str, Any] = {"timeout": timeout, "stream": stream}

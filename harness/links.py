@@ -96,7 +96,6 @@ def run_linked(cluster: Cluster, directory: Path, *work: Any, counted: bool = Tr
     Raises:
         RunFailed: a task failed, hung or vanished.
     """
-    (directory / _FILE).unlink(missing_ok=True)
     topology = cluster.topology
     if not is_linked(topology):
         return cluster.run(*work)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from harness._client import Assignment, run_client
 from harness.disturbance import Disturbance
 from harness.errors import MissingHardware, NothingObserved
+from harness.kept import kept_in
 from harness.links import is_linked, run_linked
-from harness.parts import TRACES, read_parts, remove_parts
+from harness.parts import TRACES, read_parts
 from harness.program import Program
 from harness.strategies import StrategyCase, strategy_case
 from harness.struck import save_struck
 from harness.trace import RunTrace
 from simulator import Cluster, RunFailed, RunResult, TaskError
 from simulator.capabilities import accelerators
-from simulator.scratch import scratch
 
-__all__ = ["check_hardware", "kept_in", "observe", "run_once"]
+__all__ = ["check_hardware", "observe", "run_once"]
 
 _SEED = 20
 
@@ -48,7 +46,8 @@ def observe(
         network: of a strategy with several tasks, as of `simulator.Cluster`.
         timeout: seconds for the run.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
-        out: keep traces and logs in this directory.
+        out: keep traces and logs in this directory, in place of an earlier run; one that holds something else is
+            refused.
         stream: copy the tasks' output to stderr while they run.
 
     Raises:
@@ -78,13 +77,13 @@ def run_once(
 ) -> RunResult:
     """One run of a loaded program, with its traces in `directory` for `harness.parts`; with `keep` also its logs.
 
+    The directory holds no earlier run, as `harness.kept.kept_in` provides it.
+
     Raises:
         NothingObserved: the program reports nothing.
         RunFailed: a task crashed, hung or vanished unasked, or a fault was not real.
     """
     traces, kept = directory / TRACES, directory / "kept"
-    remove_parts(directory)
-    shutil.rmtree(kept, ignore_errors=True)
     for folder in (traces, kept):
         folder.mkdir(parents=True)
     with Cluster(
@@ -128,15 +127,3 @@ def check_hardware(case: StrategyCase) -> None:
         raise MissingHardware(
             f"{case.name} needs {case.needs}, and this machine has {there or 'none'}; see `lockstep doctor`"
         )
-
-
-@contextlib.contextmanager
-def kept_in(out: str | Path | None) -> Iterator[Path]:
-    """The directory that the user named, made if need be, or one that is gone afterwards."""
-    if out is not None:
-        path = Path(out)
-        path.mkdir(parents=True, exist_ok=True)
-        yield path
-        return
-    with scratch("verify") as path:
-        yield path

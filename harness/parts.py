@@ -6,7 +6,6 @@ cluster of its own; in one under faults every incarnation of a task leaves a tra
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,10 @@ import msgspec
 
 from harness._restarted import FOUND, Found
 from harness.links import Links, read_links
-from harness.struck import Struck, read_struck, remove_struck
-from harness.trace import ClientTrace, RunTrace, merge, read_client
+from harness.struck import Struck, read_struck
+from harness.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
 
-__all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts", "remove_parts"]
+__all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts"]
 
 TRACES = "traces"
 INTERRUPTED = "interrupted"
@@ -83,13 +82,6 @@ class _Incarnation:
     struck: tuple[Struck, ...]
 
 
-def remove_parts(directory: Path) -> None:
-    """Remove what an earlier run into the same directory has left."""
-    for name in (TRACES, INTERRUPTED):
-        shutil.rmtree(directory / name, ignore_errors=True)
-    remove_struck(directory)
-
-
 def read_parts(directory: Path) -> Parts:
     """Read what every incarnation of every client of a run has left in its directory.
 
@@ -128,7 +120,7 @@ def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | N
     """The trace of one process; None if it died before it had begun one."""
     try:
         trace = read_client(folder / f"{stem}.trace")
-    except (OSError, ValueError):
+    except (FileNotFoundError, NoHeader):
         return None
     note = folder / f"{stem}.{FOUND}"
     found = msgspec.json.decode(note.read_bytes(), type=Found) if note.exists() else Found(0.0, {})

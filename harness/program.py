@@ -61,8 +61,14 @@ class Program:
             raise UsageError(f"{text!r} names no function; {_FORM}")
         path = Path(file)
         if not path.is_file():
-            raise UsageError(f"there is no file {file!r}; {_FORM}")
-        source = path.read_bytes()
+            what = f"{file!r} is a directory" if path.is_dir() else f"there is no file {file!r}"
+            raise UsageError(f"{what}; {_FORM}")
+        if path.suffix != ".py":
+            raise UsageError(f"{file!r} does not end in .py, so Python does not import it; {_FORM}")
+        try:
+            source = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{file!r} cannot be read: {error.strerror}") from error
         # Parsed, not imported: the file imports TensorFlow, which the parent never does.
         functions = _functions(source, file)
         if function not in functions:
@@ -106,7 +112,8 @@ def _functions(source: bytes, file: str) -> dict[str, ast.FunctionDef | None]:
     """What may be a program: functions, and with `None` names that are assigned, such as `train = make(...)`."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, before Python 3.12
+    # ValueError: null bytes, before Python 3.12. The other two: nested too deeply.
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         raise UsageError(f"{file} is not Python: {getattr(error, 'msg', error)}{line}") from error
     found: dict[str, ast.FunctionDef | None] = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from harness.independence import Touch, check_independent
 from harness.program import Program
 from harness.tolerance import Derived, Exact, Tolerance
 from harness.trace import RunTrace, merge, read_client
-from simulator import RunFailed
+from simulator import RunFailed, UsageError
 from simulator.scratch import make_scratch
 
 __all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "Reference", "read_reference", "reference_of"]
@@ -63,8 +64,7 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         RunFailed: the program fails even on one device.
     """
     directory = cache_directory() / f"{program.digest}-{seed}"
-    directory.mkdir(parents=True, exist_ok=True)
-    with FileLock(directory / "lock"):
+    with _locked(directory):
         runs = Runs(program, directory, seed, timeout)
         noisy = [f"noise-{noise}" for noise in NOISE_SEEDS] if perturbed else []
         try:
@@ -85,6 +85,23 @@ def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:
     return Reference(
         trace=merge([read_client(plain)]), perturbed=tuple(merge([read_client(file)]) for file in perturbed)
     )
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Make a directory of the cache, and let nobody else use it meanwhile."""
+    lock = FileLock(directory / "lock")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise UsageError(
+            f"reference runs cannot be kept in {directory.parent}: {error.strerror}; {CACHE_VARIABLE} names where"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _batches(names: Sequence[str], size: int) -> list[Sequence[str]]:

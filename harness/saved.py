@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harness.damaged import reading
+from harness.kept import VERDICT
 from harness.parts import TRACES, Parts, read_parts
 from harness.reference import Reference, read_reference
-from harness.trace import write_client
+from harness.trace import Array, RunTrace, write_client
 from harness.verdict import Verdict
 from simulator import UsageError
 
 __all__ = ["VERDICT", "load_run", "save_run"]
 
-VERDICT = "verdict.json"
 _REFERENCE = "reference"
 
 
 def save_run(directory: Path, verdict: Verdict, reference: Reference) -> None:
-    """Put the verdict and the reference's traces beside the run's own traces."""
-    shutil.rmtree(directory / _REFERENCE, ignore_errors=True)
+    """Put the verdict and the reference's traces beside the run's own traces, where none are yet."""
     (directory / _REFERENCE).mkdir()
     for name, trace in [("plain", reference.trace), *_numbered(reference)]:
         write_client(directory / _REFERENCE / f"{name}.trace", trace.clients[0])
@@ -34,6 +34,15 @@ def _numbered(reference: Reference) -> list[tuple[str, Any]]:
     return [(f"noise-{number}", trace) for number, trace in enumerate(reference.perturbed)]
 
 
+class _Needed(msgspec.Struct):
+    """What of a saved verdict is not found again by judging the run."""
+
+    program: str
+    tasks: dict[str, dict[str, Any]]
+    seconds: float
+    faults: dict[str, Any] | None = None
+
+
 def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
     """Read what `save_run` and the run itself have left.
 
@@ -41,12 +50,39 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
         The run to judge, its reference, and the saved verdict in its JSON form.
 
     Raises:
-        UsageError: the directory holds no saved run.
+        UsageError: the directory holds no saved run, or one that is damaged.
     """
     files = list((directory / TRACES).rglob("*.trace"))
     plain = directory / _REFERENCE / "plain.trace"
     if not files or not plain.exists() or not (directory / VERDICT).exists():
         raise UsageError(f"{directory} holds no saved run; make one with `lockstep verify ... --out {directory}`")
-    reference = read_reference(plain, sorted((directory / _REFERENCE).glob("noise-*.trace")))
-    saved: dict[str, Any] = msgspec.json.decode((directory / VERDICT).read_bytes())
-    return read_parts(directory), replace(reference, notes=tuple(saved.get("notes", ()))), saved
+    with reading(directory / VERDICT):
+        saved = msgspec.json.decode((directory / VERDICT).read_bytes())
+        msgspec.convert(saved, _Needed)
+    with reading(directory / _REFERENCE):
+        reference = read_reference(plain, sorted((directory / _REFERENCE).glob("noise-*.trace")))
+        for trace in (reference.trace, *reference.perturbed):
+            _check_whole(trace)
+    with reading(directory / TRACES):
+        parts = read_parts(directory)
+        _check_whole(parts.last)
+    return parts, replace(reference, notes=tuple(saved.get("notes", ()))), saved
+
+
+def _check_whole(trace: RunTrace) -> None:
+    """Raise ValueError if something is missing in what processes have recorded that came to their end."""
+    for client in trace.clients:
+        if not client.whole:
+            raise ValueError(f"the trace of {client.header.task} has lost its end")
+        for array in _arrays(client):
+            array.check()
+
+
+def _arrays(thing: Any) -> Iterator[Array]:
+    """Every array within."""
+    if isinstance(thing, Array):
+        yield thing
+    elif isinstance(thing, msgspec.Struct):
+        yield from (array for name in thing.__struct_fields__ for array in _arrays(getattr(thing, name)))
+    elif isinstance(thing, tuple):
+        yield from (array for each in thing for array in _arrays(each))

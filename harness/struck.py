@@ -16,7 +16,7 @@ from harness.observed import moments
 from simulator import FaultPlan, RunResult
 from simulator.journal import read_journal
 
-__all__ = ["Strike", "Struck", "placed", "read_struck", "remove_struck", "restored", "save_struck"]
+__all__ = ["Strike", "Struck", "placed", "read_struck", "restored", "save_struck"]
 
 _FILE = "struck.json"
 
@@ -73,11 +73,6 @@ def save_struck(directory: Path, result: RunResult) -> None:
     # A run that failed before its tasks had begun has none.
     found = list(_found(result.directory / "journal.jsonl", FaultPlan.load(file))) if file.exists() else []
     (directory / _FILE).write_bytes(msgspec.json.encode(found))
-
-
-def remove_struck(directory: Path) -> None:
-    """Remove what `save_struck` has left of an earlier run."""
-    (directory / _FILE).unlink(missing_ok=True)
 
 
 def read_struck(directory: Path) -> tuple[Struck, ...]:

@@ -8,6 +8,7 @@ anywhere.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "Counters",
     "Final",
     "Header",
+    "NoHeader",
     "RunTrace",
     "Step",
     "TraceWriter",
@@ -57,6 +59,14 @@ class Array(msgspec.Struct, frozen=True, array_like=True):
         import numpy as np
 
         return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError if the bytes are not those of such an array."""
+        import numpy as np
+
+        kind = np.dtype(_STORED_AS.get(self.dtype, self.dtype))
+        if kind.hasobject or min(self.shape, default=0) < 0 or kind.itemsize * math.prod(self.shape) != len(self.data):
+            raise ValueError(f"{len(self.data)} bytes are no {self.dtype} of shape {self.shape}")
 
     @classmethod
     def of(cls, value: Any, rows: tuple[tuple[int, ...], ...] = ()) -> Array:
@@ -189,12 +199,19 @@ class TraceWriter:
     """Appends frames to a trace file, each flushed to the operating system before `write` returns."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, frame: Frame) -> None:
         """Append one frame; a kill of this process afterwards cannot lose it."""
         payload = _ENCODER.encode(frame)
-        self._file.write(_LENGTH.pack(len(payload)) + payload)
+        rest = memoryview(_LENGTH.pack(len(payload)) + payload)
+        try:
+            # Where the disk becomes full a part is written, and only the next attempt fails.
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise OSError(error.errno, f"what was recorded cannot be kept: {error.strerror}", str(self._path)) from None
 
     def close(self) -> None:
         """Close the file."""
@@ -208,6 +225,8 @@ class ClientTrace(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     final: Final | None = None
     counters: Counters = Counters()
+    # Whether the file ended as a process that was not killed ends it.
+    whole: bool = True
 
 
 class RunTrace(msgspec.Struct, frozen=True):
@@ -228,15 +247,24 @@ class RunTrace(msgspec.Struct, frozen=True):
         return any(getattr(record, field, None) not in (None, ()) for record in records for field in fields)
 
 
-def _frames(path: Path) -> Iterator[Frame]:
+class NoHeader(ValueError):
+    """Raised when a file does not begin with a `Header`: its process died before it had written one."""
+
+
+def _frames(path: Path) -> Iterator[Frame | None]:
+    """The frames, and None where the writer was killed inside one."""
     data = memoryview(path.read_bytes())
     position = 0
-    while position + _LENGTH.size <= len(data):
-        (length,) = _LENGTH.unpack_from(data, position)
+    while position < len(data):
+        (length,) = _LENGTH.unpack_from(data, position) if position + _LENGTH.size <= len(data) else (len(data),)
         position += _LENGTH.size
         if position + length > len(data):
-            return  # the writer was killed inside this frame
-        yield _DECODER.decode(data[position : position + length])
+            yield None
+            return
+        try:
+            yield _DECODER.decode(data[position : position + length])
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ValueError(f"{path} is damaged at byte {position}: {error}") from error
         position += length
 
 
@@ -244,9 +272,12 @@ def read_client(path: Path) -> ClientTrace:
     """Read one trace file.
 
     Raises:
-        ValueError: the file does not begin with a `Header`.
+        NoHeader: the file does not begin with a `Header`.
+        ValueError: it is damaged.
+        OSError: it cannot be read.
     """
     header: Header | None = None
+    frame: Frame | None = None
     steps: list[Step] = []
     final: Final | None = None
     counters = Counters()
@@ -257,11 +288,13 @@ def read_client(path: Path) -> ClientTrace:
             steps.append(frame)
         elif isinstance(frame, Final):
             final = frame
-        else:
+        elif frame is not None:
             counters = frame
     if header is None:
-        raise ValueError(f"{path} is not a trace: it holds no header")
-    return ClientTrace(header=header, steps=_with_epoch_ends(steps), final=final, counters=counters)
+        raise NoHeader(f"{path} is not a trace: it holds no header")
+    # A recorder counts when it is closed.
+    whole = isinstance(frame, Counters)
+    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole)
 
 
 def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:

@@ -15,8 +15,9 @@ from harness.explain import closest, explain
 from harness.incarnations import Judged, judge_parts
 from harness.independence import check_independent, read_touched
 from harness.interrupt import Interrupting, check_interruption, run_twice
+from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
-from harness.observe import check_hardware, kept_in, run_once
+from harness.observe import check_hardware, run_once
 from harness.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.program import Program
 from harness.reference import Reference, reference_of
@@ -67,14 +68,14 @@ def verify(
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the start.
-        out: keep traces, logs and the verdict in this directory.
+        out: keep traces, logs and the verdict in this directory, which holds nothing else than maybe an earlier run.
         stream: copy the tasks' output to stderr while they run.
 
     Returns:
         A `Verdict`: true when consistent; `str` of it explains. It abstains if two equal runs of the reference differ.
 
     Raises:
-        UsageError: a program, strategy, fault, option or step `interrupt_at` that does not exist, or nothing reported.
+        UsageError: something that does not exist, a directory with something else in it, or nothing was reported.
         MissingHardware: the strategy needs hardware that is not there.
         HostsUnavailable: this machine gives no hosts for network=namespaces.
         SharedState: a run has read a file that another one of this verification had written.
@@ -82,12 +83,13 @@ def verify(
     """
     began = time.monotonic()
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
-    disturbed = _disturbed(interrupt_at, resume_strategy, Disturbance.of(faults, restarts, restart_policy), case)
-    try:
-        reference = reference_of(under_test, seed=seed, perturbed=_is_derived(tier), timeout=timeout)
-    except Abstained as why:
-        return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
+    plan, derived = Disturbance.of(faults, restarts, restart_policy), _is_derived(tier)
+    disturbed = _disturbed(interrupt_at, resume_strategy, plan, case, timeout)
     with kept_in(out) as directory:
+        try:
+            reference = reference_of(under_test, seed=seed, perturbed=derived, timeout=timeout)
+        except Abstained as why:
+            return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
         asked: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
         verdict = _judged_run(under_test, case, disturbed, directory, reference, began, **asked)
         if out is not None:
@@ -218,6 +220,7 @@ def _disturbed(
     resume_strategy: str | StrategyCase | None,
     disturbance: Disturbance | None,
     case: StrategyCase,
+    timeout: float,
 ) -> Interrupting | Disturbance | None:
     """What was asked for besides a plain run, after a check that this machine and this strategy's cluster can do it."""
     step = check_interruption(interrupt_at, resume_strategy)
@@ -230,7 +233,7 @@ def _disturbed(
         raise UsageError(
             "a run is either interrupted, with interrupt_at, or has faults; a fault can kill all tasks too"
         )
-    disturbance.check(case)
+    disturbance.check(case, timeout)
     return disturbance
 
 

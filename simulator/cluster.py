@@ -15,12 +15,13 @@ from simulator.errors import RunFailed, UsageError
 from simulator.expectations import Expectation
 from simulator.faults import FaultPlan, Injector
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
-from simulator.launch.command import Command
+from simulator.launch.command import Command, working_directory
 from simulator.network import HOSTS_TIER, Link, NetworkOptions, default_tier
 from simulator.options import Options, check_timeout
+from simulator.out import NotKept, OutDirectory
 from simulator.restarts import RestartPolicy
 from simulator.results import RunResult
-from simulator.run import JOURNAL, Run
+from simulator.run import Run
 from simulator.scratch import make_scratch, remove_scratch
 from simulator.task import Task
 from simulator.topology import Topology
@@ -42,8 +43,8 @@ class Cluster:
         preload: modules that the forkserver imports once. Without `tensorflow` among them tasks start in milliseconds
             and TensorFlow is not set up (no logical devices, no thread bounds).
         env: environment variables for every task, on top of the caller's.
-        out: directory for logs and journals, kept afterwards, one numbered folder a run. Without it everything is
-            removed when the context is left.
+        out: directory for logs and journals, kept afterwards, one numbered folder a run. One that holds something else
+            than earlier runs is refused. Without it everything is removed when the context is left.
         stream: copy the tasks' output to stderr as it comes, with `[worker-1]` in front of each line.
         restarts: how many failures `run` answers with a restart before one fails the run; see `RestartPolicy`.
         restart_policy: `task` (the default with ps tasks), `job` (the default without) or `none`.
@@ -81,7 +82,10 @@ class Cluster:
         seed: int = 0,
     ) -> None:
         self.topology = topology
+        working_directory()
+        FaultPlan(seed=seed)  # which checks it
         plan = FaultPlan() if faults is None else faults.expand(topology)
+        plan.check_timeout(check_timeout(timeout))
         tier = network or default_tier(topology)
         self._options = Options(
             timeout=check_timeout(timeout),
@@ -98,7 +102,9 @@ class Cluster:
             seed=seed or plan.seed,
         )
         self._plan = plan
-        self._out = None if out is None else Path(out)
+        self._out = None if out is None else OutDirectory(out)
+        if self._out is not None:
+            self._out.check()
         self._directory: Path | None = None
         self._numbers = itertools.count()
         self._expectations: list[Expectation] = []
@@ -111,6 +117,8 @@ class Cluster:
         return self._options.network
 
     def __enter__(self) -> Cluster:
+        if self._out is not None:
+            self._out.make()
         self._directory = make_scratch("cluster")
         return self
 
@@ -218,6 +226,9 @@ class Cluster:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
         number = next(self._numbers)
         directory = self._directory / str(number)
+        if self._out is not None:
+            # What an earlier run has left there would be taken for this one's.
+            self._out.renew(directory.name)
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults else Alone()
@@ -226,13 +237,21 @@ class Cluster:
         try:
             with run:
                 yield run
-        finally:
-            if self._out is not None:
-                kept = self._out / str(number)
-                # What an earlier run has left there would be taken for this one's; what is none is not touched.
-                if (kept / JOURNAL).exists():
-                    shutil.rmtree(kept)
-                shutil.copytree(directory, kept, dirs_exist_ok=True)
+        except BaseException:
+            with contextlib.suppress(NotKept):  # how the run failed says more
+                self._keep(directory)
+            raise
+        self._keep(directory)
+
+    def _keep(self, directory: Path) -> None:
+        """Copy what a run has left to where the user wants it."""
+        if self._out is None:
+            return
+        kept = self._out.path / directory.name
+        try:
+            shutil.copytree(directory, kept)
+        except OSError as error:
+            raise NotKept(kept, error) from error
 
     def task(self, name: str) -> Task:
         """The handle of one task of the latest run, for example `worker:1`.

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Journal", "read_journal"]
+__all__ = ["Journal", "is_cut_off", "read_journal"]
+
+_EVENTS = msgspec.json.Decoder(dict[str, Any])
 
 
 class Journal:
@@ -62,10 +64,26 @@ class Journal:
             self._file.close()
 
 
+def is_cut_off(path: Path) -> bool:
+    """Whether a saved journal ends within a line, as on a full disk; each is written at once, so no kill does it."""
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - 1))
+        return file.read() != b"\n"
+
+
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of a saved journal; a last line cut short by a kill is left out."""
-    for line in path.read_bytes().split(b"\n"):
+    """Yield the events of a saved journal; a last line that was cut off is left out.
+
+    Raises:
+        ValueError: another line is no event.
+        OSError: it cannot be read.
+    """
+    *lines, _ = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
         try:
-            yield msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            continue
+            yield _EVENTS.decode(line)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
+        except RecursionError as error:
+            raise ValueError(f"{path}, line {number} is nested too deeply") from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simulator.errors import UsageError
 from simulator.network import NetworkOptions
 from simulator.restarts import RestartPolicy
+from simulator.units import DURATION_SECONDS_MAX
 
 __all__ = ["Options", "check_timeout"]
 
@@ -35,6 +37,9 @@ def check_timeout(timeout: float) -> float:
     Raises:
         UsageError: it is not.
     """
-    if not timeout > 0:
+    number: object = timeout
+    if not isinstance(number, (int, float)) or not number > 0:
         raise UsageError(f"timeout={timeout!r} is not a positive number of seconds")
+    if DURATION_SECONDS_MAX < timeout < math.inf:
+        raise UsageError(f"timeout={timeout:g} is longer than any run; give {DURATION_SECONDS_MAX} s or less")
     return timeout

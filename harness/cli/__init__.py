@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from types import FrameType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
+from harness.cli._limits import limit_of
+from harness.cli._output import lasting_output
+
 __all__ = ["main"]
 
-_FAILED = 3
+_INCONSISTENT, _FAILED, _LACKING = 1, 3, 4
+# So many signals end it at once.
+_ENOUGH = 3
 _EXIT_CODES = """\b
 Exit codes:
   0  consistent, or finished
@@ -99,46 +105,88 @@ def _lockstep() -> None:
     """  # noqa: D301 - \b is the character by which click keeps lines as they are
 
 
-@contextlib.contextmanager
-def _ended_as_by_ctrl_c(asked: list[int]) -> Iterator[None]:
-    """SIGTERM and SIGHUP, by which CI systems and closed terminals end a command, end it as Ctrl-C does.
+class _Asked:
+    """The signal that ends the command: the first one as Ctrl-C does, further ones not at all, until it is enough.
 
-    What belongs to the run is stopped, what `--out` shall hold is written, and the cursor is shown again. The number of
-    the signal is put into `asked`.
+    So what belongs to the run is stopped, what `--out` shall hold is written, and the cursor is shown again; a second
+    signal would break off the tidying that the first has begun.
     """
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        # A second one would break off the tidying that the first has begun.
-        if not asked:
-            asked.append(number)
-            raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self.signals: list[int] = []
 
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.signals.append(number)
+        if len(self.signals) == 1:
+            raise KeyboardInterrupt
+        if len(self.signals) >= _ENOUGH:
+            # Whatever hangs; the warden ends and removes what is left.
+            os._exit(self.code)
+
+    @property
+    def code(self) -> int:
+        """The exit code of a process that was ended by the first of them."""
+        return 128 + (self.signals[0] if self.signals else signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _heard(asked: _Asked, early: Any) -> Iterator[None]:
+    """Ctrl-C, and SIGTERM and SIGHUP, by which CI systems and closed terminals end a command, are put to `asked`."""
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     # What somebody else handles, or has made to be ignored as nohup does, stays so.
-    mine = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
+    defaults = (signal.SIG_DFL, signal.default_int_handler, *([early] if early else []))
+    mine = {each: handler for each, handler in handlers.items() if handler in defaults}
     if threading.current_thread() is not threading.main_thread():
-        mine = []
+        mine = {}
     for each in mine:
-        signal.signal(each, stop)
+        signal.signal(each, asked)
     try:
         yield
     finally:
-        for each in mine:
-            signal.signal(each, signal.SIG_DFL)
+        for each, handler in mine.items():
+            signal.signal(each, handler)
 
 
-def main() -> None:
-    """Entry point of the command `lockstep`; the exit code of one that a signal has ended is 128 and its number."""
-    asked: list[int] = []
+def main(early: Any = None) -> int:
+    """Run the command of `sys.argv`; the exit code of one that a signal has ended is 128 and its number.
+
+    Args:
+        early: the handler of Ctrl-C until now, which is to be replaced; see `_lockstep_entry`.
+
+    Raises:
+        SystemExit: with the exit code, unless it was called with `early`, which gets it returned.
+    """
+    asked = _Asked()
     try:
-        with _ended_as_by_ctrl_c(asked):
-            code = _lockstep.main(prog_name="lockstep", standalone_mode=False)
+        with _heard(asked, early), lasting_output() as (out, _):
+            code = _run(asked)
+            sys.stdout.flush()
+            if out.lost is not None and code in (0, _INCONSISTENT):
+                click.echo(f"Error: stdout could not be written: {out.lost.strerror}", err=True)
+                code = _FAILED
+    except KeyboardInterrupt:  # it came between two lines of this function
+        code = asked.code
+    if early is None:
+        sys.exit(code)
+    return code
+
+
+def _run(asked: _Asked) -> int:
+    try:
+        code = _lockstep.main(prog_name="lockstep", standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        code = 2
-    except click.Abort:
+        return 2
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # which click takes for a wish to leave, wherever it comes from
+            traceback.print_exception(error.__cause__)
+            return _FAILED
         click.echo("interrupted", err=True)
-        code = 128 + (asked[0] if asked else signal.SIGINT)
-    except Exception:  # noqa: BLE001 - a defect of Lockstep itself must not exit with 1, which says "inconsistent"
+        return asked.code
+    except Exception as error:  # noqa: BLE001 - a defect of Lockstep must not exit with 1, which says "inconsistent"
+        if (limit := limit_of(error)) is not None:
+            click.echo(f"Error: {limit}", err=True)
+            return _LACKING
         traceback.print_exc()
-        code = _FAILED
-    sys.exit(code if isinstance(code, int) else 0)
+        return _FAILED
+    return code if isinstance(code, int) else 0

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = [
     "NEEDED_AND_SPARE",
     "fault_options",
-    "make_out",
     "network_option",
     "out_option",
     "plan_of",
     "restart_options",
     "seed_option",
     "timeout_option",
+    "try_out",
 ]
 
 NEEDED_AND_SPARE = "as many as its faults can cause, and 3"
@@ -115,19 +115,15 @@ def out_option(text: str, default: Path | None = None) -> Callable[[_Command], _
     )
 
 
-def make_out(directory: Path, *, keep: bool = True) -> None:
-    """Make the directory of `--out`, before anything starts whose outcome it shall hold.
-
-    Args:
-        directory: with those above it, as far as they are not there.
-        keep: leave it; otherwise it was only tried, since there may be nothing to write.
+def try_out(directory: Path) -> None:
+    """Fail before anything starts if the directory of `--out` cannot be had; there may be nothing to write into it.
 
     Raises:
         UsageError: it cannot be made, or not be written to.
     """
     from simulator import UsageError
 
-    made = [] if keep else [path for path in (directory, *directory.parents) if not path.exists()]
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

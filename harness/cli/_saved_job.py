@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harness.damaged import reading
 from simulator import Cluster, FaultPlan, UsageError
+from simulator.out import NotKept, OutDirectory
 
-__all__ = ["Job", "clear_job", "load_job", "save_job"]
+__all__ = ["FILES", "Job", "check_place", "load_job", "make_place", "save_job"]
 
-_RUN, _PLAN = "run.json", "plan.toml"
+_RUN, _PLAN = FILES = "run.json", "plan.toml"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,19 +53,48 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class _Saved(msgspec.Struct):
+    """What is needed of `run.json`; the outcome has more."""
+
+    job: Job
+    ended_well: bool | None
+    root_cause: dict[str, Any] | None = None
+    error: str | None = None
+
+
 def save_job(directory: Path, job: Job, plan: FaultPlan, outcome: dict[str, Any]) -> None:
-    """Write the expanded plan and `run.json`, which has the keys of the outcome and the job under `job`."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / _PLAN).write_text(plan.to_toml())
+    """Write the expanded plan and `run.json`, which has the keys of the outcome and the job under `job`.
+
+    Raises:
+        NotKept: they cannot be written.
+    """
     asked = msgspec.to_builtins(job)
     text = msgspec.json.format(msgspec.json.encode({**outcome, "job": asked}))
-    (directory / _RUN).write_bytes(text + b"\n")
+    try:
+        (directory / _PLAN).write_text(plan.to_toml())
+        (directory / _RUN).write_bytes(text + b"\n")
+    except OSError as error:
+        raise NotKept(directory, error) from error
 
 
-def clear_job(directory: Path) -> None:
-    """Remove an earlier job from a directory: what it has left must not be taken for that of the next one."""
-    if (directory / _RUN).exists() and (directory / _PLAN).exists():
-        shutil.rmtree(directory / "0", ignore_errors=True)
+def check_place(directory: Path) -> None:
+    """Fail, and change nothing, if the directory of `--out` is not for a job.
+
+    Raises:
+        UsageError: it holds something else, or cannot be written to.
+    """
+    OutDirectory(directory, option="--out").check()
+
+
+def make_place(directory: Path) -> None:
+    """Make the directory of a job, without an earlier one: what that has left must not be taken for the next one's.
+
+    Raises:
+        UsageError: it holds something else, or cannot be written to.
+    """
+    place = OutDirectory(directory, option="--out")
+    place.make()
+    place.renew("0", _RUN, _PLAN)
 
 
 def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:
@@ -75,11 +105,11 @@ def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:
     """
     if not (directory / _RUN).exists() or not (directory / _PLAN).exists():
         raise UsageError(_what_else(directory))
-    try:
+    with reading(directory / _RUN):
         outcome = msgspec.json.decode((directory / _RUN).read_bytes())
-        job = msgspec.convert(outcome["job"], Job)
-    except (msgspec.MsgspecError, KeyError, TypeError) as error:
-        raise UsageError(f"{directory / _RUN} does not say what was run: {error!r}") from error
+        job = msgspec.convert(outcome, _Saved).job
+    if not job.command:
+        raise UsageError(f"{directory / _RUN} is damaged: it names no command")
     plan = FaultPlan.load(directory / _PLAN)
     if plan.topology is None:
         raise UsageError(f"{directory / _PLAN} names no topology, so it is not the expanded plan of a run")

@@ -10,8 +10,9 @@ import click
 import msgspec
 
 from harness.cli._job import as_json, carry_out
-from harness.cli._options import make_out, out_option, timeout_option
-from harness.cli._saved_job import clear_job, load_job, save_job
+from harness.cli._options import out_option, timeout_option
+from harness.cli._saved_job import check_place, load_job, make_place, save_job
+from harness.cli._trust import confirm_command
 
 if TYPE_CHECKING:
     from harness.history import Difference, History
@@ -42,11 +43,14 @@ Exit codes:
 @out_option("Keep the second run in DIR.")
 @click.option("--json", "as_data", is_flag=True, help="Print the comparison as JSON.")
 @click.option("--quiet", is_flag=True, help="Do not show the tasks' output while they run.")
-def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bool, quiet: bool) -> int:
+@click.option("--yes", "sure", is_flag=True, help="Run the command found in DIR also where DIR is not yours.")
+def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bool, quiet: bool, sure: bool) -> int:
     """Run a saved job again, and say whether the same happened.
 
-    DIR is what `lockstep run --out DIR` has written. The same command runs in the same directory, with the saved
-    expanded plan, so nothing is drawn again; the environment is yours. Compared are, for each task in its own order,
+    DIR is what `lockstep run --out DIR` has written. This runs the command that is found there, as you: where DIR or
+    what is in it belongs to somebody else, or others may write to it, the command is shown first and has to be
+    confirmed. The same command runs in the same directory, with the saved expanded plan, so nothing is drawn again; the
+    environment is yours. Compared are, for each task in its own order,
     its steps, its saves and restores, the points of checkpoints that it stopped at, and the faults.
     """
     from simulator import UsageError
@@ -55,24 +59,29 @@ def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bo
     try:
         if out is not None and out.resolve() == directory.resolve():
             raise UsageError(f"--out {out} would write over the run that is to be replayed")
+        if out is not None:
+            check_place(out)
         with scratch("replay") if out is None else nullcontext(out) as place:
-            return _replay(directory, place, timeout, as_data=as_data, quiet=quiet)
+            return _replay(directory, place, timeout, as_data=as_data, quiet=quiet, sure=sure)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool, quiet: bool) -> int:
+def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool, quiet: bool, sure: bool) -> int:
+    from harness.damaged import reading
     from harness.history import first_difference, history
     from harness.report.timeline import read_timeline
     from simulator import HostsUnavailable
 
     job, plan, before = load_job(directory)
+    confirm_command(directory, job, sure=sure)
     if timeout is not None:
         job = msgspec.structs.replace(job, timeout=timeout)
     source = directory / "0" / "journal.jsonl"
     saved = read_timeline(source)
-    make_out(out)
-    clear_job(out)
+    with reading(source):
+        then = history(source)
+    make_place(out)
     cluster = job.cluster(plan, out=out, stream=not quiet)
     result, failure = carry_out(cluster, job)
     outcome = as_json(job.command, str(plan.topology), result, failure)
@@ -81,7 +90,7 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
     journal = out / "0" / "journal.jsonl"
     # A cluster that could not be started has none.
     now = history(journal if journal.exists() else ())
-    difference = first_difference(history(source), now, saved)
+    difference = first_difference(then, now, saved)
     _show(wrong, difference, now, outcome, as_data=as_data)
     if wrong is not None:
         return _LACKING if isinstance(failure, HostsUnavailable) else _FAILED

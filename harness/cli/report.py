@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
+    from harness.report import Matrix
     from harness.verdict import Verdict
 
 __all__ = ["report"]
@@ -49,9 +51,11 @@ def report(directory: Path, html: Path | None, trace: Path | None, as_json: bool
     is a DIR for this command too. The timeline comes from the journal: tasks with their processes and steps, faults
     with the time until a peer failed and until the next step, and links.
     """
+    from harness.cli._written import check_written
     from simulator import UsageError
 
     try:
+        check_written(html, trace)
         if not directory.exists():
             raise UsageError(f"there is no directory {directory}; DIR is what a command has written with --out DIR")
         if judged := _verified(directory):
@@ -95,48 +99,62 @@ def _holds_runs(directory: Path) -> bool:
 def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> None:
     if html is None and trace is None:
         return
+    from harness.cli._written import write_page, write_trace
+    from harness.damaged import reading
     from harness.report.timeline import read_timelines, timeline_page, trace_json
 
-    timelines = read_timelines(directory)
-    if html is not None:
-        html.write_text(timeline_page(timelines), encoding="utf-8")
-        click.echo(f"written: {html}", err=True)
-    if trace is not None:
-        trace.write_bytes(trace_json(timelines))
-        click.echo(f"written: {trace}", err=True)
+    with reading(directory):
+        timelines = read_timelines(directory)
+        page = None if html is None else timeline_page(timelines)
+        data = None if trace is None else trace_json(timelines)
+    if html is not None and page is not None:
+        write_page(html, page)
+    if trace is not None and data is not None:
+        write_trace(trace, data)
 
 
 def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
-    from harness.report.timeline import as_data, lines, read_timelines
+    from harness.damaged import reading
+    from harness.report.timeline import as_data, journals, lines, read_timelines
+    from simulator import UsageError
+    from simulator.journal import is_cut_off
 
-    timelines = read_timelines(directory)
-    if as_json:
-        click.echo(msgspec.json.encode({"runs": [as_data(timeline) for timeline in timelines]}))
-    elif not silent:
-        for timeline in timelines:
-            click.echo("\n".join(lines(timeline)))
+    with reading(directory):
+        timelines = read_timelines(directory)
+        if as_json:
+            shown: list[str | bytes] = [msgspec.json.encode({"runs": [as_data(timeline) for timeline in timelines]})]
+        else:
+            shown = [] if silent else ["\n".join(lines(timeline)) for timeline in timelines]
+    for text in shown:
+        click.echo(text)
+    if cut := [str(path) for path in journals(directory) if is_cut_off(path)]:
+        raise UsageError(f"{cut[0]} was cut off within a line, as by a full disk: what came after that is not known")
     return 0
 
 
 def _matrix(directory: Path, html: Path | None, as_json: bool) -> int:
+    from harness.cli._written import write_page
+    from harness.damaged import reading
     from harness.report.diff import read_matrix
     from harness.report.html import matrix_page
 
     matrix = read_matrix(directory)
-    if html is not None:
-        html.write_text(matrix_page(matrix))
-        click.echo(f"written: {html}", err=True)
-    if as_json:
-        click.echo(matrix.to_json())
-    elif html is None:
-        click.echo(f"{', '.join(f'{name} {text}' for name, text in matrix.versions.items())}, on {matrix.hardware}\n")
-        for line in matrix.lines(shutil.get_terminal_size((160, 24)).columns):
-            click.echo(line)
-        for table in matrix.tables:
-            click.echo()
-            for line in table.lines():
-                click.echo(line)
+    with reading(directory):
+        page = None if html is None else matrix_page(matrix)
+        shown = matrix.to_json().decode() if as_json else "\n".join(_matrix_lines(matrix))
+    if html is not None and page is not None:
+        write_page(html, page)
+    if as_json or html is None:
+        click.echo(shown)
     return 0
+
+
+def _matrix_lines(matrix: Matrix) -> Iterator[str]:
+    yield f"{', '.join(f'{name} {text}' for name, text in matrix.versions.items())}, on {matrix.hardware}\n"
+    yield from matrix.lines(shutil.get_terminal_size((160, 24)).columns)
+    for table in matrix.tables:
+        yield ""
+        yield from table.lines()
 
 
 def _judge_all(directory: Path, judged: list[Path], as_json: bool) -> int:
@@ -165,15 +183,17 @@ def _is_run(directory: Path) -> bool:
 
 
 def _judge(directory: Path) -> Verdict:
+    from harness.damaged import reading
     from harness.saved import load_run
     from harness.verify import judge
 
     parts, reference, saved = load_run(directory)
-    return judge(
-        parts,
-        reference,
-        program=saved["program"],
-        tasks=saved["tasks"],
-        seconds=saved["seconds"],
-        faults=saved.get("faults"),
-    )
+    with reading(directory):
+        return judge(
+            parts,
+            reference,
+            program=saved["program"],
+            tasks=saved["tasks"],
+            seconds=saved["seconds"],
+            faults=saved.get("faults"),
+        )

@@ -12,14 +12,13 @@ import msgspec
 from harness.cli._job import as_json, carry_out, summary
 from harness.cli._options import (
     fault_options,
-    make_out,
     network_option,
     out_option,
     plan_of,
     restart_options,
     timeout_option,
 )
-from harness.cli._saved_job import Job, clear_job, save_job
+from harness.cli._saved_job import Job, check_place, make_place, save_job
 
 if TYPE_CHECKING:
     from simulator import FaultPlan, Topology
@@ -98,14 +97,15 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     plan = plan.expand(topology)
     asked = {name: options[name] for name in ("steps", "restarts", "restart_policy", "timeout", "network")}
     asked["network"] = asked["network"] or default_tier(topology)
+    if options["out"] is not None:
+        check_place(options["out"])
     job = Job(command=command, cwd=str(Path.cwd()), **asked)
     cluster = job.cluster(plan, out=options["out"], stream=not options["quiet"])
     if options["dry_run"]:
         _show(topology, plan, hosts=cluster.network.hosts, as_data=options["as_data"])
         return _ENDED_WELL
     if options["out"] is not None:
-        make_out(options["out"])
-        clear_job(options["out"])
+        make_place(options["out"])
         # What is wanted is there already if the run is interrupted.
         save_job(options["out"], job, plan, {"topology": str(topology), "ended_well": None})
     result, failure = carry_out(cluster, job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,12 @@ import msgspec
 
 from harness.cli._options import (
     NEEDED_AND_SPARE,
-    make_out,
     network_option,
     out_option,
     restart_options,
     seed_option,
     timeout_option,
+    try_out,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["search"]
 
-_NOTHING, _FOUND, _FAILED, _LACKING, _INTERRUPTED = 0, 1, 3, 4, 130
+_NOTHING, _FOUND, _FAILED, _LACKING, _ABSTAINED, _INTERRUPTED = 0, 1, 3, 4, 5, 130
 _EPILOG = """\b
 Examples:
   lockstep search train.py:train --strategy multi_worker-2 --budget 10m
@@ -37,6 +38,7 @@ Exit codes:
   2  usage error
   3  the program fails without a fault, on one device or under the strategy
   4  this machine lacks what the strategy needs
+  5  abstained: no plan was tried, because there was no time for one or no fault of any struck
   130  interrupted before anything was found
 """
 
@@ -113,6 +115,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
     budget = parse_duration(options["budget"], "budget")
     parse_duration(options["chaos"], "chaos")
     acceptance = Acceptance.parse(options["accept"])
+    try_out(options["out"])
     subject = subject_of(
         program,
         case,
@@ -121,15 +124,16 @@ def _search(program: str, options: dict[str, Any]) -> int:
         restarts=options["restarts"],
         restart_policy=options["restart_policy"],
     )
-    make_out(options["out"], keep=False)
     space = Space(
         topology, subject.steps, kinds, profile_of(options["profile"]), options["chaos"], faults_max=options["faults"]
     )
     searching = Search(subject.run, space, budget, options["seed"], acceptance, _say)
-    interrupted = False
+    interrupted, seconds = False, 0.0
     try:
         # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
-        if not (undisturbed := subject.run(FaultPlan())):
+        undisturbed = subject.run(FaultPlan())
+        seconds = undisturbed.seconds
+        if not undisturbed:
             click.echo(
                 f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True
             )
@@ -138,7 +142,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
     except KeyboardInterrupt:
         interrupted = True
         click.echo("interrupted; what was found so far:", err=True)
-    return _reported(program, options, subject, searching, interrupted=interrupted)
+    return _reported(program, options, subject, searching, seconds, interrupted=interrupted)
 
 
 def _say(why: str, number: int, plan: FaultPlan, outcome: Outcome) -> None:
@@ -148,7 +152,9 @@ def _say(why: str, number: int, plan: FaultPlan, outcome: Outcome) -> None:
     click.echo(f"{label}  {describe_plan(plan)}: {outcome.summary}", err=True)
 
 
-def _reported(program: str, options: dict[str, Any], subject: Subject, searching: Search, *, interrupted: bool) -> int:
+def _reported(
+    program: str, options: dict[str, Any], subject: Subject, searching: Search, seconds: float, *, interrupted: bool
+) -> int:
     from harness.search import describe_plan, write_test
 
     hunt = searching.hunt
@@ -156,16 +162,36 @@ def _reported(program: str, options: dict[str, Any], subject: Subject, searching
     plan = hunt.found.plan if hunt.found else hunt.suspect
     outcome = hunt.found.outcome if hunt.found else hunt.outcome
     path = None
+    lacking = None if interrupted or hunt.tried else _why_nothing_was_tried(hunt, options, seconds)
     if plan is not None and outcome is not None:
         path = write_test(options["out"], program, subject.case.name, plan, str(outcome.symptom), _kept(options))
     if options["as_json"]:
         click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
     else:
-        click.echo(_summary(hunt))
+        click.echo(_summary(hunt) if lacking is None else f"nothing was searched: {lacking}")
         if plan is not None and outcome is not None:
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
             click.echo(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
-    return _FOUND if path is not None else _INTERRUPTED if interrupted else _NOTHING
+    if path is not None:
+        return _FOUND
+    return _INTERRUPTED if interrupted else _NOTHING if lacking is None else _ABSTAINED
+
+
+def _why_nothing_was_tried(hunt: Hunt, options: dict[str, Any], seconds: float) -> str:
+    """Why it says nothing that no failing plan was found, and what would be needed."""
+    if not hunt.plans:
+        # Ten plans, each of which takes longer than the run without a fault by its faults and restarts.
+        needed = max(60, math.ceil(20 * seconds))
+        return (
+            f"the budget of {options['budget']} was spent before a plan could be run; one run without a fault took "
+            f"{seconds:.1f} s, so give --budget {needed}s or more"
+        )
+    if hunt.voids:
+        return f"{hunt.voids} of {hunt.runs} runs were void, as said above, and no fault struck in the others"
+    return (
+        f"no fault struck in {hunt.runs} runs of {hunt.plans} plans, because what triggers them never came; give "
+        "other --kinds, more --faults, or a program with more steps and saves"
+    )
 
 
 def _kept(options: dict[str, Any]) -> dict[str, Any]:
@@ -198,6 +224,7 @@ def _as_json(
         "seed": options["seed"],
         "plans": hunt.plans,
         "runs": hunt.runs,
+        "tried": hunt.tried,
         "unfired": hunt.unfired,
         "voids": hunt.voids,
         "interrupted": interrupted,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +13,6 @@ import msgspec
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
-    make_out,
     network_option,
     out_option,
     plan_of,
@@ -71,7 +72,7 @@ Examples:
 )
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
-@out_option("Keep traces, logs and verdicts in DIR.")
+@out_option("Keep traces, logs and verdicts in DIR, in place of earlier ones; DIR holds nothing else.")
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
 def verify(program: str, **options: Any) -> int:
     """Check that FUNCTION(strategy, record) gives the same numbers under a strategy as on one device.
@@ -109,7 +110,6 @@ def _check(options: dict[str, Any]) -> None:
 
 def _verify(program: str, options: dict[str, Any]) -> int:
     from harness.program import Program
-    from harness.saved import VERDICT
     from harness.strategies import strategy_case
 
     hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
@@ -123,14 +123,9 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
     cases = [strategy_case(name, hardware, network) for name in dict.fromkeys(options["names"])]
     under_test = Program.of(program)
-    if options["out"] is not None:
-        make_out(options["out"])
+    folders = _folders(options["out"], cases)
     outcomes = []
-    for case in cases:
-        folder = None if options["out"] is None else options["out"] / re.sub(r"[^\w.-]", "_", case.name)
-        if folder is not None:
-            # A run that fails has none, and that of an earlier one must not stand for it.
-            (folder / VERDICT).unlink(missing_ok=True)
+    for case, folder in zip(cases, folders, strict=True):
         if not as_json:
             click.echo(f"{case.name}: running ...", err=True)
         outcomes.append(_one(under_test, case, {**asked, "out": folder}, as_json))
@@ -138,6 +133,31 @@ def _verify(program: str, options: dict[str, Any]) -> int:
         objects = [found for _, found in outcomes]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
     return max((code for code, _ in outcomes), key=_RANKED.index)
+
+
+def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | None]:
+    """A folder of --out for each strategy, all checked before the first of them runs.
+
+    Raises:
+        UsageError: one of them holds something else than a run.
+    """
+    from harness.kept import VERDICT, holds_verdicts, run_directory
+    from simulator.out import OutDirectory
+
+    if out is None:
+        return [None] * len(cases)
+    names = [re.sub(r"[^\w.-]", "_", case.name) for case in cases]
+    places = [run_directory(out / name, option="--out") for name in names]
+    whole = OutDirectory(out, holds_verdicts, option="--out")
+    for place in (whole, *places):
+        place.check()
+    whole.make()
+    whole.add(*names)
+    for place in places:
+        place.make()
+        # A run that fails has none, and that of an earlier one must not stand for it.
+        place.renew(VERDICT)
+    return [place.path for place in places]
 
 
 def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[int, dict[str, Any]]:

@@ -28,6 +28,7 @@ _NETWORK = pytest.StashKey["str | None"]()
 # As `simulator.network.TIERS`, which is not imported in every session of pytest.
 _NETWORKS = ("loopback", "namespaces")
 _CACHE_VARIABLE = "LOCKSTEP_CACHE"
+_MATRIX = "matrix.json"
 _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
     "strategies(*names, full=()): strategies that the fixture `strategy` goes through; `full` only with --profile=full",
@@ -65,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     config.stash[_CELLS], config.stash[_ROWS] = [], []
     _choose_network(config)
+    _check_out(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(config.stash[_CELLS], config.stash[_ROWS]), "lockstep-collector")
     if not hasattr(config, "workerinput") and _CACHE_VARIABLE not in os.environ:
@@ -79,6 +81,34 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Say what is not the default."""
     chosen = config.getoption("--network")
     return None if chosen == "loopback" else f"lockstep: network={chosen}, a host of its own for each task of a cluster"
+
+
+def _check_out(config: pytest.Config) -> None:
+    """Refuse, before anything runs, a --lockstep-out in which the matrix cannot be written, or would replace a file."""
+    out = config.getoption("--lockstep-out")
+    if not out or hasattr(config, "workerinput"):
+        return
+    from harness.report.diff import read_matrix
+    from simulator import UsageError
+
+    path = Path(out) / _MATRIX
+    try:
+        if path.exists():
+            read_matrix(path)
+    except UsageError as error:
+        raise pytest.UsageError(f"--lockstep-out={out} would replace a file: {error}") from error
+    # Not made yet: a session that has no verdict leaves nothing.
+    there = next(each for each in path.absolute().parents if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise pytest.UsageError(f"--lockstep-out={out} cannot be made: {there} is no directory that can be written to")
+
+
+def _write_matrix(data: bytes, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        pytest.exit(f"{path} cannot be written: {error.strerror}", returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 def _choose_network(config: pytest.Config) -> None:
@@ -243,9 +273,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         titles = "; ".join(table.title for table in matrix.tables)
         terminalreporter.write_line(f"tables, shown by `lockstep report` of a --lockstep-out folder: {titles}")
     if out := config.getoption("--lockstep-out"):
-        path = Path(out) / "matrix.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(matrix.to_json())
+        path = Path(out) / _MATRIX
+        _write_matrix(matrix.to_json(), path)
         terminalreporter.write_line(f"written: {path}")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.damaged import reading
 from harness.report.matrix import OUTCOMES, Cell, Matrix
 from simulator import UsageError
 
@@ -37,10 +38,14 @@ def read_matrix(path: Path) -> Matrix:
     file = path / "matrix.json" if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"there is no matrix at {path}; make one with `pytest scenarios/ --lockstep-out=DIR`")
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Matrix)
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"{file} is no matrix: {error}") from error
+    with reading(file):
+        matrix = msgspec.json.decode(file.read_bytes(), type=Matrix)
+        # In the order of `OUTCOMES` the worst is found.
+        if unknown := {cell.outcome for cell in matrix.cells} - {*OUTCOMES}:
+            raise ValueError(f"outcome {min(unknown)!r} is none of {', '.join(OUTCOMES)}")
+    if not matrix.cells and not matrix.tables:
+        raise UsageError(f"{file} holds no cell, so it is not the matrix of a session")
+    return matrix
 
 
 def compare_matrices(before: Matrix, after: Matrix) -> Iterator[Change]:

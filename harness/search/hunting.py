@@ -38,10 +38,14 @@ class Found:
 
 @dataclass
 class Hunt:
-    """What a search has done so far; complete when it returns, and right at any moment before."""
+    """What a search has done so far; complete when it returns, and right at any moment before.
+
+    `tried` are the runs that say something about the program: they are not void, and at least one fault struck.
+    """
 
     plans: int = 0
     runs: int = 0
+    tried: int = 0
     voids: int = 0
     unfired: int = 0
     found: Found | None = None
@@ -131,6 +135,7 @@ class Search:
         self.hunt.runs += 1
         self.hunt.voids += outcome.void is not None
         self.hunt.unfired += len(outcome.unfired)
+        self.hunt.tried += outcome.void is None and len(outcome.unfired) < len(plan.faults)
         self.listener(why, number, plan, outcome)
         return outcome
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.disturbance import Disturbance
-from harness.observe import check_hardware, kept_in, run_once
+from harness.kept import check_out, kept_in
+from harness.observe import check_hardware, run_once
 from harness.parts import read_parts
 from harness.program import Program
 from harness.reference import Reference, reference_of
@@ -63,7 +64,7 @@ class Subject:
         """Run the program once under a plan and judge it; `out` keeps traces, logs, the journal and the verdict."""
         began = time.monotonic()
         disturbance = Disturbance(plan, self.restarts, self.restart_policy)
-        disturbance.check(self.case)
+        disturbance.check(self.case, self.timeout)
         options: dict[str, Any] = {"seed": self.seed, "timeout": self.timeout, "stream": self.stream}
         causes: tuple[TaskError, ...] = ()
         found = Outcome()
@@ -131,7 +132,8 @@ def survives(
         program: as for `verify`.
         strategy: as for `verify`.
         plan: what goes wrong. A fault of a checkpoint in `record.directory` names that as its directory.
-        out: keep traces, logs and the journal in this directory.
+        out: keep traces, logs and the journal in this directory, in place of an earlier run; one that holds something
+            else is refused.
         options: `tier`, `seed`, `timeout`, `restarts`, `restart_policy` and `stream`. Without `restarts` a run has as
             many as its faults can cause, and three more.
 
@@ -142,6 +144,7 @@ def survives(
         UsageError: a program, strategy or plan that makes no sense.
         RunFailed: the program fails even undisturbed on one device.
     """
+    check_out(out)
     subject = subject_of(program, strategy, **options)
     return subject.run(plan, None if out is None else Path(out))
 

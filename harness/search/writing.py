@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pprint
 import textwrap
@@ -62,8 +63,8 @@ def write_test(
     folder.mkdir(parents=True, exist_ok=True)
     file, _, function = program.rpartition(":")
     stem = f"test_found_{name_of_test(program, strategy)}"
-    taken = len(list(folder.glob(f"{stem}*.py")))
-    path = folder / (f"{stem}_{taken + 1}.py" if taken else f"{stem}.py")
+    names = (f"{stem}_{number}.py" if number > 1 else f"{stem}.py" for number in itertools.count(1))
+    path = next(folder / name for name in names if not (folder / name).exists())
     shown = ", ".join(f"{key}={value!r}" for key, value in options.items())
     text = _TEMPLATE.format(
         title=f"{Path(file).name}:{function} under {strategy}: a plan under which its {symptom} fail"

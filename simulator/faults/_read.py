@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
 
 from simulator.errors import UsageError
+from simulator.faults._values import UNITS, Value, ends_of
 from simulator.faults.kinds import all_kinds
-from simulator.faults.protocol import PHASES, UNITS, Fault
+from simulator.faults.protocol import PHASES, Fault, LinkFault
 
-__all__ = ["accepted_keys", "check_fault", "fault_from_mapping", "fault_from_text", "with_implied"]
+__all__ = ["accepted_keys", "check_fault", "fault_from_mapping", "fault_from_text", "value_of", "with_implied"]
 
 _WORDS = {"true": True, "false": False}
+# Python does not read integers of thousands of digits; as text they are refused like any other that is too great.
+_DIGITS_MAX = 100
 
 
 def accepted_keys(kind: type[Fault]) -> list[str]:
@@ -30,9 +34,10 @@ def fault_from_mapping(values: Mapping[str, object], where: str = "fault") -> Fa
     """
     kinds = all_kinds()
     name = values.get("kind")
-    if name not in kinds:
+    # In a file it may be a list, say, which a dictionary cannot be asked for.
+    if not isinstance(name, str) or name not in kinds:
         raise UsageError(f"{where}: kind {name!r} is unknown; kinds are {', '.join(kinds)}")
-    kind = kinds[str(name)]
+    kind = kinds[name]
     keys = accepted_keys(kind)
     for key in values:
         if key not in keys and key != "kind":
@@ -69,9 +74,10 @@ def fault_from_text(text: str) -> Fault:
 
 
 def _value(key: str, text: str) -> object:
-    if UNITS.get(key) == "count" and text.isdecimal():
+    unit = UNITS[key].unit if key in UNITS else None
+    if unit == "count" and text.isdecimal() and len(text) <= _DIGITS_MAX:
         return int(text)
-    if UNITS.get(key) == "number" and ".." not in text:
+    if unit == "number" and ".." not in text:
         try:
             return float(text)
         except ValueError:
@@ -88,15 +94,62 @@ def with_implied(fault: Fault) -> Fault:
     return msgspec.structs.replace(fault, **fault.implied)
 
 
+def value_of(fault: Fault, key: str) -> Value | None:
+    """What a key of this fault takes; None if it is no number."""
+    return fault.values.get(key, UNITS.get(key))
+
+
 def check_fault(fault: Fault) -> None:
-    """Raise UsageError if the keys of a fault make no sense together, whatever the cluster is."""
-    trigger = fault.trigger
-    if fault.phase is not None and fault.phase not in PHASES:
-        raise UsageError(f"phase={fault.phase!r} is unknown; phases are {', '.join(PHASES)}")
-    if trigger in ("bytes", "connections") and not (fault.src and fault.dst):
-        raise UsageError(f"{trigger} is counted on a link; name it with src and dst")
-    if fault.until is not None and not fault.lasts:
-        raise UsageError(f"{fault.kind} does not last, so it has no until")
+    """Raise UsageError if a fault can never strike, or its keys make no sense together, whatever the cluster is."""
+    for field in msgspec.structs.fields(fault):
+        key, value = field.encode_name, getattr(fault, field.name)
+        if value is not None and (known := value_of(fault, key)) is not None:
+            ends_of(key, value, known)
+    _check_trigger(fault)
+    _check_end(fault)
     if fault.in_task and fault.gate is None:
         raise UsageError(f"{fault.kind} is applied inside the task, so its trigger is step or phase")
     fault.check()
+
+
+def _check_trigger(fault: Fault) -> None:
+    """One trigger, and nothing that belongs to another one."""
+    trigger = fault.trigger
+    if fault.phase is not None and fault.phase not in PHASES:
+        raise UsageError(f"phase={fault.phase!r} is unknown; phases are {', '.join(PHASES)}")
+    if fault.nth != 1 and trigger != "phase":
+        raise UsageError(
+            f"nth={fault.nth} says which time a phase is reached, and the trigger is {trigger}; leave it out"
+        )
+    if trigger in ("bytes", "connections"):
+        if not (fault.src and fault.dst):
+            raise UsageError(f"{trigger} is counted on a link; name it with src and dst")
+    elif (fault.src or fault.dst) and not isinstance(fault, LinkFault):
+        raise UsageError(f"src and dst name the link of bytes= or connections=, and the trigger is {trigger}")
+    if fault.of is not None and not fault.of:
+        raise UsageError("of= names no task; give one, such as of=worker:0, or leave it out")
+    if fault.of and trigger in ("bytes", "connections", "time") and fault.until is None:
+        raise UsageError(f"of= says whose step, phase or log counts, and the trigger is {trigger}; leave it out")
+    if fault.log is not None:
+        _check_pattern(fault.log)
+
+
+def _check_pattern(text: str) -> None:
+    try:
+        re.compile(text)
+    # What is repeated too often is an OverflowError, and what is nested too deeply a RecursionError.
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"log={text!r} is not a regular expression: {error}; write \\( for a bracket") from None
+    if not text:
+        raise UsageError("log= is empty, which every line matches; give a regular expression, such as log=epoch 3")
+
+
+def _check_end(fault: Fault) -> None:
+    """At most one thing that ends it."""
+    if fault.until is None:
+        return
+    if not fault.lasts:
+        raise UsageError(f"{fault.kind} does not last, so it has no until")
+    duration = next((field for field in msgspec.structs.fields(fault) if field.name == "duration"), None)
+    if duration is not None and getattr(fault, duration.name) != duration.default:
+        raise UsageError(f"until={fault.until} and duration are two ends; give one of them")

@@ -14,7 +14,7 @@ import msgspec
 
 from simulator.errors import UsageError
 from simulator.faults._draw import draw_tasks, draw_value
-from simulator.faults._read import check_fault, fault_from_mapping, fault_from_text, with_implied
+from simulator.faults._read import check_fault, fault_from_mapping, fault_from_text, value_of, with_implied
 from simulator.faults.protocol import Fault, LinkFault
 from simulator.network.link import Link
 from simulator.topology import Topology
@@ -53,9 +53,12 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise UsageError(f"seed={self.seed!r} is not a whole number")
-        if self.heal is not None:
-            parse_duration(self.heal, "heal")
-        parse_duration(self.progress, "progress")
+        # The relay gets it as an integer of this size.
+        if not -(2**63) <= self.seed < 2**64:
+            raise UsageError(f"seed={str(self.seed)[:80]} is out of range; give 0 to {2**64 - 1}")
+        for key in ("heal", "progress"):
+            if (text := getattr(self, key)) is not None and parse_duration(text, key) == 0:
+                raise UsageError(f"{key}={text} leaves no time for anything; give more, for example {key}=30s")
         # Lists read better where a plan is written in Python.
         msgspec.structs.force_setattr(self, "links", tuple(self.links))
         msgspec.structs.force_setattr(self, "faults", tuple(self.faults))
@@ -112,6 +115,8 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
             values = json.loads(text) if path.suffix == ".json" else _toml(text)
         except (OSError, ValueError) as error:
             raise UsageError(f"plan {path}: {error}") from None
+        except RecursionError:
+            raise UsageError(f"plan {path} is nested too deeply: it is tables of texts and numbers") from None
         if not isinstance(values, dict):
             raise UsageError(f"plan {path}: a plan is a table with {', '.join(_KEYS)}")
         try:
@@ -142,9 +147,29 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
             seen[words] += 1
             try:
                 faults.append(_expanded(fault, fault.id or f"{fault.kind}-{number}", topology, stream))
+                self._check_healed(faults[-1])
             except UsageError as error:
                 raise UsageError(f"fault {fault.id or number} ({fault.kind}): {error}") from None
         return msgspec.structs.replace(self, topology=topology, links=tuple(links), faults=tuple(faults))
+
+    def _check_healed(self, fault: Fault) -> None:
+        """Raise UsageError if all is undone before a fault strikes."""
+        if None not in (fault.time, self.heal) and parse_duration(fault.time) >= parse_duration(self.heal):
+            raise UsageError(f"time={fault.time} never comes: the plan heals after {self.heal}")
+
+    def check_timeout(self, seconds: float) -> None:
+        """Raise UsageError if a run that lasts at most so long would be at its end before a fault has done its part.
+
+        Only of what an expanded plan says by the clock.
+        """
+        for fault in self.faults:
+            for key in ("time", "restart"):
+                text = getattr(fault, key, None)
+                if text is not None and parse_duration(text, key) >= seconds:
+                    raise UsageError(
+                        f"fault {fault.id}: {key}={text} never comes: the run has a timeout of {seconds:g} s; give a "
+                        "longer timeout or a shorter time"
+                    )
 
     def needs_relay(self, *, hosts: bool) -> bool:
         """Whether connections between tasks have to go through the relay; `hosts`: whether each has one of its own.
@@ -195,7 +220,8 @@ def _expanded(fault: Fault, name: str, topology: Topology, stream: random.Random
     for field in fields:
         key = field.encode_name
         given = getattr(fault, field.name)
-        value = draw_value(key, fault.drawn[key] if given is None and key in fault.drawn else given, stream)
+        wanted = fault.drawn[key] if given is None and key in fault.drawn else given
+        value = draw_value(key, wanted, value_of(fault, key), stream)
         if value != given:
             values[field.name] = value
     if "task" in fault.__struct_fields__:

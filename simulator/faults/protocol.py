@@ -13,45 +13,18 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from simulator.errors import LockstepError, UsageError
+from simulator.faults._values import Value
 from simulator.network import Link, Rule
 from simulator.run import Run
 from simulator.task import Task
 from simulator.units import parse_duration
 
-__all__ = ["PHASES", "TRIGGERS", "UNITS", "Effect", "Fault", "LinkFault", "NoEffect", "Scene", "TaskFault"]
+__all__ = ["PHASES", "TRIGGERS", "Effect", "Fault", "LinkFault", "NoEffect", "Scene", "TaskFault"]
 
 Effect = dict[str, Any]
 
 TRIGGERS = ("step", "phase", "bytes", "connections", "log", "time")
 PHASES = ("before_save", "in_save", "after_data_before_index", "after_save", "before_restore", "at_barrier")
-
-# How the text of a key is read, and drawn where it is a range such as `10..20`.
-UNITS = {
-    "step": "count",
-    "until": "count",
-    "nth": "count",
-    "connections": "count",
-    "times": "count",
-    "bit": "count",
-    "element": "count",
-    "replica": "count",
-    "code": "count",
-    "seed": "count",
-    "factor": "number",
-    "bytes": "size",
-    "size": "size",
-    "rate": "rate",
-    "time": "duration",
-    "duration": "duration",
-    "restart": "duration",
-    "grace": "duration",
-    "per_step": "duration",
-    "period": "duration",
-    "up": "duration",
-    "down": "duration",
-    "delay": "duration",
-    "jitter": "duration",
-}
 
 
 class NoEffect(LockstepError):
@@ -142,6 +115,8 @@ class Fault(
     implied: ClassVar[Mapping[str, object]] = {}
     # Keys that are drawn when they are not given, and from what.
     drawn: ClassVar[Mapping[str, str]] = {}
+    # What keys of this kind take, where that is not what `simulator.faults._values.UNITS` says.
+    values: ClassVar[Mapping[str, Value]] = {}
     # Keys without which the kind makes no sense.
     needed: ClassVar[tuple[str, ...]] = ()
 

@@ -19,7 +19,10 @@ __all__: list[str] = []
 
 def _preload() -> None:
     log = os.environ.pop("LOCKSTEP_FORKSERVER_LOG")
-    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except FileNotFoundError:
+        sys.exit(1)  # whoever wanted tasks has been interrupted, and its directory is gone
     os.dup2(fd, 1)
     os.dup2(fd, 2)
     os.close(fd)

@@ -21,11 +21,23 @@ from simulator.launch.host import HostDoor
 from simulator.launch.process import join_no_one, redirect_output
 from simulator.topology import Topology
 
-__all__ = ["COUNTERS", "Command", "CommandSpec", "launch_command"]
+__all__ = ["COUNTERS", "Command", "CommandSpec", "launch_command", "working_directory"]
 
 COUNTERS = ("auto", "fit", "function", "explicit")
 _SITE = Path(__file__).parents[1] / "steps" / "_site"
 _NOT_FOUND = 127
+
+
+def working_directory() -> Path:
+    """Where this process is, which is where tasks run.
+
+    Raises:
+        UsageError: it has been deleted.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError("the working directory has been deleted; change to one that exists") from error
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class Command:
         Raises:
             UsageError: it is empty, is not found, or the way to count is not known.
         """
-        where = os.fspath(cwd or Path.cwd())
+        where = os.fspath(cwd or working_directory())
         if isinstance(argv, str) or not argv:
             raise UsageError(f"{argv!r} is not a command; give program and arguments, such as ['python', 'train.py']")
         if steps not in COUNTERS:

@@ -21,6 +21,7 @@ _SHAPES = ("delay", "jitter", "rate", "loss")
 _OF_CABLES = ("rate", "loss", "blackhole")
 _PATTERN = re.compile(rf"\*|({'|'.join(JOBS)})(:(\*|[0-9]+))?")
 _WORDS = {"true": True, "false": False}
+_CONNECTIONS_MAX = 2**32 - 1
 _EXAMPLE = "src=worker,dst=ps,delay=20ms"
 
 
@@ -107,8 +108,12 @@ class Link:
         if self.loss is not None and self.is_triggered:
             raise UsageError("loss has no trigger: packets are lost in the kernel, which counts neither; leave it out")
         number: object = self.after_connections
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise UsageError(f"after_connections={number!r} is not a whole number from 1")
+        if number is None:
+            return
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _CONNECTIONS_MAX:
+            raise UsageError(
+                f"after_connections={str(number)[:80]!r} is not a whole number from 1 to {_CONNECTIONS_MAX}"
+            )
 
     @property
     def conditions(self) -> Conditions:
@@ -159,6 +164,16 @@ class Link:
                 "and jitter_kind=pareto are what loss looks like to a receiver"
             )
 
+    def check_lasting(self) -> None:
+        """Check that it lasts. One that does not can only count, as the triggers of faults do.
+
+        Raises:
+            UsageError: it is to last for no time.
+        """
+        for name in _FLAGS:
+            if isinstance(text := getattr(self, name), str) and parse_duration(text, name) == 0:
+                raise UsageError(f"{name}={text} is over before it begins; give more, or {name}=true for the whole run")
+
     def pairs(self, topology: Topology) -> list[tuple[str, str]]:
         """The directed links from `src` to `dst`, without those back.
 
@@ -188,7 +203,7 @@ class Link:
             if key in values:
                 raise UsageError(f"link {text!r} has {key} twice")
             values[key] = _WORDS.get(value, value) if equals else True
-        if isinstance(number := values.get("after_connections"), str) and number.isdecimal():
+        if isinstance(number := values.get("after_connections"), str) and number.isdecimal() and len(number) < 20:
             values["after_connections"] = int(number)
         return cls.from_mapping(values)
 

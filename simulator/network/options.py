@@ -63,6 +63,7 @@ class NetworkOptions:
                 raise UsageError(f"links are objects such as Link(src='worker', dst='ps', delay='20ms'), not {link!r}")
             link.pairs(topology)
             link.check_network(hosts=hosts)
+            link.check_lasting()
         return cls(tier, found, relay or any(link.needs_relay(hosts=hosts) for link in found))
 
     @property

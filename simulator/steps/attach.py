@@ -9,11 +9,20 @@ import msgspec
 
 from simulator import agent
 
-__all__ = ["AGENT_VARIABLE", "attach"]
+__all__ = ["AGENT_VARIABLE", "attach", "begin"]
 
 AGENT_VARIABLE = "LOCKSTEP_AGENT"
 # Held for as long as this process lives: whoever holds it speaks for the task.
+_begun = False
 _claim: socket.socket | None = None
+
+
+def begin(connected: agent.Agent) -> None:
+    """Stop at gate `step:0`, once for each process: before its first step, and before TensorFlow does anything."""
+    global _begun  # noqa: PLW0603 - one for the process, as long as it lives
+    if not _begun:
+        _begun = True
+        connected.gate("step:0")
 
 
 def attach() -> agent.Agent | None:

@@ -8,7 +8,7 @@ import threading
 import time
 
 from simulator import agent, control
-from simulator.steps.attach import attach
+from simulator.steps.attach import attach, begin
 
 __all__ = ["CLOSURE", "EPOCHS", "EXPLICIT", "FIT", "FUNCTION", "ON_BATCH", "StepCounter", "counter", "step"]
 
@@ -84,6 +84,7 @@ def counter() -> StepCounter | None:
     """The counter of this process; `None` where it does not speak for a task."""
     global _counter  # noqa: PLW0603 - one for the process
     if _counter is None and (connected := attach()) is not None:
+        begin(connected)  # of a program without TensorFlow, this is where it is known that there will be steps
         _counter = StepCounter(connected, os.environ.get("LOCKSTEP_STEPS", "auto"))
     return _counter
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from simulator import agent
-from simulator.steps.attach import AGENT_VARIABLE, attach
+from simulator.steps.attach import AGENT_VARIABLE, attach, begin
 from simulator.steps.counter import CLOSURE, EPOCHS, FIT, FUNCTION, ON_BATCH, counter
 from simulator.topology import Devices
 
@@ -35,7 +35,7 @@ def on_tensorflow(module: Any) -> None:
         from simulator.faults import in_task
 
         in_task.install(connected, spec.hooks)
-    connected.gate("step:0")
+    begin(connected)
 
 
 def count_closures(module: Any) -> None:

@@ -153,7 +153,7 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
     assert "holds no job" in _usage_error("replay", str(tmp_path / "empty"))
     (tmp_path / "empty" / "run.json").write_text("{}")
     (tmp_path / "empty" / "plan.toml").write_text("")
-    assert "does not say what was run" in _usage_error("replay", str(tmp_path / "empty"))
+    assert "is damaged" in _usage_error("replay", str(tmp_path / "empty"))
 
 
 def test_a_replay_does_not_overwrite_what_it_replays(saved: Path) -> None:

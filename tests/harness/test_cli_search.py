@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ import harness.search
 from harness.cli import _lockstep
 from harness.cli.search import _kept, search
 from harness.search import Outcome, subject_of, survives, write_test
+from harness.strategies import strategy_case
 from simulator import FaultPlan
 
 TRAIN = """
@@ -103,7 +105,33 @@ def test_nothing_is_found_in_a_program_that_resumes(train: str, tmp_path: Path) 
     found = json.loads(result.stdout)
     # A kill after each of five steps, and three times at each of the five points of a save, which this program has not.
     assert (found["plans"], found["runs"], found["unfired"], found["plan"], found["test"]) == (20, 20, 15, None, None)
+    assert found["tried"] == 5
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "budget", "code", "said"),
+    [
+        (Outcome(), "1ms", 5, "nothing was searched: the budget of 1ms was spent before a plan could be run; one run"),
+        (Outcome(unfired=("it never came",)), "60s", 5, "nothing was searched: no fault struck in 2 runs of 2 plans"),
+        (Outcome(void="the relay ended"), "60s", 5, "nothing was searched: 2 of 2 runs were void"),
+        (Outcome(), "60s", 0, "no failing plan in 2 plans, 2 runs"),
+    ],
+)
+def test_a_search_that_has_tried_nothing_abstains(
+    train: str, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, budget: str, code: int, said: str
+) -> None:
+    """That nothing was found says nothing if no plan was run, or no fault struck; what would be needed is said."""
+    case = strategy_case("default")
+    subject = SimpleNamespace(case=case, steps=5, run=lambda plan: outcome if plan.faults else Outcome(seconds=2.0))
+    monkeypatch.setattr(harness.search, "subject_of", lambda *_, **__: subject)
+    if budget != "1ms":  # which drawing takes, in earnest
+        plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
+        monkeypatch.setattr("harness.search.hunting.drawn", lambda *_: [plan, plan])
+    result = _search(f"{train}:train", *OPTIONS, "--budget", budget)
+    assert result.return_value == code, result.output
+    assert said in result.stdout
+    assert ("no failing plan" in result.stdout) == (code == 0)
 
 
 def test_json_of_a_failing_plan_has_the_plan(train: str, tmp_path: Path) -> None:

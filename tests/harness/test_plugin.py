@@ -383,6 +383,25 @@ def test_of_the_project_itself():
 """
 
 
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("mine", "would replace a file: *matrix.json is damaged, or not what Lockstep has written there*"),
+        ("test_sample.py/out", "cannot be made: *test_sample.py is no directory*"),
+    ],
+)
+def test_a_matrix_replaces_nothing_but_a_matrix(
+    session: Session, pytester: pytest.Pytester, out: str, said: str
+) -> None:
+    """A usage error before any test runs."""
+    pytester.mkdir("mine")
+    (pytester.path / "mine" / "matrix.json").write_text("[[1, 0], [0, 1]]")
+    result = session("def test_nothing(): pass", f"--lockstep-out={out}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--lockstep-out={out} {said}"])
+    assert (pytester.path / "mine" / "matrix.json").read_text() == "[[1, 0], [0, 1]]"
+
+
 def test_the_matrix_is_printed_and_written(session: Session, pytester: pytest.Pytester) -> None:
     """Scenarios down, strategies across, reasons below; the same in matrix.json and in the JUnit properties."""
     result = session(MATRIX, "--lockstep-out=some/where")

@@ -100,7 +100,7 @@ def test_load_gives_the_function_back(tmp_path: Path, monkeypatch: pytest.Monkey
         ("train.py:", "names no function"),
         (":train", "names no function"),
         ("nowhere.py:train", "there is no file 'nowhere.py'"),
-        (".:train", "there is no file '.'"),
+        (".:train", "'.' is a directory"),
     ],
 )
 def test_a_text_that_names_no_program_is_a_usage_error(text: str, fragment: str) -> None:

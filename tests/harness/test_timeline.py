@@ -215,7 +215,7 @@ def test_what_is_no_journal_is_a_usage_error(tmp_path: Path) -> None:
         read_timelines(tmp_path)
     killed().save(tmp_path)
     (tmp_path / "plan.json").write_text("[]")
-    with pytest.raises(UsageError, match="not the journal and plan of a run"):
+    with pytest.raises(UsageError, match=r"plan\.json is damaged"):
         read_timelines(tmp_path)
 
 

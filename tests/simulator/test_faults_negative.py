@@ -28,7 +28,7 @@ NEVER = [
     "kind=bitflip,task=worker:1,target=variable,step=99",
     "kind=torn_checkpoint,directory=nowhere,step=99",
     "kind=kill,task=worker:1,log=never written",
-    "kind=kill,task=worker:1,time=1h",
+    "kind=kill,task=worker:1,time=25s",
     *(
         f"kind={kind},src=worker:0,dst=worker:1,of=worker:0,step=99"
         for kind in ("delay,delay=1ms", "jitter,jitter=1ms", "rate,rate=1MB/s", "stall", "partition", "flap")

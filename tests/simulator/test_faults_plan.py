@@ -41,7 +41,7 @@ _kinds = st.one_of(
 _faults = st.builds(lambda kind, trigger: {**kind, **trigger}, _kinds, _triggers)
 _plans = st.builds(
     lambda seed, faults: FaultPlan.from_mapping({"seed": seed, "fault": faults}),
-    st.integers(0, 2**64),
+    st.integers(0, 2**64 - 1),
     st.lists(_faults, min_size=1, max_size=4),
 )
 

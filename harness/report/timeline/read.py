@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from harness.damaged import reading
 from harness.report.timeline.faults import fault_rows
 from harness.report.timeline.model import Condition, Life, Mark, Save, Timeline
 from simulator import UsageError
@@ -23,14 +25,23 @@ _PLACES = (_JOURNAL, f"*/{_JOURNAL}", f"run/*/{_JOURNAL}", f"*/run/*/{_JOURNAL}"
 Event = Mapping[str, Any]
 
 
+class _Plan(msgspec.Struct):
+    """What is needed of a plan: the tables of its faults."""
+
+    fault: list[dict[str, Any]] = []
+
+
 def journals(directory: Path) -> list[Path]:
     """The journals that a run has left in this directory, in the order in which they were begun."""
     found = {path for place in _PLACES for path in directory.glob(place)}
-    return sorted(found, key=lambda path: (next(_times(read_journal(path)), 0.0), path))
+    return sorted(found, key=lambda path: (_begun(path), path))
 
 
-def _times(events: Iterator[dict[str, Any]]) -> Iterator[float]:
-    return (float(event.get("wall", 0.0)) for event in events)
+def _begun(journal: Path) -> float:
+    """When it was begun by the wall clock; damage is found by who reads it all."""
+    with contextlib.suppress(Exception):
+        return float(next(read_journal(journal)).get("wall", 0.0))
+    return 0.0
 
 
 def read_timelines(directory: Path) -> list[Timeline]:
@@ -52,13 +63,10 @@ def read_timeline(journal: Path, name: str | None = None) -> Timeline:
         UsageError: there is none, it has no start, or the plan is not one.
     """
     plan = journal.parent / "plan.json"
-    try:
-        faults = msgspec.json.decode(plan.read_bytes()).get("fault", []) if plan.exists() else []
-        return timeline_of(list(read_journal(journal)), faults, name=name or journal.parent.name)
-    except OSError as error:
-        raise UsageError(f"{journal.parent} holds no journal: {error}") from error
-    except (msgspec.DecodeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{journal.parent}: not the journal and plan of a run: {error!r}") from error
+    with reading(plan):
+        tables = msgspec.json.decode(plan.read_bytes(), type=_Plan).fault if plan.exists() else ()
+    with reading(journal):
+        return timeline_of(list(read_journal(journal)), tables, name=name or journal.parent.name)
 
 
 def timeline_of(events: Sequence[Event], plan: Sequence[Mapping[str, Any]] = (), *, name: str = "") -> Timeline:
@@ -71,7 +79,7 @@ def timeline_of(events: Sequence[Event], plan: Sequence[Mapping[str, Any]] = (),
     """
     start = next((event for event in events if event["event"] == "start"), None)
     if start is None:
-        raise UsageError("the journal does not say how the run started")
+        raise ValueError("the journal does not say how the run started")
     origin = float(start["t"])
     wall = next((float(event["wall"]) - (float(event["t"]) - origin) for event in events if "wall" in event), 0.0)
     moved = [_moved(event, origin) for event in events]

@@ -53,11 +53,11 @@ class Corruption(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=Tru
         return False
 
     def check(self) -> None:
-        """The target is one of two, and there is a step 1 but no step 0 with gradients."""
+        """The target is one of two, and there is something to change."""
         if self.target not in _TARGETS:
             raise UsageError(f"target={self.target!r} is unknown; it is {' or '.join(_TARGETS)}")
-        if self.target == "gradient" and self.step == 0:
-            raise UsageError("there is no gradient in step 0; steps are counted from 1")
+        if self.step == 0:
+            raise UsageError(f"there is no {self.target} before the function is called; steps are counted from 1")
 
     def change(self) -> dict[str, Any]:
         """How the agent changes the number."""

@@ -28,11 +28,11 @@ class Crash(Death, tag="crash", kw_only=True, frozen=True, forbid_unknown_fields
     in_task: ClassVar[bool] = True
 
     def check(self) -> None:
-        """One of the three ways, and an exit code that is one."""
+        """One of the three ways, and an exit code only where it leaves with one."""
         if self.how not in _HOW:
             raise UsageError(f"how={self.how!r} is unknown to crash; it is one of {', '.join(_HOW)}")
-        if isinstance(self.code, int) and not 1 <= self.code <= 255:
-            raise UsageError(f"code={self.code} is not an exit code of a failure; give 1 to 255")
+        if self.code != 1 and self.how != "exit":
+            raise UsageError(f"code={self.code} is the exit code of how=exit, and this is how={self.how}")
 
     def inject(self, scene: Scene) -> Effect:
         """Tell each agent."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import Death, kill_all, start_again
 from simulator.faults.kinds.kill import Kill
 from simulator.faults.protocol import Effect, Scene
@@ -20,11 +19,6 @@ class CrashLoop(Kill, tag="crash_loop", kw_only=True, frozen=True, forbid_unknow
 
     times: int | str = 3
     restart: str | None = "0s"
-
-    def check(self) -> None:
-        """A loop has at least two rounds, and each has a restart."""
-        if isinstance(self.times, int) and self.times < 2:
-            raise UsageError(f"times={self.times} is no loop; give 2 or more")
 
     def measure(self, scene: Scene) -> Effect:
         """Go through the other rounds; the last restart is the undo."""

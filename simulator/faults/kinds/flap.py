@@ -26,14 +26,10 @@ class Flap(Partition, tag="flap", kw_only=True, frozen=True, forbid_unknown_fiel
     up: str = "500ms"
 
     def check(self) -> None:
-        """It comes more than once, long enough for a probe, and has no other duration."""
+        """It has no other duration than its own."""
         super().check()
-        if isinstance(self.times, int) and self.times < 2:
-            raise UsageError(f"times={self.times} is no flapping; give 2 or more")
         if self.duration is not None or self.until is not None:
             raise UsageError("flap lasts times x (down + up); it takes no duration and no until")
-        if ".." not in self.down and parse_duration(self.down, "down") < 0.3:
-            raise UsageError(f"down={self.down} is too short to be proved; give 300ms or more")
 
     def measure(self, scene: Scene) -> Effect:
         """Let it come up and go down."""

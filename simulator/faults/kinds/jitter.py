@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from simulator.faults._values import Value
 from simulator.faults.kinds._links import Condition, slower
 from simulator.faults.protocol import Effect, Scene
 from simulator.units import parse_duration
@@ -29,6 +31,8 @@ class Jitter(Condition, tag="jitter", kw_only=True, frozen=True, forbid_unknown_
     delay: str | None = None
 
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "jitter")
+    # It may vary around nothing.
+    values: ClassVar[Mapping[str, Value]] = {"delay": Value("duration")}
 
     def check(self) -> None:
         """The relay knows the distribution."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from typing import ClassVar
 
+from simulator.errors import UsageError
 from simulator.faults.in_task import OUT_OF_MEMORY
 from simulator.faults.kinds._deaths import Death, announce, ends, how_ended
 from simulator.faults.kinds._limits import lift, refused
@@ -37,6 +38,13 @@ class Oom(Death, tag="oom", kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
     environment: ClassVar[bool] = True
     in_task: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """A task that it ends has no bound any more, and one that it does not end is not started again."""
+        if self.fatal and self.duration is not None:
+            raise UsageError("duration is how long the bound is there, and a fatal one ends its task; add fatal=false")
+        if not self.fatal and self.restart is not None:
+            raise UsageError("restart follows the end of the task, which fatal=false does not end; leave one out")
 
     @property
     def lasts(self) -> bool:
