@@ -20,7 +20,7 @@ Session = Callable[..., pytest.RunResult]
 HELPERS = '''
 from harness.laws.protocol import Finding, Judgement
 from harness.verdict import Verdict
-from harness.verify import _listeners
+from _lockstep.verdicts import announce
 from simulator import Cluster, Topology
 
 def verdict(*broken, ratio=0.25):
@@ -28,8 +28,7 @@ def verdict(*broken, ratio=0.25):
     judgements = [Judgement("steps_match_reference", "held", "", (), ratio, 1)]
     judgements += [Judgement(law, "broken", "", (Finding(law, "it differs"),), 2.0, 1) for law in broken]
     found = Verdict("program", "mirrored-2", tuple(judgements))
-    for listener in _listeners:
-        listener(found)
+    announce(found)
     return found
 
 def fail(error):
@@ -260,7 +259,7 @@ def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytes
 
 NETWORK = """
 import socket, pytest
-from harness.plugin import hooks
+from _lockstep.plugin import hooks
 from simulator import Cluster, Topology
 
 if {why!r}:
@@ -309,7 +308,7 @@ def test_a_machine_without_hosts_says_so(session: Session) -> None:
 
 def test_a_session_that_cannot_have_hosts_does_not_begin(session: Session, pytester: pytest.Pytester) -> None:
     """The other tier is no substitute: pytest ends with a usage error that names what is missing."""
-    pytester.makeconftest("from harness.plugin import hooks\nhooks._why_no_hosts = lambda: 'needs veth'")
+    pytester.makeconftest("from _lockstep.plugin import hooks\nhooks._why_no_hosts = lambda: 'needs veth'")
     result = session("def test_nothing(): pass", "--network=namespaces")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--network=namespaces cannot be had on this machine: needs veth; see*doctor*"])

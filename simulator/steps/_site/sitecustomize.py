@@ -78,12 +78,12 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 
 class _Home(importlib.abc.MetaPathFinder):
-    """Finds the package `simulator` of the run, if the program finds no other."""
+    """Finds the package `simulator` of the run, if the program finds no other, and what that one needs."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "simulator":
+        if fullname not in ("simulator", "_lockstep"):
             return None
         return importlib.machinery.PathFinder.find_spec(fullname, [os.environ["LOCKSTEP_HOME"]])
 
