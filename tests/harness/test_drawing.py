@@ -26,7 +26,7 @@ def _space(topology: Topology, profile: str = "swarm", *kinds: str) -> Space:
 
 @pytest.mark.parametrize("topology", [WORKERS, SERVERS, ALONE], ids=str)
 @pytest.mark.parametrize("profile", PROFILES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_plan_is_decided_and_survives_its_files(profile: str, topology: Topology, data: st.DataObject) -> None:
     """It can be carried out in its cluster, leaves nothing open, heals, and is the same from TOML and from JSON."""

@@ -198,7 +198,6 @@ def test_no_correct_training_is_accused(tmp_path: Path, pytestconfig: pytest.Con
 
         @settings(
             max_examples=_rounds(pytestconfig),
-            deadline=None,
             derandomize=True,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
@@ -226,7 +225,6 @@ def test_the_smallest_mistakes_are_caught_in_every_training(
 
         @settings(
             max_examples=max(1, _rounds(pytestconfig) // 2),
-            deadline=None,
             derandomize=True,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),

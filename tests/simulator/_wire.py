@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from simulator import Network, Topology
 from simulator.network import LinkCounters
 
-__all__ = ["SECONDS_MAX", "Refused", "Wire", "eventually", "exactly", "is_reset", "is_silent", "wire"]
+__all__ = ["SECONDS_MAX", "Refused", "Wire", "eventually", "exactly", "is_reset", "is_silent", "least", "wire"]
 
 SECONDS_MAX = 20.0
 # How long nothing must come before a test believes that nothing comes.
@@ -94,6 +94,16 @@ def exactly(connection: socket.socket, count: int) -> bytes:
         assert piece, f"the connection ended after {len(data)} of {count} bytes"
         data += piece
     return bytes(data)
+
+
+def least(measure: Callable[[], float], below: float) -> float:
+    """The least of so many measurements that one is below a bound, or of a hundred: a busy machine makes many late."""
+    found = measure()
+    for _ in range(99):
+        if found < below:
+            break
+        found = min(found, measure())
+    return found
 
 
 def is_silent(connection: socket.socket) -> bool:
