@@ -94,17 +94,20 @@ def stranger(name: str) -> str:
     """The package of this name that is not Lockstep's and is imported, or would be by the path; empty without one."""
     if where := _stranger_loaded(name):
         return where
-    return _found(name, None)
+    for finder in sys.meta_path:
+        if finder not in (_ours, _hint) and (spec := finder.find_spec(name, None)) is not None:
+            return _unless_ours(name, spec)
+    return ""
 
 
 def beside(name: str, folder: Path) -> str:
     """The package or module of this name that is not Lockstep's and lies in this folder; empty without one."""
-    return _found(name, [str(folder)])
+    spec = PathFinder.find_spec(name, [str(folder)])
+    return _unless_ours(name, spec) if spec is not None else ""
 
 
-def _found(name: str, path: list[str] | None) -> str:
-    spec = PathFinder.find_spec(name, path)
-    where = _place(spec) if spec is not None else ""
+def _unless_ours(name: str, spec: ModuleSpec) -> str:
+    where = _place(spec)
     return "" if _is_ours(name, where) else where
 
 

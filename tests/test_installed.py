@@ -13,6 +13,7 @@ import pytest
 from simulator.capabilities import probe
 from tests._installed import COMMAND, ROOT, lay_out, run_there
 from tests.simulator._hosts import hosts_or_skip
+from tests.simulator.test_command import FAKE_CALLBACKS
 
 # Who has these names may have anything in them.
 WORLD = "class World:\n    pass\n"
@@ -95,10 +96,22 @@ def test_verify_says_before_the_start_that_a_program_cannot_have_its_own(project
 
 
 def test_a_program_of_run_has_its_own(site: Path | None, project: Path) -> None:
-    """An unmodified program imports its neighbours, although Lockstep's have their names."""
-    (project / "train.py").write_text("import harness.tools\nfrom simulator import World\nprint('has', World)\n")
-    command = (*_lockstep(site), "run", "--worker", "2", "--", sys.executable, "train.py")
-    assert "has <class 'simulator.World'>" in run_there(project, *command, site=site).stderr
+    """An unmodified program imports its neighbours, although Lockstep's have their names, and its steps are counted."""
+    (project / "tf_keras" / "src").mkdir(parents=True)
+    for name in ("", "src"):
+        (project / "tf_keras" / name / "__init__.py").write_text("")
+    (project / "tf_keras" / "src" / "callbacks.py").write_text(FAKE_CALLBACKS)
+    (project / "train.py").write_text(
+        "import harness.tools\nfrom tf_keras.src.callbacks import fit\nfit(2, range(3))\n"
+        "from simulator import World\nfrom simulator.physics import step\nprint('has', World, step)\n"
+    )
+    command = (*_lockstep(site), "run", "--worker", "2", "--json", "--", sys.executable, "train.py")
+    done = run_there(project, *command, site=site)
+    assert done.stderr.count("has <class 'simulator.World'> 1.0") == 2
+    assert "cannot be counted" not in done.stderr
+    found = json.loads(done.stdout)
+    assert [task["steps"] for task in found["tasks"].values()] == [6, 6]
+    assert found["steps_counted_by"] == ["Keras fit"]
 
 
 def test_the_installed_command_gives_tasks_hosts(tmp_path: Path) -> None:

@@ -45,7 +45,10 @@ def twice(strategy, record):
 def broken(strategy, record):
     raise ArithmeticError("not even undisturbed")
 """
-OPTIONS = ("--strategy", "default", "--exact", "--kinds", "kill", "--faults", "1", "--timeout", "120", "--accept", "1/1")
+OPTIONS = (
+    *("--strategy", "default", "--exact", "--kinds", "kill", "--faults", "1"),
+    *("--timeout", "120", "--accept", "1/1"),
+)
 
 
 @pytest.fixture
