@@ -199,7 +199,7 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
     """
     seen: list[list[float]] = []
     kinds = (None, *_MISTAKES)
-    with Cluster(Topology(devices="cpu:4"), timeout=300) as cluster:
+    with Cluster(Topology(devices="cpu:4"), timeout=900) as cluster:
 
         @settings(
             max_examples=_rounds(pytestconfig),

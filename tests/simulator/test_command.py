@@ -341,17 +341,15 @@ def test_the_injection_is_light(program: Program) -> None:
         assert cluster.run_command(command)["worker:0"].log == "[]\n"
 
 
-def test_a_module_of_the_users_own_with_the_same_name_costs_the_steps_only(
+def test_a_module_of_the_users_own_with_the_same_name_costs_nothing(
     program: Program, fakes: dict[str, str], tmp_path: Path
 ) -> None:
-    """The program finds its own `simulator`; that steps are not counted stands in its log."""
+    """The program finds its own `simulator`, and its steps are counted all the same."""
     (tmp_path / "simulator.py").write_text("mine = True")
     command = program("import simulator\nfrom tf_keras.src.callbacks import fit\nfit(1, [0])\nprint(simulator.mine)")
     with bare(Topology(worker=1), env=fakes) as cluster:
         task = cluster.run_command(command)["worker:0"]
-    assert (task.exit, task.counted_by) == (0, None)
-    assert "steps of this program cannot be counted" in task.log
-    assert task.log.endswith("True\n")
+    assert (task.exit, task.steps, task.counted_by, task.log) == (0, 1, "Keras fit", "True\n")
 
 
 @pytest.mark.parametrize(
