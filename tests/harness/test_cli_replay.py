@@ -201,7 +201,9 @@ def test_a_real_training_is_replayed(tmp_path: Path) -> None:
     """Training with a kill at step 3 and a restart of the job has the same history a second time."""
     program = [sys.executable, str(ROOT / "examples" / "programs" / "train_loop.py"), "5"]
     options = ["--fault", "kind=kill,task=worker:0,step=3", "--restarts", "1", "--timeout", "120", "--quiet"]
-    ran = _json("run", "--worker", "1", *options, "--out", str(tmp_path / "out"), "--", *program)
+    result = _lock("run", "--json", "--worker", "1", *options, "--out", str(tmp_path / "out"), "--", *program)
+    assert result.return_value == 0, result.output
+    ran = json.loads(result.stdout)
     assert ran["steps_counted_by"] == ["outermost calls of tf.functions"]
     assert [task["steps"] for task in ran["tasks"].values()] == [5]
     assert "5 steps, loss " in (tmp_path / "out" / "0" / "logs" / "worker-0.log").read_text()
