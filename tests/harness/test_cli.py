@@ -36,12 +36,17 @@ def _lockstep_command(*arguments: str, code: int) -> subprocess.CompletedProcess
     """Run the command from its entry point, in this process, whose tasks start at once, and check its exit code."""
     with (
         mock.patch.object(sys, "argv", ["lockstep", *arguments]),
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        contextlib.redirect_stderr(io.StringIO()) as err,
+        # click writes bytes to what is below the text.
+        contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")) as out,
+        contextlib.redirect_stderr(io.TextIOWrapper(io.BytesIO(), "utf-8")) as err,
         pytest.raises(SystemExit) as ended,
     ):
         main()
-    done = subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.getvalue(), err.getvalue())
+    written = []
+    for stream in (out, err):
+        stream.seek(0)
+        written.append(stream.read())
+    done = subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *written)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
