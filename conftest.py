@@ -1,12 +1,43 @@
-"""Load Lockstep's own pytest plugin, also in a checkout that has not been installed.
+"""Load Lockstep's own pytest plugin, also in a checkout that has not been installed, and what all tests share.
 
 Where it is installed, the entry point of the same name has registered the plugin already, and pytest skips this one.
 """
 
+import os
 import signal
+from types import FrameType
+
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("harness.plugin",)
 
-# A shell that starts pytest in the background has it ignore Ctrl-C; whatever the tests start would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# How long an example takes says how busy the machine is.
+settings.register_profile("lockstep", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lockstep")
+
+_IGNORED_VARIABLE = "LOCKSTEP_TESTS_IGNORE"
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Handle a signal by doing nothing, which, unlike that it is ignored, is not inherited by what is started."""
+
+
+def _take_signals_from_the_shell() -> None:
+    """What `nohup`, `&` and `trap` have made to be ignored from birth would be so in whatever the tests start.
+
+    This process goes on ignoring it, and so do xdist's workers, which learn of it by a variable.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # Ctrl-C should work, and does not where `&` was
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    numbers = [signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2]
+    ignored = {number for number in numbers if signal.getsignal(number) is signal.SIG_IGN}
+    ignored |= {signal.Signals(int(each)) for each in os.environ.get(_IGNORED_VARIABLE, "").split()}
+    for number in ignored:
+        signal.signal(number, _ignore)
+    os.environ[_IGNORED_VARIABLE] = " ".join(str(int(number)) for number in sorted(ignored))
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # else no exit code of a child is known
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+_take_signals_from_the_shell()

@@ -1,5 +1,10 @@
 """Judges whether a training gives the same numbers distributed as on one device."""
 
+# ruff: noqa: E402 - whose `simulator` it is has to be settled before the first import of it
+from _lockstep.names import claim as _claim
+
+_claim("simulator")
+
 from harness.errors import MissingHardware, NothingObserved, SharedState
 from harness.ledger import Ledger
 from harness.observe import observe

@@ -6,11 +6,12 @@ import ast
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _lockstep import names
 from simulator import UsageError
 from simulator.launch import pack, unpack
 
@@ -70,7 +71,8 @@ class Program:
         except OSError as error:
             raise UsageError(f"{file!r} cannot be read: {error.strerror}") from error
         # Parsed, not imported: the file imports TensorFlow, which the parent never does.
-        functions = _functions(source, file)
+        tree = _parsed(source, file)
+        functions = _functions(tree)
         if function not in functions:
             defined = ", ".join(functions) or "none at all"
             raise UsageError(f"{file} defines no function {function!r}; it defines {defined}")
@@ -78,6 +80,7 @@ class Program:
             raise UsageError(
                 f"{function} in {file} cannot be called as train(strategy, record): see line {definition.lineno}"
             )
+        _check_imports(tree, path.resolve())
         payload = pack(_from_file, (str(path.resolve()), function), {})
         return cls(name=f"{path.name}:{function}", payload=payload, digest=_digest(payload, source))
 
@@ -94,11 +97,13 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
 
     file = Path(path)
     sys.path.insert(0, str(file.parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    # A file called `harness.py`, or like anything else that is imported already, must not take its place.
+    name = file.stem if file.stem not in sys.modules else f"{file.stem}.py"
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     loaded: Callable[..., Any] = getattr(module, function)
     return loaded
@@ -108,14 +113,36 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
 _NEVER_CALLABLE = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.JoinedStr)
 
 
-def _functions(source: bytes, file: str) -> dict[str, ast.FunctionDef | None]:
-    """What may be a program: functions, and with `None` names that are assigned, such as `train = make(...)`."""
+def _parsed(source: bytes, file: str) -> ast.Module:
     try:
-        tree = ast.parse(source)
+        return ast.parse(source)
     # ValueError: null bytes, before Python 3.12. The other two: nested too deeply.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         raise UsageError(f"{file} is not Python: {getattr(error, 'msg', error)}{line}") from error
+
+
+def _check_imports(tree: ast.Module, file: Path) -> None:
+    """The process of a task can have one package of a name, and for Lockstep's own names it is Lockstep's."""
+    for line, module in _imported(tree):
+        name = module.partition(".")[0]
+        if name in names.PACKAGES and (where := names.beside(name, file.parent)):
+            raise UsageError(
+                f"{file.name} imports {name!r} (line {line}), which beside it is {where}; in a task of verify it would "
+                "be Lockstep's package of that name. Rename yours, or run the program unmodified, with `lockstep run`"
+            )
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module
+
+
+def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
+    """What may be a program: functions, and with `None` names that are assigned, such as `train = make(...)`."""
     found: dict[str, ast.FunctionDef | None] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from _lockstep.verdicts import announce, on_verdict
 from harness.disturbance import Disturbance
 from harness.errors import Abstained
 from harness.explain import closest, explain
@@ -31,7 +31,6 @@ __all__ = ["Tier", "check_hardware", "judge", "on_verdict", "task_summaries", "v
 
 Tier = Literal["derived", "exact"]
 _SEED = 20
-_listeners: list[Callable[[Verdict], None]] = []
 
 
 def verify(
@@ -114,8 +113,7 @@ def _independent(program: str, case: StrategyCase, directory: Path, reference: R
 
 
 def _told(verdict: Verdict) -> Verdict:
-    for listener in _listeners:
-        listener(verdict)
+    announce(verdict)
     return verdict
 
 
@@ -235,16 +233,6 @@ def _disturbed(
         )
     disturbance.check(case, timeout)
     return disturbance
-
-
-@contextlib.contextmanager
-def on_verdict(listener: Callable[[Verdict], None]) -> Iterator[None]:
-    """Call `listener` with every verdict reached in this context, from whatever depth `verify` is called."""
-    _listeners.append(listener)
-    try:
-        yield
-    finally:
-        _listeners.remove(listener)
 
 
 def task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:

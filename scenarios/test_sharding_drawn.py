@@ -15,7 +15,6 @@ from scenarios.programs.sharding.pipelines import Pipeline
 
 COMMON = {
     "database": None,
-    "deadline": None,
     "derandomize": True,
     "suppress_health_check": list(HealthCheck),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 
-__all__ = ["task_environment"]
+__all__ = ["changed_environment", "task_environment"]
 
 _OPTIONS = "TF_GRPC_DEFAULT_OPTIONS"
 # When a peer's server is not up yet, gRPC waits a second before it tries again, then 1.6 s, 2.6 s and so on up to two
@@ -15,12 +17,33 @@ _RECONNECT = {"grpc.initial_reconnect_backoff_ms": "100", "grpc.max_reconnect_ba
 _PROXIES = ("grpc_proxy", "no_proxy", "no_grpc_proxy", "http_proxy", "https_proxy")
 
 
+# Variables are the process's, also while one thread starts a forkserver and another a task.
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def changed_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Variables of this process while it starts another; no task gets them meanwhile."""
+    with _lock:
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
 def task_environment(task: str, tf_config: str | None, given: Mapping[str, str]) -> dict[str, str]:
     """The caller's environment without its proxies and `TF_CONFIG`, with those of the task, and what was given.
 
     Options of gRPC that the caller names, in the environment or in what is given, are as the caller says.
     """
-    environ = {name: value for name, value in os.environ.items() if name.lower() not in _PROXIES}
+    with _lock:
+        environ = {name: value for name, value in os.environ.items() if name.lower() not in _PROXIES}
     environ.pop("TF_CONFIG", None)
     if tf_config is not None:
         environ["TF_CONFIG"] = tf_config

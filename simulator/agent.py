@@ -20,7 +20,7 @@ import msgspec
 
 from simulator import control
 from simulator.launch import payload
-from simulator.launch.process import join_no_one, redirect_output
+from simulator.launch.process import fresh_signals, join_no_one, redirect_output
 from simulator.topology import Devices
 
 __all__ = ["Agent", "TaskSpec", "adopt", "current", "main"]
@@ -158,6 +158,7 @@ def adopt(agent: Agent) -> None:
 def main(spec: TaskSpec) -> NoReturn:
     """Entry point of a task's process. Never returns: the process ends here, with exit code 0 or 1."""
     join_no_one()
+    fresh_signals(python=True)
     redirect_output(spec.log)
     _prepare_streams(spec)
     os.environ.clear()

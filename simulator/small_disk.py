@@ -4,6 +4,7 @@ process and those that it starts.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,20 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from _lockstep.children import child_command
 from simulator import _kernel
 from simulator.errors import LockstepError
 
-__all__ = ["call_on_small_disk", "see_small_disk"]
-
-_CODE = """
-import importlib, json, pathlib, sys
-sys.path[:] = json.loads(sys.argv[1])
-from simulator.small_disk import see_small_disk
-module, disk, size, *arguments = sys.argv[2:]
-see_small_disk(pathlib.Path(disk), int(size))
-found = importlib.import_module(module).main(pathlib.Path(disk), *arguments)
-sys.stdout.write("\\n" + json.dumps(found) + "\\n")
-"""
+__all__ = ["call_on_small_disk", "main", "see_small_disk"]
 
 
 def see_small_disk(disk: Path, size: int) -> None:
@@ -59,9 +51,15 @@ def call_on_small_disk(module: str, disk: Path, size: int, *arguments: str, time
         LockstepError: it failed; the message is what it wrote to stderr.
     """
     disk.mkdir()
-    paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
-    command = [sys.executable, "-c", _CODE, paths, module, str(disk), str(size), *arguments]
+    command = child_command(__name__, module, str(disk), str(size), *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     if done.returncode != 0:
         raise LockstepError(f"{module}.main failed on a small file system:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(module: str, disk: str, size: str, *arguments: str) -> None:
+    """What the process of `call_on_small_disk` does; it prints what the call returns, as JSON, in a line of its own."""
+    see_small_disk(Path(disk), int(size))
+    found = importlib.import_module(module).main(Path(disk), *arguments)
+    sys.stdout.write("\n" + json.dumps(found) + "\n")

@@ -27,10 +27,10 @@ from typing import Any
 
 import pytest
 
+from _lockstep.plugin.hooks import pytest_addoption
 from docs import update_matrix, update_tables
 from harness.cli import main as lockstep
 from harness.laws import all_laws
-from harness.plugin.hooks import pytest_addoption
 from harness.reference import NOISE_SEEDS
 from harness.report import Cell, Matrix
 from harness.strategies import strategy_case

@@ -7,6 +7,7 @@ import pkgutil
 
 import pytest
 
+import _lockstep
 import harness
 import simulator
 
@@ -20,7 +21,7 @@ PROMISED = {
 
 def _modules() -> list[str]:
     names = []
-    for package in (simulator, harness):
+    for package in (_lockstep, simulator, harness):
         names.append(package.__name__)
         names += [info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     # Private modules promise nothing, and some of them do their work when they are imported.
@@ -32,14 +33,32 @@ def _order(name: str) -> tuple[int, str]:
     return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name)
 
 
-@pytest.mark.parametrize("name", _modules())
-def test_all_is_sorted_and_resolves(name: str) -> None:
-    """A module's `__all__` exists, is sorted, has no duplicates, and each of its names can be had."""
+def _wrong(name: str) -> list[str]:
+    """What is wrong with the `__all__` of a module."""
     module = importlib.import_module(name)
     exported = getattr(module, "__all__", None)
-    assert exported is not None, f"{name} has no __all__"
-    assert list(exported) == sorted(set(exported), key=_order)
-    assert [missing for missing in exported if not hasattr(module, missing)] == []
+    if exported is None:
+        return [f"{name} has no __all__"]
+    wrong = [f"{name} exports {each}, which it has not" for each in exported if not hasattr(module, each)]
+    if list(exported) != sorted(set(exported), key=_order):
+        wrong.append(f"{name}: __all__ is not sorted, or names something twice")
+    return wrong
+
+
+def test_all_is_sorted_and_resolves() -> None:
+    """Every module's `__all__` exists, is sorted, has no duplicates, and each of its names can be had."""
+    names = _modules()
+    assert len(names) > 150
+    assert [problem for name in names for problem in _wrong(name)] == []
+
+
+def test_a_wrong_list_of_exports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check sees a missing list, a name that does not exist, a duplicate and a wrong order."""
+    for exported, count in ((["Cluster", "absent"], 1), (["step", "Cluster"], 1), (["step", "step"], 1), (["step"], 0)):
+        monkeypatch.setattr(simulator, "__all__", exported)
+        assert len(_wrong("simulator")) == count, exported
+    monkeypatch.delattr(simulator, "__all__")
+    assert _wrong("simulator") == ["simulator has no __all__"]
 
 
 @pytest.mark.parametrize(("package", "names"), PROMISED.items(), ids=PROMISED)
@@ -51,4 +70,8 @@ def test_promised_names_are_exported(package: str, names: set[str]) -> None:
 def test_the_command_has_its_entry_point() -> None:
     """`lockstep` and the pytest plugin are where pyproject.toml says."""
     assert callable(importlib.import_module("harness.cli").main)
-    importlib.import_module("harness.plugin")
+    assert callable(importlib.import_module("_lockstep.command").main)
+    plugins = [importlib.import_module(name) for name in ("harness.plugin", "_lockstep.plugin")]
+    assert {name: getattr(plugins[0], name) for name in plugins[1].__all__} == {
+        name: getattr(plugins[1], name) for name in plugins[1].__all__
+    }

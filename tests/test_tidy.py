@@ -6,12 +6,13 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("simulator", "harness", "scenarios", "tests", "benchmarks")
+FOLDERS = ("_lockstep", "simulator", "harness", "scenarios", "tests", "benchmarks")
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 LINE_LENGTH_MAX = 120
@@ -31,6 +32,7 @@ def _python_files(*folders: str) -> list[Path]:
     return [path.relative_to(ROOT) for path in files]
 
 
+@cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text(), filename=str(path))
 
@@ -139,7 +141,7 @@ def test_nothing_prints() -> None:
 def test_nothing_sleeps() -> None:
     """A wait is for an event with a deadline, never for a length of time."""
     problems = []
-    for path in _python_files("simulator", "harness", "tests"):
+    for path in _python_files("_lockstep", "simulator", "harness", "tests"):
         if str(path) in MAY_SLEEP:
             continue
         tree = _tree(path)
@@ -186,14 +188,14 @@ def test_layers_use_public_names_only() -> None:
 def test_no_heavy_import_at_module_level() -> None:
     """TensorFlow, Keras and NumPy are imported inside functions, which run in tasks."""
     problems = []
-    for path in _python_files("simulator", "harness"):
+    for path in _python_files("_lockstep", "simulator", "harness"):
         for node in _run_on_import(_tree(path).body):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             problems += [f"{path}:{node.lineno}: imports {name}" for name in modules if name.split(".")[0] in HEAVY]
     _check(problems)
 
 
-@pytest.mark.parametrize("module", ["simulator", "harness", "harness.plugin", "harness.cli"])
+@pytest.mark.parametrize("module", ["simulator", "harness", "harness.plugin", "harness.cli", "_lockstep.plugin"])
 def test_import_is_light(module: str) -> None:
     """Importing a public package loads neither TensorFlow nor NumPy."""
     code = f"import sys, {module}; sys.stdout.write(' '.join(sorted({HEAVY!r} & set(sys.modules))))"

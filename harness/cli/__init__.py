@@ -151,7 +151,7 @@ def main(early: Any = None) -> int:
     """Run the command of `sys.argv`; the exit code of one that a signal has ended is 128 and its number.
 
     Args:
-        early: the handler of Ctrl-C until now, which is to be replaced; see `_lockstep_entry`.
+        early: the handler of Ctrl-C until now, which is to be replaced; see `_lockstep.command`.
 
     Raises:
         SystemExit: with the exit code, unless it was called with `early`, which gets it returned.

@@ -1,30 +1,7 @@
-"""The pytest plugin: strategies as a fixture, verdicts as a matrix, known upstream defects checked strictly."""
+"""The pytest plugin, as `pytest_plugins = ["harness.plugin"]` names it in a checkout that has not been installed.
 
-from harness.plugin.fixtures import cluster, pytest_generate_tests, report_row, strategy
-from harness.plugin.hooks import (
-    pytest_addoption,
-    pytest_collection_modifyitems,
-    pytest_configure,
-    pytest_report_header,
-    pytest_runtest_call,
-    pytest_runtest_makereport,
-    pytest_runtest_setup,
-    pytest_terminal_summary,
-    pytest_unconfigure,
-)
+Where Lockstep is installed, an entry point of this name has registered `_lockstep.plugin` already.
+"""
 
-__all__ = [
-    "cluster",
-    "pytest_addoption",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
-    "pytest_generate_tests",
-    "pytest_report_header",
-    "pytest_runtest_call",
-    "pytest_runtest_makereport",
-    "pytest_runtest_setup",
-    "pytest_terminal_summary",
-    "pytest_unconfigure",
-    "report_row",
-    "strategy",
-]
+from _lockstep.plugin import *  # noqa: F403 - the same hooks and fixtures
+from _lockstep.plugin import __all__ as __all__

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
+
+from _lockstep.children import child_command
 
 __all__ = ["TRIALS", "try_hosts", "try_namespaces"]
 
@@ -26,7 +27,6 @@ TRIALS = (
 # Without these no host is like another machine; netem is not among them, since the relay delays.
 _NEEDED = tuple(name for name in TRIALS if name != "netem")
 _SECONDS_MAX = 10.0
-_CHILD = "import sys; sys.path[:] = sys.argv[1:]; from simulator.capabilities._trials import main; main()"
 
 
 def try_namespaces() -> dict[str, str]:
@@ -34,7 +34,7 @@ def try_namespaces() -> dict[str, str]:
     untried = dict.fromkeys(TRIALS, "needs a user and a network namespace, and this machine gave none")
     if not sys.platform.startswith("linux"):
         return dict.fromkeys(TRIALS, f"namespaces are a Linux feature; this is {sys.platform}")
-    command = [sys.executable, "-I", "-S", "-c", _CHILD, *(path or str(Path.cwd()) for path in sys.path)]
+    command = child_command("simulator.capabilities._trials", isolated=True)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired:

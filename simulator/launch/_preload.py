@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 import traceback
 
@@ -18,6 +19,8 @@ __all__: list[str] = []
 
 
 def _preload() -> None:
+    # A server that does not hear of the end of its children would be silent for ever.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     log = os.environ.pop("LOCKSTEP_FORKSERVER_LOG")
     try:
         fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from simulator.agent import TaskSpec
 from simulator.errors import UsageError
 from simulator.launch.forkserver import Launched, forkserver
 from simulator.launch.host import HostDoor
-from simulator.launch.process import join_no_one, redirect_output
+from simulator.launch.process import fresh_signals, join_no_one, redirect_output
 from simulator.topology import Topology
 
 __all__ = ["COUNTERS", "Command", "CommandSpec", "launch_command", "working_directory"]
@@ -132,9 +131,7 @@ def execute(spec: CommandSpec) -> NoReturn:
     redirect_output(spec.log)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    # Python ignores these two, and what is ignored stays so in the program.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    fresh_signals(python=False)
     try:
         os.chdir(spec.cwd)
         os.execvpe(spec.argv[0], spec.argv, spec.environ)  # noqa: S606 - the program that was asked for

@@ -15,7 +15,7 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,6 +25,8 @@ import multiprocess
 from multiprocess import context, popen_forkserver, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
+from _lockstep import children
+from simulator._environment import changed_environment
 from simulator.errors import LockstepError
 from simulator.launch.host import HostDoor, begin
 from simulator.scratch import make_scratch
@@ -92,7 +94,7 @@ class Forkserver:
     def __init__(self, preload: Iterable[str] = DEFAULT_PRELOAD) -> None:
         self.preload = tuple(preload)
         self._server = mp_forkserver.ForkServer()
-        self._server.set_forkserver_preload(["simulator.launch._preload"])
+        self._server.set_forkserver_preload([children.PRELOAD, "simulator.launch._preload"])
         self._context = multiprocess.get_context("forkserver")
         self._lock = threading.Lock()
         self._log: Path | None = None
@@ -140,26 +142,9 @@ class Forkserver:
             self._log = directory / "log"
             # Where multiprocess puts its sockets; its own choice would outlive a killed parent.
             multiprocess.process.current_process()._config.setdefault("tempdir", str(directory))  # noqa: SLF001
-        # The server imports its preload before it learns this process's sys.path, which may name a checkout.
-        paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
-        with _environment(
-            LOCKSTEP_PRELOAD=" ".join(self.preload), LOCKSTEP_FORKSERVER_LOG=str(self._log), PYTHONPATH=paths
-        ):
+        told = {"LOCKSTEP_PRELOAD": " ".join(self.preload), "LOCKSTEP_FORKSERVER_LOG": str(self._log)}
+        with changed_environment({**told, **children.child_environment()}):
             self._server.ensure_running()
-
-
-@contextlib.contextmanager
-def _environment(**variables: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _nothing() -> None:

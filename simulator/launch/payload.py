@@ -12,6 +12,7 @@ from typing import Any
 import dill
 import msgspec
 
+from _lockstep import names
 from simulator.errors import UsageError
 
 __all__ = ["pack", "unpack"]
@@ -21,6 +22,8 @@ class _Payload(msgspec.Struct, frozen=True):
     # Modules that the child cannot find on sys.path (pytest's importlib mode, a script's neighbour), by name and file.
     modules: dict[str, str]
     call: bytes
+    # The names that mean Lockstep's packages in the parent, and so in the child, whatever its path finds first.
+    names: tuple[str, ...]
 
 
 def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
@@ -37,12 +40,13 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[st
             f"{name} or its arguments cannot be sent to a task ({type(error).__name__}: {error}); "
             "create what cannot be pickled inside the function"
         ) from error
-    return msgspec.msgpack.encode(_Payload(modules=_private_modules(function, args), call=call))
+    return msgspec.msgpack.encode(_Payload(modules=_private_modules(function, args), call=call, names=names.claimed()))
 
 
 def unpack(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Undo `pack` in the task."""
     payload = msgspec.msgpack.decode(data, type=_Payload)
+    names.claim(*payload.names)
     for name, file in payload.modules.items():
         _load(name, file)
     function, args, kwargs = dill.loads(payload.call)  # noqa: S301 - from the parent, over a socket of its own

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 
 from simulator import _kernel
 
-__all__ = ["join_no_one", "redirect_output"]
+__all__ = ["fresh_signals", "join_no_one", "redirect_output"]
+
+# What Python itself ignores in each of its processes.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def join_no_one() -> None:
@@ -20,6 +24,22 @@ def join_no_one() -> None:
             _kernel.die_with_parent()
         if os.getppid() != parent:  # it died before the request took hold
             os._exit(1)
+
+
+def fresh_signals(*, python: bool) -> None:
+    """Nothing is ignored or blocked because that was so where Lockstep was started: under `nohup`, after `&` or `trap`.
+
+    A task is in a session of its own, where no signal reaches it that is not meant for it: one sent by a fault or a
+    test, say, which it could not obey.
+
+    Args:
+        python: a Python function will be called, with what Python makes of signals; else another program takes over.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN and not (python and number in _IGNORED_BY_PYTHON):
+            is_ctrl_c = python and number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_ctrl_c else signal.SIG_DFL)
 
 
 def redirect_output(log: str) -> None:

@@ -236,7 +236,7 @@ def test_random_shards_must_overlap_as_random_ones_do() -> None:
         assert "shuffle_before_shard" not in _named(_case([batched(order, BATCH // 2) for order in orders]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds=st.lists(st.integers(0, 10**6), min_size=3, max_size=3, unique=True), workers=st.sampled_from([2, 3]))
 def test_a_shuffle_before_the_shard_is_named_for_any_seeds(seeds: list[int], workers: int) -> None:
     """Four standard deviations are wide enough for the shuffles that happen."""
@@ -245,7 +245,7 @@ def test_a_shuffle_before_the_shard_is_named_for_any_seeds(seeds: list[int], wor
     assert _named(case) == ["shuffle_before_shard"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_a_random_partition_has_no_cause_unless_it_is_wrong(data: st.DataObject) -> None:
     """Whoever reads which example of a global batch, nothing is amiss and nothing is named."""

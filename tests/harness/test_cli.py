@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import _lockstep
+from harness.cli import _lockstep, main
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = tuple(_lockstep.list_commands(click.Context(_lockstep)))
@@ -30,9 +33,20 @@ MORE_KEYS = {"laws", "tier"}
 
 
 def _lockstep_command(*arguments: str, code: int) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own and expect its exit code."""
-    command = [sys.executable, "-c", "from harness.cli import main; main()", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    """Run the command from its entry point, in this process, whose tasks start at once, and check its exit code."""
+    with (
+        mock.patch.object(sys, "argv", ["lockstep", *arguments]),
+        # click writes bytes to what is below the text.
+        contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")) as out,
+        contextlib.redirect_stderr(io.TextIOWrapper(io.BytesIO(), "utf-8")) as err,
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    written = []
+    for stream in (out, err):
+        stream.seek(0)
+        written.append(stream.read())
+    done = subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *written)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

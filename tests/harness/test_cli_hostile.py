@@ -73,7 +73,7 @@ class Interrupted(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Interrupted())
 sys.argv = ["lockstep", "strategies"]
-from _lockstep_entry import main
+from _lockstep.command import main
 main()
 """
 

@@ -198,15 +198,19 @@ def test_a_matrix_has_no_trace(tmp_path: Path) -> None:
 
 
 def test_a_real_training_is_replayed(tmp_path: Path) -> None:
-    """Collective training with a kill at step 3 and a restart of the job has the same history a second time."""
+    """Training with a kill at step 3 and a restart of the job has the same history a second time."""
     program = [sys.executable, str(ROOT / "examples" / "programs" / "train_loop.py"), "5"]
-    options = ["--fault", "kind=kill,task=worker:1,step=3", "--restarts", "1", "--timeout", "120", "--quiet"]
-    result = _lock("run", "--worker", "2", *options, "--out", str(tmp_path / "out"), "--", *program)
+    options = ["--fault", "kind=kill,task=worker:0,step=3", "--restarts", "1", "--timeout", "120", "--quiet"]
+    result = _lock("run", "--json", "--worker", "1", *options, "--out", str(tmp_path / "out"), "--", *program)
     assert result.return_value == 0, result.output
+    ran = json.loads(result.stdout)
+    assert ran["steps_counted_by"] == ["outermost calls of tf.functions"]
+    assert [task["steps"] for task in ran["tasks"].values()] == [5]
+    assert "5 steps, loss " in (tmp_path / "out" / "0" / "logs" / "worker-0.log").read_text()
     found = _json("replay", str(tmp_path / "out"), "--quiet")
     assert found["same"], found["difference"]
     first = [*(f"step {n}" for n in (1, 2, 3)), "stood at step:3"]
     expected = [*first, "a new process", *(f"step {n}" for n in (1, 2, 3, 4, 5))]
-    assert found["history"]["worker:1"] == expected
+    assert found["history"]["worker:0"] == expected
     fault = _json("report", str(tmp_path / "out"))["runs"][0]["faults"][0]
-    assert (fault["recovered"]["task"], fault["recovered"]["what"][:6]) == ("worker:1", "step 1")
+    assert (fault["recovered"]["task"], fault["recovered"]["what"][:6]) == ("worker:0", "step 1")

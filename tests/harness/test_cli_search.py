@@ -47,7 +47,10 @@ def twice(strategy, record):
 def broken(strategy, record):
     raise ArithmeticError("not even undisturbed")
 """
-OPTIONS = ("--strategy", "default", "--exact", "--kinds", "kill", "--faults", "1", "--timeout", "30", "--accept", "1/1")
+OPTIONS = (
+    *("--strategy", "default", "--exact", "--kinds", "kill", "--faults", "1"),
+    *("--timeout", "120", "--accept", "1/1"),
+)
 
 
 @pytest.fixture
@@ -72,7 +75,7 @@ def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tm
     assert f"written to {written}" in result.stdout
     failing = _pytest(written)
     assert failing.returncode == 1, failing.stdout
-    assert "nothing was resumed" in failing.stdout
+    assert "nothing was resumed" in failing.stdout, failing.stdout
     Path(train).write_text(TRAIN.replace("restore=False", "restore=True"))
     namespace = _executed(written)
     namespace["test_found_forgetful_default"]()

@@ -11,7 +11,10 @@ from harness.laws import Case, judge_all
 from tests.harness._replicated import case
 
 REPLICAS = pytest.mark.parametrize("replicas", [2, 3, 4])
-OPTIMIZERS = pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+# Each number of replicas and each optimizer with each mistake, but not each with each: that would say nothing new.
+REPLICAS_AND_OPTIMIZERS = pytest.mark.parametrize(
+    ("replicas", "optimizer"), [(2, "momentum"), (3, "adam"), (4, "sgd")], ids=str
+)
 
 
 def _rule(case: Case) -> str | None:
@@ -25,8 +28,7 @@ def _text(case: Case) -> str:
     return found.text
 
 
-@REPLICAS
-@OPTIMIZERS
+@REPLICAS_AND_OPTIMIZERS
 @pytest.mark.parametrize("options", [{}, {"parts": False}, {"clip": 0.3}, {"overflow": 2}], ids=str)
 def test_a_right_run_has_nothing_to_explain(replicas: int, optimizer: str, options: dict[str, Any]) -> None:
     """All laws hold, and no rule claims anything."""
@@ -35,8 +37,7 @@ def test_a_right_run_has_nothing_to_explain(replicas: int, optimizer: str, optio
     assert [rule.id for rule in all_rules() if rule.explain(right)] == []
 
 
-@REPLICAS
-@OPTIMIZERS
+@REPLICAS_AND_OPTIMIZERS
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
@@ -55,8 +56,7 @@ def test_every_mistake_is_named(mistake: str, rule: str, replicas: int, optimize
     assert _rule(case(replicas, mistake, optimizer=optimizer)) == rule
 
 
-@REPLICAS
-@OPTIMIZERS
+@REPLICAS_AND_OPTIMIZERS
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
@@ -73,8 +73,7 @@ def test_reduced_values_are_enough(mistake: str, rule: str, replicas: int, optim
     assert _rule(case(replicas, mistake, optimizer=optimizer, parts=False)) == rule
 
 
-@REPLICAS
-@OPTIMIZERS
+@REPLICAS_AND_OPTIMIZERS
 @pytest.mark.parametrize("mistake", ["hidden", "not_reduced"])
 def test_first_moments_stand_in_for_gradients(mistake: str, replicas: int, optimizer: str) -> None:
     """Keras `fit` reports the optimizer's variables and no gradients."""
@@ -82,8 +81,7 @@ def test_first_moments_stand_in_for_gradients(mistake: str, replicas: int, optim
     assert found == {"hidden": "loss_times_replicas", "not_reduced": "gradients_not_reduced"}[mistake]
 
 
-@REPLICAS
-@OPTIMIZERS
+@REPLICAS_AND_OPTIMIZERS
 def test_clipping_each_gradient_is_named(replicas: int, optimizer: str) -> None:
     """Gradients are on record after clipping."""
     assert _rule(case(replicas, "clip_first", optimizer=optimizer, clip=0.3)) == "clipped_before_reduce"
@@ -99,8 +97,7 @@ def test_clipping_is_named_where_gradients_are_on_record_before_it(replicas: int
     assert _rule(found) == "clipped_before_reduce"
 
 
-@REPLICAS
-@OPTIMIZERS
+@REPLICAS_AND_OPTIMIZERS
 @pytest.mark.parametrize("mistake", ["decide_each", "decide_first"])
 @pytest.mark.parametrize("overflow", [1, 2, 3])
 def test_a_local_decision_to_skip_is_named(mistake: str, replicas: int, optimizer: str, overflow: int) -> None:

@@ -36,9 +36,9 @@ def _rule(program: Program, strategy: str, at: int) -> str | None:
         ("mirrored-2", None),
         ("mirrored-2", "mirrored-4"),
         ("multi_worker-2", "mirrored-1"),
-        ("mirrored-2", "multi_worker-2"),
+        pytest.param("mirrored-2", "multi_worker-2", marks=pytest.mark.full),
         ("parameter_server-1w1p", None),
-        ("parameter_server-1w1p", "mirrored-2"),
+        pytest.param("parameter_server-1w1p", "mirrored-2", marks=pytest.mark.full),
         ("mirrored-2", "parameter_server-1w1p"),
     ],
 )
@@ -51,7 +51,7 @@ def test_a_program_that_resumes_is_consistent(strategy: str, resume: str | None)
     assert {"loss_matches_reference", "examples_match_reference"} <= _laws(verdict, "held")
 
 
-@pytest.mark.parametrize("at", [2, 8])
+@pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.full), 8])
 def test_the_kill_comes_before_the_program_can_save_the_step(at: int) -> None:
     """Saved after every step, it loses just that step; also the last one, when only the end of the run is left."""
     assert _resumed(verify(training(every=1), "mirrored-2", interrupt_at=at)) == (at, at - 1)

@@ -179,7 +179,7 @@ def _owned(data: st.DataObject, workers: int, local: int) -> list[list[list[int]
     return replicas
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), workers=st.integers(1, 3), local=st.integers(1, 2))
 def test_any_partition_of_the_reference_holds(data: st.DataObject, workers: int, local: int) -> None:
     """Whichever replica of whichever worker reads which example of a global batch, in whichever order."""
@@ -191,7 +191,7 @@ def test_any_partition_of_the_reference_holds(data: st.DataObject, workers: int,
     assert ledger.table().count("\n") == N // BATCH + 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), workers=st.integers(1, 3), local=st.integers(1, 2), doubled=st.booleans())
 def test_any_single_dropped_or_doubled_id_is_found_and_named(
     data: st.DataObject, workers: int, local: int, doubled: bool

@@ -20,7 +20,7 @@ Session = Callable[..., pytest.RunResult]
 HELPERS = '''
 from harness.laws.protocol import Finding, Judgement
 from harness.verdict import Verdict
-from harness.verify import _listeners
+from _lockstep.verdicts import announce
 from simulator import Cluster, Topology
 
 def verdict(*broken, ratio=0.25):
@@ -28,8 +28,7 @@ def verdict(*broken, ratio=0.25):
     judgements = [Judgement("steps_match_reference", "held", "", (), ratio, 1)]
     judgements += [Judgement(law, "broken", "", (Finding(law, "it differs"),), 2.0, 1) for law in broken]
     found = Verdict("program", "mirrored-2", tuple(judgements))
-    for listener in _listeners:
-        listener(found)
+    announce(found)
     return found
 
 def fail(error):
@@ -260,7 +259,7 @@ def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytes
 
 NETWORK = """
 import socket, pytest
-from harness.plugin import hooks
+from _lockstep.plugin import hooks
 from simulator import Cluster, Topology
 
 if {why!r}:
@@ -290,11 +289,10 @@ def test_a_session_can_give_each_task_a_host(session: Session) -> None:
     """With --network=namespaces clusters that name no network get hosts, also under xdist, and the header says so."""
     hosts_or_skip()
     body = NETWORK.format(why="", name="worker-1")
-    for options in ((), ("-n", "2")):
-        result = session(body, "--network=namespaces", *options)
-        result.assert_outcomes(passed=4, skipped=1)
-        result.stdout.fnmatch_lines(["lockstep: network=namespaces, a host of its own for each task of a cluster"])
-        result.stdout.fnmatch_lines(["SKIPPED*needs network=loopback, and this session has network=namespaces"])
+    result = session(body, "--network=namespaces", "-n", "1")
+    result.assert_outcomes(passed=4, skipped=1)
+    result.stdout.fnmatch_lines(["lockstep: network=namespaces, a host of its own for each task of a cluster"])
+    result.stdout.fnmatch_lines(["SKIPPED*needs network=loopback, and this session has network=namespaces"])
     session(NETWORK.format(why="", name=socket.gethostname())).assert_outcomes(passed=5)
 
 
@@ -309,7 +307,7 @@ def test_a_machine_without_hosts_says_so(session: Session) -> None:
 
 def test_a_session_that_cannot_have_hosts_does_not_begin(session: Session, pytester: pytest.Pytester) -> None:
     """The other tier is no substitute: pytest ends with a usage error that names what is missing."""
-    pytester.makeconftest("from harness.plugin import hooks\nhooks._why_no_hosts = lambda: 'needs veth'")
+    pytester.makeconftest("from _lockstep.plugin import hooks\nhooks._why_no_hosts = lambda: 'needs veth'")
     result = session("def test_nothing(): pass", "--network=namespaces")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--network=namespaces cannot be had on this machine: needs veth; see*doctor*"])
@@ -442,7 +440,7 @@ from harness import verify
 
 @pytest.mark.strategies("mirrored-2")
 def test_hang(strategy):
-    assert verify(_programs.hanging, strategy, tier="exact", timeout=2.5)
+    assert verify(_programs.hanging, strategy, tier="exact", timeout=8)
 
 @pytest.mark.strategies("mirrored-2")
 def test_wrong(strategy):
@@ -460,7 +458,7 @@ def test_10_a_hang_fails_one_test_and_the_session_goes_on(session: Session, pyte
     result.assert_outcomes(passed=1, failed=2)
     assert _outcomes(pytester)["test_right[mirrored-2]"] == "passed"
     text = result.stdout.str()
-    assert "did not finish within 2.5 s (last announced step 1)" in text
+    assert "did not finish within 8 s (last announced step 1)" in text
     assert "in wait_for_godot" in text
     section = text[text.index("- lockstep verdict -") :]
     for line in ("under mirrored-2: INCONSISTENT (exact tier", "replicas_agree: step 2", "explanation:", "not judged:"):

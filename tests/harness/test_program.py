@@ -165,3 +165,13 @@ def test_what_cannot_be_sent_to_a_task_is_a_usage_error() -> None:
 
     with pytest.raises(UsageError, match=r"cannot be sent to a task .*create what cannot be pickled inside"):
         Program.of(train)
+
+
+@pytest.mark.parametrize("name", ["harness", "json"])
+def test_a_file_does_not_take_the_place_of_a_module(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file called like something that is imported already is loaded beside it."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    there = sys.modules.get(name)
+    (tmp_path / f"{name}.py").write_text("def train(strategy, record):\n    return 7\n")
+    assert Program.of(f"{tmp_path}/{name}.py:train").load()(None, None) == 7
+    assert sys.modules.get(name) is there

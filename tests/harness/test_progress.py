@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -134,22 +135,23 @@ def test_a_terminal_that_can_do_nothing_gets_plain_lines(tmp_path: Path) -> None
 
 
 def test_plain_lines_where_there_is_no_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every few seconds the steps of the tasks that count any, if they have changed; nothing that moves a cursor."""
     monkeypatch.setattr(_progress, "_PLAIN_SECONDS", 0.01)
     task = SimpleNamespace(steps=1, counted_by="Keras fit")
     run: Any = SimpleNamespace(tasks={"worker:0": task, "ps:0": SimpleNamespace(steps=0, counted_by=None)})
-    told = ""
+    # Written in one thread and read in another, which what pytest captures with cannot.
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", told)
     with _progress.Progress() as progress:
         progress.follow(run)
         for steps in (1, 2):
             task.steps = steps
             deadline = time.monotonic() + SECONDS_MAX
-            while f"worker:0 {steps}\n" not in told:
-                assert time.monotonic() < deadline
-                told += capsys.readouterr().err
-    assert told + capsys.readouterr().err == "lockstep: steps: worker:0 1\nlockstep: steps: worker:0 2\n"
+            while f"worker:0 {steps}\n" not in told.getvalue():
+                assert time.monotonic() < deadline, f"gave up waiting for step {steps}: {told.getvalue()!r}"
+    assert told.getvalue() == "lockstep: steps: worker:0 1\nlockstep: steps: worker:0 2\n"
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def _has(value: Any, needed: Any) -> bool:
 
 
 @pytest.mark.parametrize("topology", [TOPOLOGY, Topology(chief=1, worker=2, ps=1), Topology()], ids=str)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_whatever_is_drawn_shrinks_to_the_simplest(topology: Topology, data: st.DataObject) -> None:
     """Where every plan fails: it comes to an end, with one fault that has one task, at its first trigger."""

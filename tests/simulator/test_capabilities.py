@@ -203,7 +203,7 @@ def test_namespace_trial_answers_every_question() -> None:
 )
 def test_namespace_trial_that_fails_is_a_reason(monkeypatch: pytest.MonkeyPatch, child: str, reason: str) -> None:
     """A child that hangs, dies or is refused makes the capability missing, never an exception."""
-    monkeypatch.setattr(namespaces, "_CHILD", child)
+    monkeypatch.setattr(namespaces, "child_command", lambda *_, **__: [sys.executable, "-c", child])
     monkeypatch.setattr(namespaces, "_SECONDS_MAX", 0.3 if "pause" in child else 10.0)
     assert reason in namespaces.try_namespaces()["netem"]
 

@@ -306,7 +306,7 @@ def test_a_line_of_a_log_and_a_time_are_triggers(tmp_path: Path) -> None:
     seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
     assert fired["worker:0"]["t"] >= seen[5] - 0.02
     # The time counts from the beginning of the run; the event is written a little later.
-    assert 0.1 <= fired["worker:1"]["t"] - start < 5
+    assert 0.1 <= fired["worker:1"]["t"] - start < 15
 
 
 def test_faults_at_one_point_strike_in_the_order_of_the_plan(tmp_path: Path) -> None:

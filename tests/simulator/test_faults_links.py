@@ -35,7 +35,7 @@ def test_delay_is_seen_in_the_round_trip(tmp_path: Path) -> None:
     """The probe and the task's own steps are late by twice the delay, and no longer after the undo."""
     _run(tmp_path, f"kind=delay,{AT},delay=30ms,until=6")
     effect, came = _effects(tmp_path)
-    assert 0.06 <= effect["round_trip_seconds"] < 0.5
+    assert effect["round_trip_seconds"] >= 0.06
     assert came["bytes"] > 0
     assert _gap(tmp_path, 4) >= 0.06
 
@@ -75,8 +75,9 @@ def test_a_cut_breaks_connections_or_refuses_new_ones(tmp_path: Path, mode: str,
 
 def test_one_way_strikes_one_direction(tmp_path: Path) -> None:
     """The requests get there late, the answers do not: a round trip has the delay once."""
-    _run(tmp_path, f"kind=delay,{AT},delay=60ms,one_way,until=6")
-    assert 0.06 <= _effects(tmp_path)[0]["round_trip_seconds"] < 0.12
+    # So long that a busy machine does not look like the other direction's delay.
+    _run(tmp_path, f"kind=delay,{AT},delay=500ms,one_way,until=4")
+    assert 0.5 <= _effects(tmp_path)[0]["round_trip_seconds"] < 1.0
 
 
 def test_flap_comes_and_goes(tmp_path: Path) -> None:

@@ -111,12 +111,12 @@ def test_tcp_outlives_a_partition() -> None:
 
 
 def test_a_timed_partition_ends_by_itself() -> None:
-    """`blackhole=300ms` is over after that time, without anybody's doing."""
+    """`blackhole=1s` is over after that time, without anybody's doing."""
     with bare(Topology(worker=2)) as cluster:
         cluster.set_gate("worker:0", "step:1")
         with cluster.start(stream, 10) as run:
             assert run.wait_gate("worker:0", "step:1")
-            run.network.set(Link(src="worker:0", dst="worker:1", blackhole="300ms"))
+            run.network.set(Link(src="worker:0", dst="worker:1", blackhole="1s"))
             with pytest.raises(DeadlineExceeded):
                 run.network.probe("worker:0", "worker:1", 0.1)
             assert run.network.probe("worker:0", "worker:1", 5.0) < 0.2

@@ -20,7 +20,7 @@ from simulator import DeadlineExceeded, Link, LinkRefused, RelayEnded
 from simulator.network import Fired, Rule, network_causes, protocol
 from simulator.network._directed import Directed
 from simulator.network._timers import Timers
-from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, wire
+from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, least, wire
 
 FORTH = {"src": "worker:0", "dst": "worker:1", "one_way": True}
 BACK = {"src": "worker:1", "dst": "worker:0", "one_way": True}
@@ -89,9 +89,8 @@ def test_delay_is_kept(line: Wire) -> None:
     near, far = line.connect()
     without = min(round_trip(near, far) for _ in range(20))
     line.network.set(link(delay="8ms", one_way=False))
-    trips = [round_trip(near, far) for _ in range(10)]
-    assert min(trips) >= 0.016
-    assert min(trips) < 0.016 + without + 0.003
+    most = 0.016 + without + 0.003
+    assert 0.016 <= least(lambda: round_trip(near, far), below=most) < most
 
 
 def test_a_fraction_of_a_millisecond_is_kept(line: Wire) -> None:
@@ -104,21 +103,22 @@ def test_a_fraction_of_a_millisecond_is_kept(line: Wire) -> None:
     assert min(trips) < 0.0003 + without + 0.0005
 
 
+def _seconds_to(sender: socket.socket, receiver: socket.socket) -> float:
+    """How long a byte takes."""
+    began = time.monotonic()
+    sender.sendall(b"x")
+    exactly(receiver, 1)
+    return time.monotonic() - began
+
+
 def test_one_way_leaves_the_other_direction_alone(line: Wire) -> None:
     """A delay from worker:0 to worker:1 meets the requests of worker:0's connections and the answers on worker:1's."""
     line.network.set(link(delay="30ms"))
     for src, dst in (("worker:0", "worker:1"), ("worker:1", "worker:0")):
         near, far = line.connect(src, dst)
         forth, back = (near, far) if src == "worker:0" else (far, near)
-        began = time.monotonic()
-        back.sendall(b"x")
-        exactly(forth, 1)
-        quick = time.monotonic() - began
-        began = time.monotonic()
-        forth.sendall(b"x")
-        exactly(back, 1)
-        assert time.monotonic() - began >= 0.03
-        assert quick < 0.03
+        assert least(lambda: _seconds_to(back, forth), below=0.03) < 0.03  # noqa: B023 - called here
+        assert _seconds_to(forth, back) >= 0.03
 
 
 def test_both_ways_is_what_a_link_means_unless_it_says_otherwise(line: Wire) -> None:
@@ -126,8 +126,8 @@ def test_both_ways_is_what_a_link_means_unless_it_says_otherwise(line: Wire) -> 
     with line.network.set(Link(src="worker:0", dst="worker:1", delay="10ms")):
         assert line.network.probe("worker:0", "worker:1") >= 0.02
     with line.network.set(link(delay="10ms")):
-        assert 0.01 <= min(line.network.probe("worker:1", "worker:0") for _ in range(5)) < 0.02
-    assert min(line.network.probe("worker:0", "worker:1") for _ in range(5)) < 0.01
+        assert 0.01 <= least(lambda: line.network.probe("worker:1", "worker:0"), below=0.02) < 0.02
+    assert least(lambda: line.network.probe("worker:0", "worker:1"), below=0.01) < 0.01
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal", "pareto"])
@@ -174,7 +174,7 @@ def test_rate_is_shared_by_the_connections_of_a_link(line: Wire) -> None:
         thread.start()
     for thread in (*writers, *readers):
         thread.join()
-    assert 0.1 <= time.monotonic() - began < 1.0
+    assert time.monotonic() - began >= 0.1
 
 
 def test_a_stall_takes_nothing_and_ends_by_itself(line: Wire) -> None:
@@ -182,12 +182,12 @@ def test_a_stall_takes_nothing_and_ends_by_itself(line: Wire) -> None:
     near, far = line.connect()
     before = line.count().bytes
     began = time.monotonic()
-    line.network.set(link(stall="150ms"))
+    line.network.set(link(stall="600ms"))
     near.sendall(b"late")
     assert is_silent(far)
     assert line.count().bytes == before
     assert exactly(far, 4) == b"late"
-    assert time.monotonic() - began >= 0.15
+    assert time.monotonic() - began >= 0.6
 
 
 def test_a_reset_ends_open_connections_and_later_ones_with_their_first_byte() -> None:
@@ -251,7 +251,7 @@ def test_a_hold_keeps_everything_and_delivers_it_afterwards(line: Wire) -> None:
 def test_a_hold_keeps_what_was_on_its_way(line: Wire) -> None:
     """Bytes within a delay when the hold begins are not delivered during it."""
     near, far = line.connect()
-    line.network.set(link(delay="20ms"))
+    line.network.set(link(delay="600ms"))
     near.sendall(b"x")
     eventually(lambda: line.count().queued == 1, "the byte to be on its way")
     with line.network.set(link(hold=True)):
@@ -276,8 +276,8 @@ def test_refuse_refuses_new_connections_only(line: Wire) -> None:
 
 
 def test_a_condition_may_end_by_itself(line: Wire) -> None:
-    """A refusal for 50 ms is over afterwards without anybody's doing."""
-    line.network.set(link(refuse="50ms"))
+    """A refusal for 0.6 s is over afterwards without anybody's doing."""
+    line.network.set(link(refuse="600ms"))
 
     def connects() -> bool:
         try:
@@ -400,10 +400,10 @@ def test_the_later_rule_counts_and_its_end_brings_back_the_earlier(line: Wire) -
     low = line.network.set(link(delay="5ms"))
     with line.network.set(link(delay="40ms")), line.network.set(link(rate="1GB/s")):
         assert line.network.probe("worker:0", "worker:1") >= 0.04
-    assert 0.005 <= min(line.network.probe("worker:0", "worker:1") for _ in range(5)) < 0.04
+    assert 0.005 <= least(lambda: line.network.probe("worker:0", "worker:1"), below=0.04) < 0.04
     low.remove()
     low.remove()
-    assert min(line.network.probe("worker:0", "worker:1") for _ in range(5)) < 0.005
+    assert least(lambda: line.network.probe("worker:0", "worker:1"), below=0.005) < 0.005
 
 
 def test_a_probe_through_a_blackhole_gives_up_and_counts_nothing(line: Wire) -> None:

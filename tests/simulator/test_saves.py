@@ -73,7 +73,7 @@ def test_nested_calls_are_one_event(fakes: str, tmp_path: Path) -> None:
             None,
             False,
         )
-        assert 0 <= event["seconds"] < 5
+        assert event["seconds"] >= 0
         assert event["at"] + event["seconds"] <= event["t"]
 
 

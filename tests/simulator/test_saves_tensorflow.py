@@ -120,30 +120,26 @@ def _short(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("way", ["program", "function"])
-def test_tensorflow_checkpoints_and_saved_models(tmp_path: Path, way: str) -> None:
-    """One event for each outermost call; of asynchronous checkpoints also the end, with the bytes that were written."""
-    _run_as(way, TENSORFLOW, tmp_path)
+def test_every_kind_of_save_is_an_event(tmp_path: Path, way: str) -> None:
+    """One for each outermost call, of both Kerases and their callbacks, of checkpoints and saved models; of
+    asynchronous checkpoints also the end, with the bytes that were written.
+    """
+    # In one process, since importing TensorFlow takes longer than everything else here.
+    parts = (KERAS.format(package="keras"), KERAS.format(package="tf_keras"), TENSORFLOW)
+    place = "import os\nos.makedirs('{0}')\nos.chdir('{0}')\n"
+    _run_as(way, "".join(place.format(f"part-{number}") + code for number, code in enumerate(parts)), tmp_path)
     events = saves_of(tmp_path / "out")
     behind = [event for event in events if event["asynchronous"] == "thread"]
-    assert [_short(event) for event in events if event not in behind] == EXPECTED_TENSORFLOW
     assert [event["path"] for event in behind] == ["later-1", "aside/ckpt-2"]
-    assert [event["failed"] for event in events if event["failed"]] == ["NotFoundError"]
-    for event in events:
+    kerases = [*_expected_keras("keras"), *_expected_keras("tf_keras")]
+    assert [_short(event) for event in events if event not in behind] == [*kerases, *EXPECTED_TENSORFLOW]
+    failed = [event["failed"] for event in events if event["failed"]]
+    assert failed == ["FileNotFoundError", "FileNotFoundError", "NotFoundError"]
+    if way == "program":  # counted in fit
+        assert [event["step"] for event in events[: len(kerases)]] == [1, 1, 2, 2, *[2] * 6, 3, 3, 4, 4, *[4] * 6]
+    for event in events[len(kerases) :]:
         written = event["event"] == "save" and event["asynchronous"] != "call"
         assert (event["bytes"] is not None and event["bytes"] > 100) == written, event
-
-
-@pytest.mark.parametrize("way", ["program", "function"])
-@pytest.mark.parametrize("package", ["keras", "tf_keras"])
-def test_keras_models_weights_and_callbacks(tmp_path: Path, package: str, way: str) -> None:
-    """Both Kerases: what a callback saves is an event as what the program itself saves; two runs save alike."""
-    code = KERAS.format(package=package)
-    _run_as(way, code, tmp_path)
-    events = saves_of(tmp_path / "out")
-    assert [_short(event) for event in events] == _expected_keras(package)
-    assert [event["failed"] for event in events if event["failed"]] == ["FileNotFoundError"]
-    if way == "program":
-        assert [event["step"] for event in events] == [1, 1, 2, 2, *[2] * 6]  # counted in fit
 
 
 def test_real_saves_are_in_the_history(tmp_path: Path) -> None:
@@ -161,7 +157,7 @@ def test_phases_are_points_of_every_kind_of_save(tmp_path: Path, package: str) -
     """A fault waits for the second save of a model to a `.keras` file, which goes through no checkpoint."""
     code = KERAS.format(package=package).replace("callbacks=callbacks", "callbacks=callbacks[:1]")
     plan = plan_of("kind=crash,how=exit,code=7,task=worker:0,phase=before_save,nth=2,restart=0s")
-    _run_as("program", code, tmp_path, faults=plan)
+    _run_as("function", code, tmp_path, faults=plan)
     events = saves_of(tmp_path / "out")
     first, second = [event for event in events if event["incarnation"] == 0]
     assert (first["path"], first["unfinished"]) == ("best-1.keras", False)

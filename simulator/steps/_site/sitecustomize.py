@@ -49,6 +49,7 @@ _LOST = {
 }
 
 _said: list[str] = []
+_name: list[str] = []
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
@@ -78,12 +79,12 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 
 class _Home(importlib.abc.MetaPathFinder):
-    """Finds the package `simulator` of the run, if the program finds no other."""
+    """Finds the package `simulator` of the run, if the program finds no other, and what that one needs."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "simulator":
+        if fullname not in ("simulator", "_lockstep"):
             return None
         return importlib.machinery.PathFinder.find_spec(fullname, [os.environ["LOCKSTEP_HOME"]])
 
@@ -100,9 +101,21 @@ def watch(patches: Mapping[str, Sequence[str]]) -> None:
 def _patch(name: str, module: ModuleType) -> None:
     place, _, function = name.partition(":")
     try:
-        getattr(importlib.import_module(f"simulator.steps.{place}"), function)(module)
+        getattr(importlib.import_module(f"{_simulator()}.steps.{place}"), function)(module)
     except Exception as error:  # noqa: BLE001 - the program must not notice
         _say(f"{_LOST[place]}: {type(error).__name__}: {error}")
+
+
+def _simulator() -> str:
+    """The name by which this process has the package `simulator` of the run: another where the program has its own."""
+    if not _name:
+        from _lockstep import names, private
+
+        theirs = "LOCKSTEP_AGENT" in os.environ and names.stranger("simulator")
+        if theirs:
+            private.offer_private()
+        _name.append(private.PRIVATE if theirs else "simulator")
+    return _name[0]
 
 
 def _say(text: str) -> None:

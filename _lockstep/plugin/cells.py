@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from _lockstep import names
+from _lockstep.plugin.needed import need_lockstep
+
 if TYPE_CHECKING:
     from harness.known_issues import KnownIssue
     from harness.verdict import Verdict
@@ -64,16 +67,17 @@ def find_known_issues(item: pytest.Item) -> None:
     Raises:
         pytest.UsageError: the test names an issue that is not in the registry, or the registry is malformed.
     """
-    from simulator import UsageError
-
     markers = list(item.iter_markers("known_issue"))
     if any(not marker.args or marker.kwargs for marker in markers):
         raise pytest.UsageError(f'{item.nodeid}: known_issue takes ids from the registry; write known_issue("ID")')
     marked = [name for marker in markers for name in marker.args]
     strategy, loop = _strategy_of(item), _loop_of(item)
-    if not marked and loop is None:
+    # A parameter may be called `loop` in any project.
+    if not marked and (loop is None or not names.loaded("harness")):
         return
+    need_lockstep()
     from harness.known_issues import issues_for
+    from simulator import UsageError
 
     try:
         item.stash[_ISSUES] = issues_for(strategy, loop, marked)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from _lockstep.plugin.needed import need_lockstep
+
 if TYPE_CHECKING:
     from harness.strategies import StrategyCase
     from simulator import Cluster
@@ -23,6 +25,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
     Whatever else the marker has is an option of `Cluster`, such as `timeout=60` or `network="namespaces"`.
     """
+    need_lockstep()
     from simulator import Cluster, Topology
     from simulator.topology import JOBS
 
@@ -56,6 +59,7 @@ def report_row(request: pytest.FixtureRequest) -> Callable[[str, Mapping[str, ob
     """
 
     def add(table: str, cells: Mapping[str, object]) -> None:
+        need_lockstep()
         import msgspec
 
         from harness.report import TableRow
@@ -76,6 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return  # the test or its module parametrizes `strategy` itself
     if not marker.kwargs.keys() <= {"full"}:
         raise pytest.UsageError("strategies takes names, and more names for --profile=full as full=(...)")
+    need_lockstep()
     from harness.strategies import strategy_case
 
     names: list[str] = list(marker.args)
@@ -91,6 +96,7 @@ def hardware_of(config: pytest.Config) -> str:
     chosen: str = config.getoption("--hardware")
     if chosen != "auto":
         return chosen
+    need_lockstep()
     import os
 
     from simulator.capabilities import accelerators

@@ -1,4 +1,4 @@
-"""The first lines of the command `lockstep`, which has no business but signals until everything is imported.
+"""What the installed command `lockstep` calls; it has no business but signals until everything is imported.
 
 Importing the packages takes a third of a second, in which Ctrl-C would end in a traceback from the middle of an import.
 """
@@ -20,14 +20,17 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command with Lockstep's own packages, whatever the path finds first."""
     # One that is ignored, as of a job in the background of a script, stays so.
     mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if mine:
         signal.signal(signal.SIGINT, _leave)
-    from harness.cli import main as command
+    from _lockstep import names
 
-    code = command(early=_leave)
+    names.claim()
+    from harness.cli import main as run
+
+    code = run(early=_leave)
     if mine:
         # What remains is Python's own tidying, which is not to end in a traceback either.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
-from harness.plugin.fixtures import TABLE_PROPERTY, hardware_of
+from _lockstep import names
+from _lockstep.plugin.cache import forget_references, share_references
+from _lockstep.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
+from _lockstep.plugin.fixtures import TABLE_PROPERTY, hardware_of
+from _lockstep.plugin.needed import need_lockstep
+from _lockstep.verdicts import on_verdict
 
 if TYPE_CHECKING:
     from harness.report import Cell, TableRow
@@ -23,11 +27,9 @@ _VERDICTS = pytest.StashKey["list[Verdict]"]()
 _CELLS = pytest.StashKey["list[Cell]"]()
 _ROWS = pytest.StashKey["list[TableRow]"]()
 _WRONG = pytest.StashKey[str]()
-_CACHE = pytest.StashKey[Path]()
 _NETWORK = pytest.StashKey["str | None"]()
 # As `simulator.network.TIERS`, which is not imported in every session of pytest.
 _NETWORKS = ("loopback", "namespaces")
-_CACHE_VARIABLE = "LOCKSTEP_CACHE"
 _MATRIX = "matrix.json"
 _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
@@ -69,18 +71,20 @@ def pytest_configure(config: pytest.Config) -> None:
     _check_out(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(config.stash[_CELLS], config.stash[_ROWS]), "lockstep-collector")
-    if not hasattr(config, "workerinput") and _CACHE_VARIABLE not in os.environ:
-        # xdist's workers inherit the variable, so that a reference runs once a session and not once a worker.
-        from simulator.scratch import make_scratch
-
-        config.stash[_CACHE] = make_scratch("references")
-        os.environ[_CACHE_VARIABLE] = str(config.stash[_CACHE])
+    if config.getoption("dist", "no") != "no":  # this process will not see which tests there are
+        share_references(config)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what is not the default."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say what is not the default, and whose package would be in the way of Lockstep's."""
     chosen = config.getoption("--network")
-    return None if chosen == "loopback" else f"lockstep: network={chosen}, a host of its own for each task of a cluster"
+    lines = [] if chosen == "loopback" else [f"network={chosen}, a host of its own for each task of a cluster"]
+    lines += [
+        f"off, unless a test uses it: {name!r} is {where} in this session, and Lockstep has a package of that name"
+        for name in names.PACKAGES
+        if (where := names.stranger(name))
+    ]
+    return [f"lockstep: {line}" for line in lines]
 
 
 def _check_out(config: pytest.Config) -> None:
@@ -113,11 +117,12 @@ def _write_matrix(data: bytes, path: Path) -> None:
 
 def _choose_network(config: pytest.Config) -> None:
     """Give every cluster of the session, in xdist's workers too, the network that was asked for, or refuse."""
-    from simulator.network import NETWORK_VARIABLE
-
     chosen = config.getoption("--network")
     if chosen == "loopback" or hasattr(config, "workerinput"):
         return
+    need_lockstep()
+    from simulator.network import NETWORK_VARIABLE
+
     if why := _why_no_hosts():
         raise pytest.UsageError(f"--network={chosen} cannot be had on this machine: {why}; see `lockstep doctor`")
     config.stash[_NETWORK] = os.environ.get(NETWORK_VARIABLE)
@@ -138,11 +143,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
         before = config.stash[_NETWORK]
         os.environ.pop(NETWORK_VARIABLE) if before is None else os.environ.__setitem__(NETWORK_VARIABLE, before)
-    if directory := config.stash.get(_CACHE, None):
-        from simulator.scratch import remove_scratch
-
-        os.environ.pop(_CACHE_VARIABLE, None)
-        remove_scratch(directory)
+    forget_references(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -154,6 +155,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not hasattr(config, "workerinput"):
                 raise
             item.stash[_WRONG] = str(error)  # raised in a worker, xdist would report an internal error of its own
+    if names.loaded("harness"):
+        share_references(config)
     if config.getoption("--profile") == "full":
         return
     left_out = [item for item in items if item.get_closest_marker("full")]
@@ -173,8 +176,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _missing_hardware(item: pytest.Item) -> str | None:
-    from simulator.capabilities import accelerators
-
     needed_gpus, needs_tpu = 0, False
     if marker := item.get_closest_marker("requires"):
         if marker.args or not marker.kwargs.keys() <= {"gpus", "tpu", "network"}:
@@ -195,6 +196,11 @@ def _missing_hardware(item: pytest.Item) -> str | None:
         if "TPU" not in case.needs:
             # One GPU can be split into logical ones, except for NCCL, which wants a device for each replica.
             needed_gpus = max(needed_gpus, case.replicas if case.option == "nccl" else 1)
+    if not needed_gpus and not needs_tpu:
+        return None
+    need_lockstep()
+    from simulator.capabilities import accelerators
+
     if needed_gpus and (found := len(accelerators.gpus())) < needed_gpus:
         return f"needs {needed_gpus} GPU{'s' * (needed_gpus > 1)}, this machine has {found or 'none'}"
     if needs_tpu and not accelerators.tpus(os.environ):
@@ -205,8 +211,6 @@ def _missing_hardware(item: pytest.Item) -> str | None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Collect the verdicts that a test reaches."""
-    from harness.verify import on_verdict
-
     item.stash[_VERDICTS] = []
     with on_verdict(item.stash[_VERDICTS].append):
         return (yield)
@@ -225,7 +229,7 @@ def pytest_runtest_makereport(
         ]
         judge_known(item, call, report, verdicts)
     # A test that has no strategy and reaches no verdict, such as a project's other tests, has no place in the matrix.
-    concerns_us = bool(verdicts) or has_strategy(item)
+    concerns_us = bool(verdicts) or (names.loaded("harness") and has_strategy(item))
     if concerns_us and (report.when == "call" or (report.when == "setup" and not report.passed)):
         cell = (CELL_PROPERTY, cell_of(item, report, verdicts))
         report.user_properties.append(cell)
@@ -244,11 +248,15 @@ class Collector:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Decode the cell and the table rows of each report, wherever the test ran."""
+        ours = [each for each in report.user_properties if each[0] in (CELL_PROPERTY, TABLE_PROPERTY)]
+        if not ours:
+            return
+        need_lockstep()
         import msgspec
 
         from harness.report import Cell, TableRow
 
-        for name, value in report.user_properties:
+        for name, value in ours:
             if name == CELL_PROPERTY and report.when != "teardown":
                 self._cells.append(msgspec.json.decode(str(value), type=Cell))
             elif name == TABLE_PROPERTY and report.when == "call":

@@ -1,0 +1,30 @@
+"""Who hears of verdicts; here, so that the pytest plugin can listen without importing anything that judges."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.verdict import Verdict
+
+__all__ = ["announce", "on_verdict"]
+
+_listeners: list[Callable[[Verdict], None]] = []
+
+
+@contextlib.contextmanager
+def on_verdict(listener: Callable[[Verdict], None]) -> Iterator[None]:
+    """Have every verdict that is reached in the meantime handed to `listener`."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def announce(verdict: Verdict) -> None:
+    """Hand a verdict to all who listen."""
+    for listener in _listeners:
+        listener(verdict)
