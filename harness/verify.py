@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,8 +76,7 @@ def verify(
 
     Raises:
         UsageError: something that does not exist, a directory with something else in it, or nothing was reported.
-        MissingHardware: the strategy needs hardware that is not there.
-        HostsUnavailable: this machine gives no hosts for network=namespaces.
+        HostsUnavailable, MissingHardware: this machine lacks what network=namespaces or the strategy needs.
         SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen; nothing could be judged.
     """

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import click
 
+from harness.cli._exits import Exit
 from harness.cli._limits import limit_of
 from harness.cli._output import lasting_output
 
 __all__ = ["main"]
 
-_INCONSISTENT, _FAILED, _LACKING = 1, 3, 4
 # So many signals end it at once.
 _ENOUGH = 3
 _EXIT_CODES = """\b
@@ -161,9 +161,9 @@ def main(early: Any = None) -> int:
         with _heard(asked, early), lasting_output() as (out, _):
             code = _run(asked)
             sys.stdout.flush()
-            if out.lost is not None and code in (0, _INCONSISTENT):
+            if out.lost is not None and code in (Exit.FINE, Exit.INCONSISTENT, Exit.ABSTAINED):
                 click.echo(f"Error: stdout could not be written: {out.lost.strerror}", err=True)
-                code = _FAILED
+                code = Exit.FAILED
     except KeyboardInterrupt:  # it came between two lines of this function
         code = asked.code
     if early is None:
@@ -180,13 +180,13 @@ def _run(asked: _Asked) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         if isinstance(error.__cause__, EOFError):  # which click takes for a wish to leave, wherever it comes from
             traceback.print_exception(error.__cause__)
-            return _FAILED
+            return Exit.FAILED
         click.echo("interrupted", err=True)
         return asked.code
     except Exception as error:  # noqa: BLE001 - a defect of Lockstep must not exit with 1, which says "inconsistent"
         if (limit := limit_of(error)) is not None:
             click.echo(f"Error: {limit}", err=True)
-            return _LACKING
+            return Exit.LACKING
         traceback.print_exc()
-        return _FAILED
+        return Exit.FAILED
     return code if isinstance(code, int) else 0

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli._exits import Exit
+
 if TYPE_CHECKING:
     from simulator.capabilities import Capabilities
 
 __all__ = ["doctor"]
-
-_EXIT_LACKING = 4
 
 
 @click.command(epilog="Example: lockstep doctor --json")
@@ -28,7 +28,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     found = probe()
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else _text(found))
     if found.tensorflow is None:
-        context.exit(_EXIT_LACKING)
+        context.exit(Exit.LACKING)
 
 
 def _text(found: Capabilities) -> str:

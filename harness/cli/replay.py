@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from harness.cli._exits import Exit
 from harness.cli._job import as_json, carry_out
 from harness.cli._options import out_option, timeout_option
 from harness.cli._saved_job import check_place, load_job, make_place, save_job
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-_SAME, _DIFFERENT, _FAILED, _LACKING = 0, 1, 3, 4
 _EPILOG = """\b
 Examples:
   lockstep run --worker 3 --fault kind=kill,task=worker:1,step=20 --restarts 1 --out runs/7 -- python train.py
@@ -93,8 +93,8 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
     difference = first_difference(then, now, saved)
     _show(wrong, difference, now, outcome, as_data=as_data)
     if wrong is not None:
-        return _LACKING if isinstance(failure, HostsUnavailable) else _FAILED
-    return _SAME if difference is None else _DIFFERENT
+        return Exit.LACKING if isinstance(failure, HostsUnavailable) else Exit.FAILED
+    return Exit.FINE if difference is None else Exit.INCONSISTENT
 
 
 def _failed_otherwise(before: dict[str, Any], outcome: dict[str, Any]) -> str | None:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from harness.cli._exits import Exit, of_outcome, worst
+
 if TYPE_CHECKING:
     from harness.report import Matrix
     from harness.verdict import Verdict
 
 __all__ = ["report"]
 
-_CONSISTENT, _INCONSISTENT, _FAILED = 0, 1, 3
 _EPILOG = """\b
 Examples:
   lockstep report out/ --html matrix.html         out/ from `pytest scenarios/ --lockstep-out=out`
@@ -172,8 +173,8 @@ def _judge_all(directory: Path, judged: list[Path], as_json: bool) -> int:
     for path in unjudged:
         click.echo(f"{path} holds a run that could not be judged; see its logs", err=True)
     if unjudged:
-        return _FAILED
-    return _CONSISTENT if all(verdicts) else _INCONSISTENT
+        return Exit.FAILED
+    return worst(of_outcome(verdict.outcome) for verdict in verdicts)
 
 
 def _is_run(directory: Path) -> bool:

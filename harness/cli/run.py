@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from harness.cli._exits import Exit
 from harness.cli._job import as_json, carry_out, summary
 from harness.cli._options import (
     fault_options,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_ENDED_WELL, _FAILED, _LACKING = 0, 3, 4
 _EPILOG = """\b
 Examples:
   lockstep run --worker 2 -- python train.py --epochs 3
@@ -103,7 +103,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     cluster = job.cluster(plan, out=options["out"], stream=not options["quiet"])
     if options["dry_run"]:
         _show(topology, plan, hosts=cluster.network.hosts, as_data=options["as_data"])
-        return _ENDED_WELL
+        return Exit.FINE
     if options["out"] is not None:
         make_place(options["out"])
         # What is wanted is there already if the run is interrupted.
@@ -119,8 +119,8 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         click.echo(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result)}")
     if failure is not None:
         click.echo(f"the job failed: {failure}", err=True)
-        return _LACKING if isinstance(failure, HostsUnavailable) else _FAILED
-    return _ENDED_WELL
+        return Exit.LACKING if isinstance(failure, HostsUnavailable) else Exit.FAILED
+    return Exit.FINE
 
 
 def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:

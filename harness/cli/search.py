@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from harness.cli._exits import Exit
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     network_option,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["search"]
 
-_NOTHING, _FOUND, _FAILED, _LACKING, _ABSTAINED, _INTERRUPTED = 0, 1, 3, 4, 5, 130
 _EPILOG = """\b
 Examples:
   lockstep search train.py:train --strategy multi_worker-2 --budget 10m
@@ -38,7 +38,8 @@ Exit codes:
   2  usage error
   3  the program fails without a fault, on one device or under the strategy
   4  this machine lacks what the strategy needs
-  5  abstained: no plan was tried, because there was no time for one or no fault of any struck
+  5  abstained: no plan was tried, because there was no time for one, no fault of any struck, or the program cannot
+     be judged
   130  interrupted before anything was found
 """
 
@@ -85,7 +86,7 @@ def search(program: str, **options: Any) -> int:
     resumes from there. Each plan is run with restarts, heals after a while, and the run must then come to its end with
     the numbers of an undisturbed run on one device.
     """
-    from harness.errors import MissingHardware
+    from harness.errors import Abstained, MissingHardware
     from simulator import HostsUnavailable, LockstepError, UsageError
 
     try:
@@ -94,10 +95,12 @@ def search(program: str, **options: Any) -> int:
         raise click.UsageError(str(error)) from error
     except (HostsUnavailable, MissingHardware) as error:
         click.echo(str(error), err=True)
-        return _LACKING
+        return Exit.LACKING
     except LockstepError as error:
         click.echo(f"nothing was searched: {error}", err=True)
-        return _FAILED
+        if isinstance(error, Abstained):
+            return Exit.ABSTAINED
+        return Exit.FAILED
 
 
 def _search(program: str, options: dict[str, Any]) -> int:
@@ -137,7 +140,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
             click.echo(
                 f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True
             )
-            return _FAILED
+            return Exit.FAILED
         searching.go()
     except KeyboardInterrupt:
         interrupted = True
@@ -173,8 +176,8 @@ def _reported(
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
             click.echo(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
     if path is not None:
-        return _FOUND
-    return _INTERRUPTED if interrupted else _NOTHING if lacking is None else _ABSTAINED
+        return Exit.INCONSISTENT
+    return Exit.INTERRUPTED if interrupted else Exit.FINE if lacking is None else Exit.ABSTAINED
 
 
 def _why_nothing_was_tried(hunt: Hunt, options: dict[str, Any], seconds: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from harness.cli._exits import Exit, of_outcome, worst
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
     from simulator import RunFailed
 
 __all__ = ["verify"]
-
-_FAILED, _LACKING = 3, 4
-_CODES = {"consistent": 0, "inconsistent": 1, "abstained": 5}
-# From best to worst: of several strategies the worst one decides.
-_RANKED = (0, 5, 1, 2, _FAILED, _LACKING)
 
 
 _EPILOG = """\b
@@ -132,7 +128,7 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     if as_json:
         objects = [found for _, found in outcomes]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
-    return max((code for code, _ in outcomes), key=_RANKED.index)
+    return worst(code for code, _ in outcomes)
 
 
 def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | None]:
@@ -160,7 +156,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | Non
     return [place.path for place in places]
 
 
-def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[int, dict[str, Any]]:
+def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[Exit, dict[str, Any]]:
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
@@ -172,15 +168,15 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
         raise
     except (HostsUnavailable, MissingHardware) as error:
         click.echo(str(error), err=True)
-        return _LACKING, _not_judged(program, case, tier, str(error), {})
+        return Exit.LACKING, _not_judged(program, case, tier, str(error), {})
     except LockstepError as error:
         click.echo(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
-        return _FAILED, _not_judged(
+        return Exit.FAILED, _not_judged(
             program, case, tier, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )
     if not as_json:
         click.echo(str(verdict))
-    return _CODES[verdict.outcome], verdict.to_json()
+    return of_outcome(verdict.outcome), verdict.to_json()
 
 
 def _tasks(error: RunFailed) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.disturbance import Disturbance
+from harness.errors import Abstained
 from harness.kept import check_out, kept_in
 from harness.observe import check_hardware, run_once
 from harness.parts import read_parts
@@ -18,6 +19,7 @@ from harness.reference import Reference, reference_of
 from harness.saved import save_run
 from harness.search.outcome import Outcome
 from harness.strategies import StrategyCase, strategy_case
+from harness.unknown import not_finite
 from harness.verify import Tier, judge, task_summaries
 from simulator import FaultPlan, RunFailed, RunResult, TaskError
 
@@ -107,12 +109,15 @@ def subject_of(
 
     Raises:
         UsageError: a program or strategy that does not exist, or a program that reports nothing.
+        Abstained: its numbers differ from run to run, or are not finite.
         RunFailed: the program fails even undisturbed on one device.
     """
     case = strategy_case(strategy, network=network)
     check_hardware(case)
     under_test = Program.of(program)
     reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout)
+    if (unknown := not_finite(reference.trace)) is not None:
+        raise Abstained(unknown)
     return Subject(under_test, case, reference, seed, timeout, restarts, restart_policy, stream)
 
 

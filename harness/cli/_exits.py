@@ -1,0 +1,40 @@
+"""The exit codes of the command, in one place."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+__all__ = ["Exit", "of_outcome", "worst"]
+
+
+class Exit(enum.IntEnum):
+    """What each code says; 128 and its number stands for a signal."""
+
+    FINE = 0
+    """Consistent, or finished."""
+    INCONSISTENT = 1
+    """Also a plan that the program does not survive, or a replay with another history."""
+    USAGE = 2
+    FAILED = 3
+    """The run crashed or hung unasked, so that nothing could be judged."""
+    LACKING = 4
+    """This machine lacks what was required."""
+    ABSTAINED = 5
+    """Nothing can be said of the program, neither good nor bad."""
+    INTERRUPTED = 130
+
+
+# From best to worst. What was found wrong says more than what could not be judged.
+_RANKED = (Exit.FINE, Exit.ABSTAINED, Exit.INCONSISTENT, Exit.USAGE, Exit.FAILED, Exit.LACKING, Exit.INTERRUPTED)
+_OUTCOMES = {"consistent": Exit.FINE, "inconsistent": Exit.INCONSISTENT, "abstained": Exit.ABSTAINED}
+
+
+def of_outcome(outcome: str) -> Exit:
+    """The code for the `outcome` of a verdict."""
+    return _OUTCOMES[outcome]
+
+
+def worst(codes: Iterable[Exit]) -> Exit:
+    """The code of several runs."""
+    return max(codes, key=_RANKED.index)
