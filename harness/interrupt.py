@@ -126,10 +126,8 @@ def _never_there(run: Run, step: int, program: Program, case: StrategyCase) -> N
     """Say why there was nothing to interrupt: the run failed or hung, or it was over before that step."""
     steps = {task: run.tasks[task].steps for task in case.clients}
     ended = [run.tasks[task].finished for task in case.clients]
-    if not any(ended):  # the whole timeout has passed; what hangs is to show its stacks now
-        run.options = dataclasses.replace(run.options, timeout=0.1)
     if all(ended) or not any(ended) or any(task.error is not None for task in run.tasks.values()):
-        run.join()  # raises what went wrong, if anything did
+        run.join(in_time=any(ended))  # raises what went wrong, if anything did
     said = ", ".join(f"{task} recorded {count}" for task, count in steps.items())
     raise UsageError(
         f"{program.name} under {case.name} never recorded step {step}, after which it was to be interrupted: {said}; "

@@ -117,7 +117,7 @@ class Derived:
     def __post_init__(self) -> None:
         """Refuse to derive a bound from nothing."""
         if not self.perturbed:
-            raise ValueError("a derived bound needs at least one perturbed rerun of the reference; three are usual")
+            raise ValueError("a derived bound needs at least one perturbed rerun of the reference; `verify` makes four")
 
     @property
     def name(self) -> str:

@@ -23,7 +23,6 @@ def _catches_usr2(pid: int | None) -> bool:
 
 
 def python_stacks(tasks: Iterable[Task], changed: threading.Condition) -> dict[str, str]:
-    """Python stacks of every thread of every living task."""
     """Stacks of every thread of every living task; a program that would die of the signal is left alone."""
     living = [task for task in tasks if task.alive]
     for task in living:

@@ -302,8 +302,12 @@ class Run:
         """
         self._population.kill()
 
-    def join(self) -> RunResult:
+    def join(self, *, in_time: bool = True) -> RunResult:
         """Wait for the end of the run, stop what is left, and return every task's outcome.
+
+        Args:
+            in_time: False if the run's timeout has passed already, in a wait for something that did not come: what has
+                not finished hangs, and shows its stacks at once.
 
         Raises:
             RunFailed: a task failed, hung or vanished and that was not expected, or an expected failure never came.
@@ -312,17 +316,17 @@ class Run:
         stacks: dict[str, str] = {}
         deadline = time.monotonic() + self.options.timeout
         try:
-            self._settle()
+            self._settle(self.options.timeout if in_time else 0.0)
             if self._population.failed:
                 # Peers of a failed task usually fail a moment later; their own words help to understand it.
                 with contextlib.suppress(DeadlineExceeded):
                     self._events.wait(
                         lambda: all(task.finished for task in self.clients), "peers", self.options.peer_grace
                     )
-        except DeadlineExceeded as late:
+        except DeadlineExceeded:
             self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
-            self._blame_hang(late)
+            self._blame_hang()
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem
@@ -359,14 +363,14 @@ class Run:
             for task in self.tasks.values()
         )
 
-    def _settle(self) -> None:
+    def _settle(self, seconds: float) -> None:
         """Wait until all clients have finished, or one has failed and is not started again; from then on none is."""
         supervisor = self._supervisor
         with self.changed:
             self._events.wait(
                 lambda: not supervisor.busy and (self._cut_off() or supervisor.doomed or self._done()),
                 "all clients to finish",
-                self.options.timeout,
+                seconds,
             )
             supervisor.close()
 
@@ -386,13 +390,13 @@ class Run:
 
     # -- judging
 
-    def _blame_hang(self, late: DeadlineExceeded) -> None:
+    def _blame_hang(self) -> None:
         now = time.monotonic()
         with self._events.changed:
             for task in self.clients:
                 if not task.finished:
                     said = f"last announced step {task.steps}" if task.steps else "no step was announced"
-                    text = f"did not finish within {late.seconds:g} s ({said}){half_said(task.connection)}"
+                    text = f"did not finish within {self.options.timeout:g} s ({said}){half_said(task.connection)}"
                     task.error = TaskError(task.name, "Hang", text, at=now)
                     self.journal.write("hang", task=task.name)
 

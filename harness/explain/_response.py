@@ -47,8 +47,9 @@ def paired(scene: Scene, step: int, moments: bool = False) -> dict[str, str]:
 
 
 def responses(step: int) -> list[tuple[str, Callable[[Floats], Floats]]]:
-    """How an update depends on the gradient while all else is equal: linearly, or in Adam's first step as g / (|g| + "
-    "e).
+    """How an update depends on the gradient while all else is equal.
+
+    Linearly, or in Adam's first step as g / (|g| + epsilon).
     """
     import numpy as np
 
