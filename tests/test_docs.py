@@ -28,13 +28,13 @@ from typing import Any
 import pytest
 
 from _lockstep.plugin.hooks import pytest_addoption
-from docs import update_matrix, update_tables
 from harness.cli import main as lockstep
 from harness.laws import all_laws
 from harness.reference import NOISE_SEEDS
 from harness.report import Cell, Matrix
 from harness.strategies import strategy_case
 from harness.tolerance import FLOOR, REPORT, K
+from tools import update_matrix, update_tables
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -322,7 +322,7 @@ def test_make_targets_exist() -> None:
 
 @pytest.mark.parametrize("page", update_tables.pages(), ids=lambda page: page.name)
 def test_tables_are_up_to_date(page: Path) -> None:
-    """The known issues and the rules are those of the code; if not, run `python docs/update_tables.py`."""
+    """The known issues and the rules are those of the code; if not, run `python tools/update_tables.py`."""
     name, table = update_tables.pages()[page]
     assert table.count("\n") > 2
     assert update_tables.filled(page.read_text(), name, table) == page.read_text()

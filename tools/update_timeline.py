@@ -1,4 +1,4 @@
-"""Draw the timeline in README.md from a real run: `python docs/update_timeline.py`.
+"""Draw the timeline in README.md from a real run: `python tools/update_timeline.py`.
 
 Three workers train together. A link gets slow for a while, then a worker is killed, and the job starts again from its
 checkpoint.

@@ -1,4 +1,4 @@
-"""Bring the tables of docs/faults.md that are measured up to date, from saved sessions: `python docs/update_faults.py
+"""Bring the tables of docs/faults.md that are measured up to date, from saved sessions: `python tools/update_faults.py
 OUT...`, where each OUT was written by `pytest --profile=full --lockstep-out OUT` for `scenarios/test_faults.py`,
 `test_network.py` and `test_hosts.py`.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "docs"))  # also where this file is loaded from elsewhere
+sys.path.insert(0, str(ROOT / "tools"))  # also where this file is loaded from elsewhere
 
 from update_tables import filled  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Write docs/sharding.md from what clusters are given, beside what is documented: `python docs/sharding_table.py`."""
+"""Write docs/sharding.md from what clusters are given, beside what is documented: `python tools/sharding_table.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADER = """\
 
 Twelve examples, 0 to 11, in global batches of 4. Of a worker, one batch follows the other after `;`, the parts of its
 replicas stand on both sides of `/`, and `-` is an empty part. `scenarios/test_sharding.py` holds every cell to a
-formula of `scenarios/programs/sharding/contracts.py`; this page is written by `python docs/sharding_table.py`.
+formula of `scenarios/programs/sharding/contracts.py`; this page is written by `python tools/sharding_table.py`.
 
 "documented" is what <https://www.tensorflow.org/tutorials/distribute/input> and the docstrings promise:
 

@@ -1,6 +1,6 @@
 """Fill the matrix in README.md from a real run.
 
-`pytest scenarios/ --lockstep-out=DIR`, then `python docs/update_matrix.py DIR`.
+`pytest scenarios/ --lockstep-out=DIR`, then `python tools/update_matrix.py DIR`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Write docs/checkpoint-sweeps.md from the sweeps that scenarios/test_checkpoint_sweeps.py judges: `python
-docs/checkpoint_table.py`.
+tools/checkpoint_table.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulator import Cluster, Topology  # noqa: E402
 __all__ = ["main"]
 
 PAGE = ROOT / "docs" / "checkpoint-sweeps.md"
-MARK = "<!-- sweeps: written by python docs/checkpoint_table.py -->\n"
+MARK = "<!-- sweeps: written by python tools/checkpoint_table.py -->\n"
 NAMES = [name for name in formats.FORMATS if name not in formats.BROKEN]
 CUTS, SEEDS = 30, range(10)
 

@@ -1,5 +1,5 @@
 """Write docs/loss-reduction.md from the closed forms that scenarios/test_loss_reduction.py checks: `python
-docs/loss_table.py`.
+tools/loss_table.py`.
 """
 
 from __future__ import annotations
