@@ -1,4 +1,9 @@
-"""Faults of tasks, links and files, addressed to a training step, drawn from a seed, undone and measured."""
+"""Faults of tasks, links and files, addressed to a training step, drawn from a seed, undone and measured.
+
+Each kind is here by the name of its class as well: `from simulator.faults import Kill, Partition`.
+"""
+
+from typing import Any
 
 from simulator.faults.injector import Injector
 from simulator.faults.kinds import all_kinds
@@ -16,3 +21,15 @@ __all__ = [
     "TaskFault",
     "all_kinds",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The class of a kind: a new kind is a new file, which nothing else has to name."""
+    for kind in all_kinds().values():
+        if kind.__name__ == name:
+            return kind
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(kind.__name__ for kind in all_kinds().values())])

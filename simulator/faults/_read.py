@@ -12,7 +12,15 @@ from simulator.faults._values import UNITS, Value, ends_of
 from simulator.faults.kinds import all_kinds
 from simulator.faults.protocol import PHASES, Fault, LinkFault
 
-__all__ = ["accepted_keys", "check_fault", "fault_from_mapping", "fault_from_text", "value_of", "with_implied"]
+__all__ = [
+    "accepted_keys",
+    "check_fault",
+    "checked",
+    "fault_from_mapping",
+    "fault_from_text",
+    "value_of",
+    "with_implied",
+]
 
 _WORDS = {"true": True, "false": False}
 # Python does not read integers of thousands of digits; as text they are refused like any other that is too great.
@@ -53,6 +61,27 @@ def fault_from_mapping(values: Mapping[str, object], where: str = "fault") -> Fa
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     return fault
+
+
+def checked(fault: Fault, where: str) -> Fault:
+    """A fault that was made in Python, if it makes sense.
+
+    Raises:
+        UsageError: as `fault_from_mapping`; Python itself takes any value for a key.
+    """
+    if not isinstance(fault, Fault):
+        raise UsageError(f"{where} is {fault!r:.80}; a plan has faults such as Kill('worker:1', step=3)")
+    for key in fault.needed:
+        if not getattr(fault, key):
+            raise UsageError(f"{where}: {fault.kind} needs {key}=")
+    try:
+        made = with_implied(msgspec.convert(msgspec.to_builtins(fault), type(fault)))
+        check_fault(made)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(f"{where}: {fault.kind}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return made
 
 
 def fault_from_text(text: str) -> Fault:

@@ -14,7 +14,7 @@ import msgspec
 
 from simulator.errors import UsageError
 from simulator.faults._draw import draw_tasks, draw_value
-from simulator.faults._read import check_fault, fault_from_mapping, fault_from_text, value_of, with_implied
+from simulator.faults._read import check_fault, checked, fault_from_mapping, fault_from_text, value_of, with_implied
 from simulator.faults.protocol import Fault, LinkFault
 from simulator.network.link import Link
 from simulator.topology import Topology
@@ -61,7 +61,8 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
                 raise UsageError(f"{key}={text} leaves no time for anything; give more, for example {key}=30s")
         # Lists read better where a plan is written in Python.
         msgspec.structs.force_setattr(self, "links", tuple(self.links))
-        msgspec.structs.force_setattr(self, "faults", tuple(self.faults))
+        faults = (checked(fault, f"fault {number}") for number, fault in enumerate(self.faults, start=1))
+        msgspec.structs.force_setattr(self, "faults", tuple(faults))
         names = [fault.id for fault in self.faults if fault.id is not None]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UsageError(f"two faults have the id {', '.join(sorted(twice))}")

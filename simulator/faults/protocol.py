@@ -202,8 +202,11 @@ class Fault(
         return False
 
 
-class TaskFault(Fault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A fault that strikes tasks; several at once if `task` names several."""
+class TaskFault(Fault, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A fault that strikes tasks; several at once if `task` names several.
+
+    In Python the task comes first, as in `Kill("ps:0", step=3)`.
+    """
 
     task: str | tuple[str, ...] = ""
 
