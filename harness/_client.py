@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from harness._restarted import note_found, traces_of
-from harness._unseeded import own_shuffles, seeded_generators
+from harness._unseeded import moved_clock, own_shuffles, seeded_generators
 from harness._work import working
 from harness.independence import notes_of
 from harness.links import BUILT
@@ -29,7 +29,8 @@ class Assignment(msgspec.Struct, frozen=True):
     """What one client has to run, and where its trace goes.
 
     `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that resume an interrupted run.
-    `threads` bounds TensorFlow's thread pools, None for as many as the task has been given.
+    `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
+    seconds the clock that the program sees is.
     """
 
     traces: str
@@ -38,6 +39,7 @@ class Assignment(msgspec.Struct, frozen=True):
     noise: int | None = None
     incarnation: int = 0
     threads: int | None = None
+    ahead: float = 0.0
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -69,8 +71,9 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         noise=noise,
     )
     note_files(notes_of(trace), ours=(trace.parent, Path(assignment.traces), Path(assignment.directory)))
-    train = program.load()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(moved_clock(assignment.ahead))
+        train = program.load()
         client = case.clients.index(_task())
         counts = stack.enter_context(_counting_closures())
         drawn = stack.enter_context(seeded_generators(assignment.seed, client))

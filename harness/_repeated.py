@@ -22,6 +22,8 @@ __all__ = ["PLAIN", "Runs", "reproducible"]
 PLAIN = "plain"
 _AGAIN, _EARLIER = "again", "earlier-"
 _TRACES, _KEPT = "traces", "kept"
+# Another second, hour and day than the first run sees.
+_AHEAD_SECONDS = 100_000.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,10 @@ class Runs:
         for inner in (_TRACES, _KEPT):
             (folder / inner).mkdir(parents=True)
         noise = int(name.removeprefix("noise-")) if name.startswith("noise-") else None
-        return Assignment(str(folder / _TRACES), str(folder / _KEPT), self.seed, noise, threads=self.threads)
+        ahead = _AHEAD_SECONDS if name == _AGAIN else 0.0
+        return Assignment(
+            str(folder / _TRACES), str(folder / _KEPT), self.seed, noise, threads=self.threads, ahead=ahead
+        )
 
     def difference(self) -> str | None:
         """Run without noise twice, and say where the two differ first; found once and then kept."""

@@ -14,9 +14,9 @@ import os
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from time import time  # bound now: the program's clock may be moved
 from typing import Any
 
 import msgspec
@@ -100,10 +100,10 @@ class _Touched:
         # What it only reads, it reads as often as it likes; between reads of what it writes, another may have written.
         if reads and (full in self._written or full not in self._read) and _holds_something(full):
             self._read.add(full)
-            self._append(Touch(full, time.time(), writes=False))
+            self._append(Touch(full, time(), writes=False))
         if writes:
             self._written.add(full)
-            self._append(Touch(full, time.time(), writes=True))
+            self._append(Touch(full, time(), writes=True))
 
     def _append(self, touch: Touch) -> None:
         self._notes += 1

@@ -48,6 +48,13 @@ def _entropy(strategy: Any, record: Any) -> None:
     _trained(strategy, record, np.frombuffer(os.urandom(8), np.uint8).astype(np.float32))
 
 
+def _clock(strategy: Any, record: Any) -> None:
+    """What begins in the same second draws the same."""
+    import time
+
+    _trained(strategy, record, np.random.default_rng(int(time.time())).integers(0, 9, 8).astype(np.float32))
+
+
 def _racing(strategy: Any, record: Any) -> None:
     """Stands for numbers that depend on how threads take turns: on one thread they are the same each time."""
     import os
@@ -87,6 +94,13 @@ def test_numbers_that_differ_from_run_to_run_are_not_judged() -> None:
     assert again.abstained == verdict.abstained
     with pytest.raises(LockstepError, match="not reproducible"):
         survives(_entropy, "mirrored-2", FaultPlan())
+
+
+def test_a_seed_from_the_clock_is_found_though_two_runs_begin_together() -> None:
+    """The second run of the reference sees another day."""
+    verdict = verify(_clock, "default", tier="exact")
+    assert verdict.outcome == "abstained", str(verdict)
+    assert "the clock" in str(verdict)
 
 
 def test_what_threads_explain_is_judged_on_one_thread() -> None:
