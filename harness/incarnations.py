@@ -203,4 +203,6 @@ def _joined_law(before: Sequence[Judgement], last: Judgement) -> Judgement:
         findings=tuple(finding for judgement in judged for finding in judgement.findings),
         worst_ratio=max((found.worst_ratio for found in judged if found.worst_ratio is not None), default=None),
         compared=sum(judgement.compared for judgement in judged),
+        recorded=sum(judgement.recorded for judgement in judged),
+        suffices=last.suffices,
     )

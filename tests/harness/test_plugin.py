@@ -25,7 +25,7 @@ from simulator import Cluster, Topology
 
 def verdict(*broken, ratio=0.25):
     """A verdict with these laws broken, made known to the plugin."""
-    judgements = [Judgement("steps_match_reference", "held", "", (), ratio, 1)]
+    judgements = [Judgement("loss_matches_reference", "held", "", (), ratio, 1, suffices=True)]
     judgements += [Judgement(law, "broken", "", (Finding(law, "it differs"),), 2.0, 1) for law in broken]
     found = Verdict("program", "mirrored-2", tuple(judgements))
     announce(found)

@@ -139,7 +139,7 @@ def test_out_keeps_what_was_observed_and_the_verdict(tmp_path: Path) -> None:
     """Traces, logs and the verdict are kept, and a second run into the same directory replaces the first."""
     verify(exact(), "multi_worker-2", tier="exact", out=tmp_path)
     verdict = verify(exact(), "mirrored-2", tier="exact", out=tmp_path)
-    assert [path.name for path in (tmp_path / "traces").iterdir()] == ["local-0.trace"]
+    assert [path.name for path in (tmp_path / "traces").glob("*.trace")] == ["local-0.trace"]
     assert msgspec.json.decode((tmp_path / "verdict.json").read_bytes()) == verdict.to_json()
     assert list((tmp_path / "run").rglob("*.log"))
 
