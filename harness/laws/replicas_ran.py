@@ -23,6 +23,8 @@ class _ReplicasRan:
         run = case.run
         if run.header.replicas < 2 or run.header.strategy.startswith("parameter_server"):
             return not_judged(self.id, "the strategy has no replicas that run in step")
+        if run.header.strategy == "tpu":
+            return not_judged(self.id, "the replicas of a TPU are traced as one, so that none can be told from another")
         if not _trains(run):
             return not_judged(self.id, "nothing was reported that a step of training computes")
         # A process that a fault has killed never came to write down what its replicas did.
