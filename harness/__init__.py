@@ -12,6 +12,10 @@ from harness.program import Program
 from harness.strategies import StrategyCase, catalogue, strategy_case
 from harness.verdict import Verdict
 from harness.verify import verify
+from simulator.launch import also_preload as _also_preload
+
+# What runs in every client.
+_also_preload(*(f"harness.{module}" for module in ("_build", "_client", "_noise", "_touched", "recorder")))
 
 __all__ = [
     "Ledger",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -14,7 +13,7 @@ from harness.search.profiles import Profile
 from harness.search.values import VALUES
 from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, all_kinds
-from simulator.faults.protocol import PHASES
+from simulator.faults.protocol import PHASES, fields_of
 
 __all__ = ["Space", "draw_plans", "plans"]
 
@@ -124,7 +123,7 @@ def _fault(draw: Draw, kind: str, space: Space) -> Fault:
 
 def _may_stay_dead(kind: type[Fault]) -> bool:
     """Whether it ends tasks, and starts them again only if that is asked for."""
-    return any(field.name == "restart" and field.default is None for field in msgspec.structs.fields(kind))
+    return any(field.name == "restart" and field.default is None for field in fields_of(kind))
 
 
 def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, Any]:

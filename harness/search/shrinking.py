@@ -17,6 +17,7 @@ from harness.disturbance import goes_without_saying
 from harness.search.values import VALUES
 from simulator import FaultPlan, Topology, UsageError
 from simulator.faults import Fault
+from simulator.faults.protocol import fields_of
 from simulator.units import parse_duration, parse_size
 
 __all__ = ["Acceptance", "Verdicts", "minimal", "shrink_plan", "simpler_faults"]
@@ -183,7 +184,7 @@ def _simpler_values(fault: Fault) -> Iterator[_Changes]:
             yield {key: values[0]}
     if getattr(fault, "one_way", False):
         yield {"one_way": False}
-    default = next((each.default for each in msgspec.structs.fields(fault) if each.name == "restart"), None)
+    default = next((each.default for each in fields_of(type(fault)) if each.name == "restart"), None)
     restart = getattr(fault, "restart", None)
     if restart != default:
         yield {"restart": default}

@@ -10,7 +10,7 @@ import msgspec
 from simulator.errors import UsageError
 from simulator.faults._values import UNITS, Value, ends_of
 from simulator.faults.kinds import all_kinds
-from simulator.faults.protocol import PHASES, Fault, LinkFault
+from simulator.faults.protocol import PHASES, Fault, LinkFault, fields_of
 
 __all__ = [
     "accepted_keys",
@@ -29,8 +29,8 @@ _DIGITS_MAX = 100
 
 def accepted_keys(kind: type[Fault]) -> list[str]:
     """The keys of this kind: its own first, then those that all faults have."""
-    common = {field.encode_name for field in msgspec.structs.fields(Fault)}
-    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    common = {field.encode_name for field in fields_of(Fault)}
+    names = [field.encode_name for field in fields_of(kind)]
     return [name for name in names if name not in common] + [name for name in names if name in common]
 
 
@@ -130,7 +130,7 @@ def value_of(fault: Fault, key: str) -> Value | None:
 
 def check_fault(fault: Fault) -> None:
     """Raise UsageError if a fault can never strike, or its keys make no sense together, whatever the cluster is."""
-    for field in msgspec.structs.fields(fault):
+    for field in fields_of(type(fault)):
         key, value = field.encode_name, getattr(fault, field.name)
         if value is not None and (known := value_of(fault, key)) is not None:
             ends_of(key, value, known)
@@ -179,6 +179,6 @@ def _check_end(fault: Fault) -> None:
         return
     if not fault.lasts:
         raise UsageError(f"{fault.kind} does not last, so it has no until")
-    duration = next((field for field in msgspec.structs.fields(fault) if field.name == "duration"), None)
+    duration = next((field for field in fields_of(type(fault)) if field.name == "duration"), None)
     if duration is not None and getattr(fault, duration.name) != duration.default:
         raise UsageError(f"until={fault.until} and duration are two ends; give one of them")

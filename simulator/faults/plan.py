@@ -15,7 +15,7 @@ import msgspec
 from simulator.errors import UsageError
 from simulator.faults._draw import draw_tasks, draw_value
 from simulator.faults._read import check_fault, checked, fault_from_mapping, fault_from_text, value_of, with_implied
-from simulator.faults.protocol import Fault, LinkFault
+from simulator.faults.protocol import Fault, LinkFault, fields_of
 from simulator.network.link import Link
 from simulator.topology import Topology
 from simulator.units import parse_duration
@@ -217,7 +217,7 @@ def _expanded(fault: Fault, name: str, topology: Topology, stream: random.Random
     fault = with_implied(fault)
     check_fault(fault)
     values: dict[str, Any] = {"id": name}
-    fields = msgspec.structs.fields(type(fault))
+    fields = fields_of(type(fault))
     for field in fields:
         key = field.encode_name
         given = getattr(fault, field.name)

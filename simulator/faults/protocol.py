@@ -8,9 +8,11 @@ fails). Each returns what it has observed, which goes into the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import msgspec
+from msgspec.structs import FieldInfo, fields
 
 from simulator.errors import LockstepError, UsageError
 from simulator.faults._values import Value
@@ -19,7 +21,7 @@ from simulator.run import Run
 from simulator.task import Task
 from simulator.units import parse_duration
 
-__all__ = ["PHASES", "TRIGGERS", "Effect", "Fault", "LinkFault", "NoEffect", "Scene", "TaskFault"]
+__all__ = ["PHASES", "TRIGGERS", "Effect", "Fault", "LinkFault", "NoEffect", "Scene", "TaskFault", "fields_of"]
 
 Effect = dict[str, Any]
 
@@ -211,6 +213,12 @@ class TaskFault(Fault, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     task: str | tuple[str, ...] = ""
 
     needed: ClassVar[tuple[str, ...]] = ("task",)
+
+
+@cache
+def fields_of(kind: type[Fault]) -> tuple[FieldInfo, ...]:
+    """The keys of a kind; msgspec works them out anew each time, which a search over thousands of plans would feel."""
+    return fields(kind)
 
 
 class LinkFault(Fault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -31,11 +31,12 @@ from simulator.errors import LockstepError
 from simulator.launch.host import HostDoor, begin
 from simulator.scratch import make_scratch
 
-__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "forkserver"]
+__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "forkserver"]
 
 # tf_keras costs 0.1 s on top of TensorFlow (which imports Keras 3 itself).
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
 _ENTER_SECONDS_MAX = 10.0
+_also: list[str] = []
 
 
 @dataclass
@@ -142,9 +143,18 @@ class Forkserver:
             self._log = directory / "log"
             # Where multiprocess puts its sockets; its own choice would outlive a killed parent.
             multiprocess.process.current_process()._config.setdefault("tempdir", str(directory))  # noqa: SLF001
-        told = {"LOCKSTEP_PRELOAD": " ".join(self.preload), "LOCKSTEP_FORKSERVER_LOG": str(self._log)}
+        modules = [*self.preload, *(_also if "tensorflow" in self.preload else ())]
+        told = {"LOCKSTEP_PRELOAD": " ".join(modules), "LOCKSTEP_FORKSERVER_LOG": str(self._log)}
         with changed_environment({**told, **children.child_environment()}):
             self._server.ensure_running()
+
+
+def also_preload(*modules: str) -> None:
+    """Have a forkserver with TensorFlow that has not been started yet import these modules as well.
+
+    For a package whose tasks would otherwise each import it: `harness` costs a task as much as its first op.
+    """
+    _also.extend(modules)
 
 
 def _nothing() -> None:
