@@ -15,7 +15,7 @@ from harness._client import Assignment, run_client
 from harness.program import Program
 from harness.strategies import strategy_case
 from harness.trace import ClientTrace, Final, RunTrace, Step, Value, Variable, merge, read_client
-from simulator import Cluster, RunFailed
+from simulator import Cluster, RunFailed, Topology
 
 Observe = Callable[..., RunTrace]
 

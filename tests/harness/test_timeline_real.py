@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_picture_of_a_real_run(tmp_path: Path) -> None:
     """A survivor detects the kill within seconds, the job goes on from its checkpoint, nobody fails of the delay."""
-    spec = importlib.util.spec_from_file_location("update_timeline", ROOT / "docs" / "update_timeline.py")
+    spec = importlib.util.spec_from_file_location("update_timeline", ROOT / "tools" / "update_timeline.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
