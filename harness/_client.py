@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from harness._clock import moved_clock
 from harness._restarted import note_found, traces_of
-from harness._unseeded import moved_clock, own_shuffles, seeded_generators
+from harness._unseeded import own_shuffles, seeded_generators
 from harness._work import working
 from harness.independence import notes_of
 from harness.links import BUILT

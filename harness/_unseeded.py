@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-__all__ = ["Drawn", "moved_clock", "own_shuffles", "seeded_generators"]
+__all__ = ["Drawn", "own_shuffles", "seeded_generators"]
 
 
 @dataclass
@@ -46,29 +46,6 @@ def seeded_generators(seed: int, client: int) -> Iterator[Drawn]:
     # `SeedSequence` asks this function, of the standard library's `secrets`, if it is given no entropy.
     with mock.patch.object(bit_generator, "randbits", entropy):
         yield drawn
-
-
-@contextlib.contextmanager
-def moved_clock(seconds: float) -> Iterator[None]:
-    """Within this context `time.time` and `time.time_ns` are so many seconds ahead.
-
-    Two runs that begin in the same second would draw the same from `seed(int(time.time()))`, and look reproducible.
-    """
-    import time
-
-    if not seconds:
-        yield
-        return
-    now, now_ns = time.time, time.time_ns
-
-    def moved() -> float:
-        return now() + seconds
-
-    def moved_ns() -> int:
-        return now_ns() + int(seconds * 1e9)
-
-    with mock.patch.object(time, "time", moved), mock.patch.object(time, "time_ns", moved_ns):
-        yield
 
 
 @contextlib.contextmanager

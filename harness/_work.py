@@ -26,10 +26,11 @@ class Working:
     gradients: Counter[int] = field(default_factory=Counter)
     combined: Counter[int] = field(default_factory=Counter)
     returned: Counter[int] = field(default_factory=Counter)
+    reduced: int = 0
 
     def counted(self) -> Work:
         """As it is kept in a trace."""
-        return Work(dict(self.entered), dict(self.gradients), dict(self.combined), dict(self.returned))
+        return Work(dict(self.entered), dict(self.gradients), dict(self.combined), dict(self.returned), self.reduced)
 
 
 @contextlib.contextmanager
@@ -46,7 +47,7 @@ def _on(route: str) -> Iterator[None]:
 def working(strategy: Any) -> Iterator[Working]:
     """Count what the program does with this strategy, within the context."""
     import tensorflow as tf
-    from tensorflow.python.distribute import cross_device_utils, distribute_lib, values
+    from tensorflow.python.distribute import cross_device_ops, cross_device_utils, distribute_lib, values
 
     seen = Working()
     launcher = cross_device_utils.CollectiveReplicaLauncher
@@ -63,6 +64,8 @@ def working(strategy: Any) -> Iterator[Working]:
         patch(distribute_lib.Strategy, "gather", functools.partial(_routed, "returned"))
         # Reading a metric sums it over all workers, and nothing is trained by that.
         patch(values.SyncOnReadVariable, "_get_cross_replica", functools.partial(_routed, "uncounted"))
+        for name in ("reduce", "batch_reduce"):
+            patch(cross_device_ops.CrossDeviceOps, name, functools.partial(_reducing, seen))
         for name in ("all_reduce", "_all_gather"):
             patch(launcher, name, functools.partial(_combining, seen, launcher._next_instance_key))  # noqa: SLF001
         yield seen
@@ -97,6 +100,14 @@ def _differentiating(seen: Working, strategy: Any, original: Callable[..., Any])
     return as_it_is
 
 
+def _reducing(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(*args: Any, **options: Any) -> Any:
+        seen.reduced += getattr(_route, "name", None) is None
+        return original(*args, **options)
+
+    return reduce
+
+
 def _routed(route: str, original: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
 
@@ -119,7 +130,8 @@ def _combining(seen: Working, next_key: Callable[[Any], Any], original: Callable
 
     def combine(launcher: Any, value: Any, *args: Any, **options: Any) -> Any:
         route = getattr(_route, "name", None)
-        if route == "uncounted":
+        # Whole numbers, such as ids that are gathered for a log, train nothing.
+        if route == "uncounted" or not (value.dtype.is_floating or value.dtype.is_complex):
             return original(launcher, value, *args, **options)
         counts = seen.returned if route == "returned" else seen.combined
         elements = tf.TensorShape(value.shape).num_elements() or 0

@@ -31,11 +31,11 @@ class NotReproducible(Abstained):
 
     def __init__(self, difference: str) -> None:
         super().__init__(
-            "not reproducible: the reference was run twice with the same seeds on one device, also on a single thread, "
-            f"and the runs differ: {difference}. Usual causes: data or initial values from os.urandom, the clock, "
-            "random.Random() or tf.random.Generator.from_non_deterministic_state(); the order of a set; a "
-            "Dataset.map(..., deterministic=False); a file that one run leaves for the next. Give what draws a fixed "
-            "seed"
+            "not reproducible: the reference was run twice with the same seeds on one device, and the runs differ, by "
+            f"more than threads explain: {difference}. Usual causes: data or initial values from os.urandom, the "
+            "clock, random.Random() or tf.random.Generator.from_non_deterministic_state(); the order of a set; a "
+            "Dataset.map(..., deterministic=False); a tf.random op with a state in a parallel map; a file that one run "
+            "leaves for the next. Give what draws a fixed seed, or use tf.random.stateless_*"
         )
 
 

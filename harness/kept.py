@@ -60,10 +60,11 @@ def kept_in(out: str | Path | None) -> Iterator[Path]:
         return
     place = run_directory(out)
     place.make()
-    place.renew(*_ENTRIES)
-    try:
-        yield place.path
-    except OSError as error:
-        if error.filename is None or not Path(error.filename).is_relative_to(place.path):
-            raise
-        raise NotKept(place.path, error) from error
+    with place.held():
+        place.renew(*_ENTRIES)
+        try:
+            yield place.path
+        except OSError as error:
+            if error.filename is None or not Path(error.filename).is_relative_to(place.path):
+                raise
+            raise NotKept(place.path, error) from error

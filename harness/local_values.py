@@ -18,7 +18,7 @@ from harness.trace import ClientTrace, RunTrace, Step, Value
 
 __all__ = ["with_local_values_marked"]
 
-_OBSERVABLES = ("loss", "gradients")
+_OBSERVABLES = ("loss", "gradients", "metrics")
 _Place = tuple[int, str, str]
 
 
@@ -39,7 +39,11 @@ def with_local_values_marked(case: Case) -> Case:
 
 
 def _parts_of_a_sum(case: Case) -> set[_Place]:
+    """Where clients differ and add up to the reference; and, of a value for which that is so anywhere, where they are
+    equal and do, as the parts of a loss may be that is the same for every example.
+    """
     places: set[_Place] = set()
+    equal: set[_Place] = set()
     for observable in _OBSERVABLES:
         reference = history(case.reference, observable)
         for moment in moments(case.run):
@@ -50,14 +54,18 @@ def _parts_of_a_sum(case: Case) -> set[_Place]:
             for name in recorded[0]:
                 values = [found.get(name) for found in recorded]
                 parts = [value.parts[0] for value in values if isinstance(value, Value) and _plain(value)]
-                if name not in expected or len(parts) < len(values) or all(part == parts[0] for part in parts):
+                if name not in expected or len(parts) < len(values):
                     continue
                 bound = case.tolerance.bound(observable, name, moment.step)
-                if any(
+                if all(part == parts[0] for part in parts):
+                    if _equal(summed(parts), expected[name], bound, 1):
+                        equal.add((moment.step, observable, name))
+                elif any(
                     _equal(summed(parts), expected[name], bound, factor) for factor in (1, len(parts), 1 / len(parts))
                 ):
                     places.add((moment.step, observable, name))
-    return places
+    known = {(observable, name) for _, observable, name in places}
+    return places | {place for place in equal if place[1:] in known}
 
 
 def _equal(total: Observed, expected: Observed, bound: float, factor: float) -> bool:
@@ -86,4 +94,5 @@ def _mark_step(step: Step, places: set[_Place]) -> Step:
         step,
         loss=None if step.loss is None else marked("loss", step.loss),
         gradients=None if step.gradients is None else tuple(marked("gradients", value) for value in step.gradients),
+        metrics=None if step.metrics is None else tuple(marked("metrics", value) for value in step.metrics),
     )

@@ -163,12 +163,14 @@ class Work(msgspec.Struct, frozen=True):
     `entered` counts by replica how often its function was begun, `gradients` how often gradients were taken in it, or
     `OUTSIDE` of all. `combined` counts by number of elements, 0 if unknown, what workers have reduced
     or gathered each time that it was done, and `returned` what of that `Strategy.reduce` or `gather` gave back.
+    `reduced` counts the other calls that combined values of replicas, whether of one worker or of several.
     """
 
     entered: dict[int, int] = {}
     gradients: dict[int, int] = {}
     combined: dict[int, int] = {}
     returned: dict[int, int] = {}
+    reduced: int = 0
 
 
 class Counters(msgspec.Struct, frozen=True, tag=True):

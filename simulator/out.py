@@ -7,11 +7,13 @@ has left.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -62,9 +64,10 @@ class OutDirectory:
     """
 
     def __init__(self, path: str | Path, is_ours: Callable[[Path], bool] = holds_runs, *, option: str = "out") -> None:
-        self.path = Path(path)
+        # A program may change its working directory, and must not take its state along.
+        self.path = Path(path).absolute()
         self._is_ours = is_ours
-        self._called = f"{option}{' ' if option.startswith('-') else '='}{self.path}"
+        self._called = f"{option}{' ' if option.startswith('-') else '='}{path}"
 
     def check(self) -> None:
         """Fail, and change nothing, if the directory is not for Lockstep.
@@ -105,6 +108,25 @@ class OutDirectory:
                 self._mark(path.name for path in self.path.iterdir())
         except OSError as error:
             raise self._refused(error) from error
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out; nothing is left in the directory for it, since it is the directory that is locked.
+
+        Raises:
+            UsageError: another one is using it.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UsageError(
+                    f"{self._called} is in use by another run of Lockstep; wait for its end, or name another directory"
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
 
     def add(self, *names: str) -> None:
         """Say that these entries are Lockstep's, before they are made.

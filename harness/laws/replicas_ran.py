@@ -66,9 +66,14 @@ def _missing(client: ClientTrace) -> Iterator[str]:
         )
         return
     inside = [replica for replica in work.gradients if replica != OUTSIDE]
-    if work.gradients and len(inside) < wanted:
-        where = f"in {_listed(inside)}" if inside else "outside of strategy.run only"
-        yield f"{task} has {wanted} replicas, but gradients were taken {where}: the others did not train"
+    if inside and len(inside) < wanted:
+        yield f"{task} has {wanted} replicas, but gradients were taken in {_listed(inside)}: the others did not train"
+    elif work.gradients and not inside and not work.reduced:
+        # A step may be traced outside first, or have a gradient of its own; then its replicas combine something.
+        yield (
+            f"gradients were taken outside of strategy.run only, and the replicas of {task} have combined nothing: "
+            "they did not train"
+        )
 
 
 def _listed(replicas: Iterable[int]) -> str:

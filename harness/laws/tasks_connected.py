@@ -75,9 +75,9 @@ def _alone(links: Links, workers: list[str]) -> Iterator[tuple[str, str]]:
 def _only_reported(run: RunTrace) -> Iterator[tuple[str, str]]:
     """Workers that combined with others nothing but what they then reported, such as the loss.
 
-    What trained the variables has to have been combined as well: somewhere in the step, or by `strategy.reduce` and not
-    as one of the reported values, which are told by their number of elements. Single numbers cannot be all that is
-    combined, unless the state consists of such. Workers that have drifted apart show it themselves (`replicas_agree`).
+    What trained the variables has to have been combined as well: in the step, and more than single numbers unless the
+    state consists of such; or in whatever way, and more often than values of so many elements were reported. Workers
+    that have drifted apart show it themselves (`replicas_agree`).
     """
     if any(_last_state(client) != _last_state(run.clients[0]) for client in run.clients):
         return
@@ -86,10 +86,11 @@ def _only_reported(run: RunTrace) -> Iterator[tuple[str, str]]:
         if work is None or not sizes:
             continue
         least = 1 if max(sizes) <= 1 else 2
-        unreported = Counter(work.returned)
+        trained = [size for size in work.combined if size >= least or size == 0]
+        unreported = Counter(work.returned) + Counter(work.combined)
         for size, times in _reported_sizes(client).items():
             unreported[size] -= times * max(1, client.header.local_replicas)
-        if not any(size >= least or size == 0 for size in (*work.combined, *(+unreported))):
+        if not trained and not +unreported:
             done = sum(work.combined.values()) + sum(work.returned.values())
             text = (
                 f"{client.header.task} combined {done} values with other workers, and no more than was reported: what "

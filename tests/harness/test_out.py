@@ -216,3 +216,23 @@ def test_a_run_in_the_directory_of_another_kind_of_run_is_refused(tmp_path: Path
     with kept_in(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "run.json").exists()
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    """A second run at the same time would remove what the first one has written; afterwards it may."""
+    out = tmp_path / "out"
+    with kept_in(out):
+        with pytest.raises(UsageError, match="is in use by another run of Lockstep"), kept_in(out):
+            pass
+        assert (out / ".lockstep.json").exists()
+    with kept_in(out) as directory:
+        assert directory == out
+
+
+def test_a_directory_stays_where_it_is_when_the_working_directory_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that changes it would otherwise save somewhere else than it restores from."""
+    monkeypatch.chdir(tmp_path)
+    with kept_in("out") as directory:
+        assert directory == tmp_path / "out"

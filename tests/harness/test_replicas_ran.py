@@ -134,6 +134,7 @@ BOTH = {0: 3, 1: 3}
         (Work(), "broken"),
         (Work(entered=BOTH, gradients={0: 3}), "broken"),
         (Work(entered=BOTH, gradients={OUTSIDE: 3}), "broken"),
+        (Work(entered=BOTH, gradients={OUTSIDE: 3}, reduced=1), "held"),  # of a step that was traced outside first
         (None, "not_judged"),  # killed by a fault
     ],
 )
@@ -176,11 +177,12 @@ def test_who_trains_nothing_has_nothing_to_combine() -> None:
         (Work(returned={1: 3}), (1.0, 2.0), "broken"),  # the loss
         (Work(returned={1: 3}), (1.0,), "broken"),
         (Work(combined={1: 3}), (1.0, 2.0), "broken"),  # the loss, in the step
-        (Work(returned={1: 6}), (1.0, 2.0), "broken"),  # the loss and an accuracy that is not reported
+        (Work(combined={1: 6}), (1.0, 2.0), "held"),  # a search that follows from two single numbers a step
+        (Work(returned={1: 6}), (1.0, 2.0), "held"),
         (Work(), (1.0, 2.0), "broken"),
         (None, (1.0, 2.0), "held"),
     ],
 )
 def test_more_than_what_is_reported_has_to_be_combined(work: Work | None, state: Any, status: str) -> None:
-    """What is reported three times, and single numbers where the state is more, connect nobody."""
+    """What is reported three times connects nobody."""
     assert _judge("tasks_connected", work, work, state=state).status == status

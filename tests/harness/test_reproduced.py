@@ -1,7 +1,11 @@
 """A program whose numbers are others in each run is never consistent, and what can be seeded is."""
 
+# Programs read the clock as they like.
+# ruff: noqa: DTZ002, DTZ003, DTZ005, DTZ011
+
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -9,6 +13,7 @@ import numpy as np
 import pytest
 
 from harness import verify
+from harness._clock import moved_clock
 from harness._unseeded import seeded_generators
 from harness.reproduced import first_difference
 from harness.search import survives
@@ -48,11 +53,19 @@ def _entropy(strategy: Any, record: Any) -> None:
     _trained(strategy, record, np.frombuffer(os.urandom(8), np.uint8).astype(np.float32))
 
 
-def _clock(strategy: Any, record: Any) -> None:
+def _clock(strategy: Any, record: Any, how: str) -> None:
     """What begins in the same second draws the same."""
+    import datetime as dt
     import time
 
-    _trained(strategy, record, np.random.default_rng(int(time.time())).integers(0, 9, 8).astype(np.float32))
+    seeds = {
+        "time": lambda: int(time.time()),
+        "strftime": lambda: int(time.strftime("%d%H%M%S")),
+        "localtime": lambda: time.localtime().tm_mday,
+        "datetime": lambda: int(dt.datetime.now().timestamp()),
+        "date": lambda: dt.date.today().toordinal(),
+    }
+    _trained(strategy, record, np.random.default_rng(seeds[how]()).integers(0, 9, 8).astype(np.float32))
 
 
 def _racing(strategy: Any, record: Any) -> None:
@@ -62,8 +75,8 @@ def _racing(strategy: Any, record: Any) -> None:
     import tensorflow as tf
 
     alone = tf.config.threading.get_inter_op_parallelism_threads() == 1
-    noise = 0 if alone else int.from_bytes(os.urandom(2), "little")
-    _trained(strategy, record, np.arange(8).astype(np.float32) + noise)
+    noise = 0 if alone else int.from_bytes(os.urandom(1), "little") * 2.0**-16
+    _trained(strategy, record, (np.arange(8) + noise).astype(np.float32))
 
 
 def test_data_without_a_seed_are_seeded_and_the_verdict_says_so() -> None:
@@ -89,16 +102,17 @@ def test_numbers_that_differ_from_run_to_run_are_not_judged() -> None:
     assert not verdict
     assert not verdict.judgements
     assert "not reproducible" in str(verdict)
-    assert "the runs differ: step 1, loss: " in str(verdict).replace("\n    ", " ")
+    assert "by more than threads explain: step 1, loss: " in str(verdict).replace("\n    ", " ")
     again = verify(_entropy, "multi_worker-2")  # found once, and kept
     assert again.abstained == verdict.abstained
     with pytest.raises(LockstepError, match="not reproducible"):
         survives(_entropy, "mirrored-2", FaultPlan())
 
 
-def test_a_seed_from_the_clock_is_found_though_two_runs_begin_together() -> None:
+@pytest.mark.parametrize("how", ["time", "strftime", "datetime"])
+def test_a_seed_from_the_clock_is_found_though_two_runs_begin_together(how: str) -> None:
     """The second run of the reference sees another day."""
-    verdict = verify(_clock, "default", tier="exact")
+    verdict = verify(functools.partial(_clock, how=how), "default", tier="exact")
     assert verdict.outcome == "abstained", str(verdict)
     assert "the clock" in str(verdict)
 
@@ -124,6 +138,21 @@ def test_the_clock_is_no_difference() -> None:
     assert first_difference(one, other) is None
 
 
+def _first(one: ClientTrace, other: ClientTrace) -> str:
+    found = first_difference(one, other)
+    assert found is not None
+    return found.text
+
+
+@pytest.mark.parametrize(("value", "share"), [(1.0, 0.0), (1 + 2.0**-20, 2.0**-20), (2.0, 0.5), (float("nan"), np.inf)])
+def test_the_size_of_the_difference_tells_threads_from_other_data(value: float, share: float) -> None:
+    """As a share of the array's largest element, so that a small element does not count for more than it is."""
+    big = 1.0
+    one, other = (client(step(1, variables={"w": np.asarray([1e-9, x])})) for x in (big, value))
+    found = first_difference(one, other)
+    assert (0.0 if found is None else found.share) == pytest.approx(share, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -136,20 +165,41 @@ def test_the_clock_is_no_difference() -> None:
 )
 def test_the_first_difference_is_named(changes: dict[str, Any], text: str) -> None:
     """Step, observable, element and both values."""
-    assert (first_difference(*_two(**changes)) or "").startswith(text)
+    assert _first(*_two(**changes)).startswith(text)
 
 
 def test_other_differences_are_named_too() -> None:
     """Steps and an end that only one run has, an order of examples, parts."""
     one, _ = _two()
-    assert (
-        first_difference(one, msgspec.structs.replace(one, steps=one.steps[:1])) == "one recorded 2 steps, the other 1"
-    )
-    assert first_difference(one, msgspec.structs.replace(one, final=None)) == "only one called record.final"
+    shorter = msgspec.structs.replace(one, steps=one.steps[:1])
+    assert _first(one, shorter) == "one recorded 2 steps, the other 1"
+    assert _first(one, msgspec.structs.replace(one, final=None)) == "only one called record.final"
     orders = [client(step(1, examples=(ids,))) for ids in ((1, 2), (2, 1))]
-    assert first_difference(*orders) == "step 1, examples: in another order"
+    assert _first(*orders) == "step 1, examples: in another order"
     parts = [client(step(1, variables={"w": [1.0] * count})) for count in (1, 2)]
-    assert first_difference(*parts) == "step 1, variables 'w': in 1 and 2 parts"
+    assert _first(*parts) == "step 1, variables 'w': in 1 and 2 parts"
+
+
+def test_a_moved_clock_is_ahead_wherever_it_is_read() -> None:
+    """By function, class and method; what is given a time shows that time, and objects of before count as before."""
+    import datetime as dt
+    import time
+
+    before, day = dt.datetime.now(), 86_400.0
+    with moved_clock(day):
+        assert time.time() - before.timestamp() >= day
+        assert time.time_ns() / 1e9 - before.timestamp() >= day
+        assert time.clock_gettime(time.CLOCK_REALTIME) - before.timestamp() >= day
+        assert time.mktime(time.localtime()) - before.timestamp() > day - 2
+        assert time.strftime("%Y-%m-%d") == str(dt.date.today()) != str(before.date())
+        assert (dt.datetime.now() - before).total_seconds() >= day
+        assert dt.datetime.today() - before >= dt.timedelta(seconds=day)
+        assert dt.datetime.utcnow() - before > dt.timedelta(hours=5)
+        assert time.strftime("%Y", time.gmtime(0)) == "1970"
+        assert isinstance(before, dt.datetime)
+        assert not isinstance(before.date(), dt.datetime)
+    assert time.time() - before.timestamp() < day / 2
+    assert dt.datetime.now() - before < dt.timedelta(hours=1)
 
 
 def test_generators_without_a_seed_are_the_same_in_each_run_and_others_in_each_client() -> None:
