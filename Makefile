@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k ports -x"
 PYTEST_ARGS ?=
+# Processes of pytest-xdist: one more than cores, since runs also wait, for deadlines, heartbeats and each other.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 # More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json
 BENCH_ARGS ?=
 
@@ -31,10 +33,10 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 scenarios: $(STAMP) ## what must hold under every strategy and fault (the main job)
-	$(BIN)/python -m pytest scenarios/ -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest scenarios/ -n $(WORKERS) $(PYTEST_ARGS)
 
 test: $(STAMP) ## the tests of simulator/ and harness/ themselves
-	$(BIN)/python -m pytest tests/ -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/ -n $(WORKERS) $(PYTEST_ARGS)
 
 bench: $(STAMP) ## speed and cost, next to a peer
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

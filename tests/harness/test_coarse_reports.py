@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness import verify
 
 
@@ -33,6 +35,7 @@ def _train(strategy: Any, record: Any) -> None:
         record.step(variables=[w], metrics={name: tf.cast(x, tf.bfloat16) for name, x in (("a", loss), ("b", wrong))})
 
 
+@pytest.mark.full  # tests/harness/test_tolerance.py has the same without TensorFlow
 def test_a_loss_5_percent_wrong_is_found_in_bfloat16() -> None:
     """The cast is no licence for eight roundings of bfloat16, and a right loss that was cast is within its bound."""
     verdict = verify(_train, "mirrored-2")

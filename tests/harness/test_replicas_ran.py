@@ -77,7 +77,7 @@ def _beside_the_strategy(strategy: Any, record: Any) -> None:
 
 
 @pytest.mark.parametrize("program", [_on_one_device, _beside_the_strategy])
-@pytest.mark.parametrize("strategy", ["mirrored-2", "central_storage-2"])
+@pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("central_storage-2", marks=pytest.mark.full)])
 def test_a_training_on_one_device_is_not_one_of_several_replicas(program: Any, strategy: str) -> None:
     """All numbers are right, and no replica but one has done anything."""
     verdict = verify(program, strategy, tier="exact")
@@ -94,7 +94,7 @@ def test_11_workers_that_combine_only_what_they_report_are_not_one_training(prog
     assert verify(program, "default", tier="exact")
 
 
-@pytest.mark.parametrize("program", [exact(), mlp()])
+@pytest.mark.parametrize("program", [exact(), pytest.param(mlp(), marks=pytest.mark.full)])
 def test_a_training_of_all_workers_shows_it(program: Any) -> None:
     """Gradients that are reduced in the step, in a graph or not, connect the workers; each replica runs."""
     verdict = verify(program, "multi_worker-2")

@@ -109,7 +109,9 @@ def test_numbers_that_differ_from_run_to_run_are_not_judged() -> None:
         survives(_entropy, "mirrored-2", FaultPlan())
 
 
-@pytest.mark.parametrize("how", ["time", "strftime", "datetime"])
+@pytest.mark.parametrize(
+    "how", ["datetime", *(pytest.param(how, marks=pytest.mark.full) for how in ("time", "strftime"))]
+)
 def test_a_seed_from_the_clock_is_found_though_two_runs_begin_together(how: str) -> None:
     """The second run of the reference sees another day."""
     verdict = verify(functools.partial(_clock, how=how), "default", tier="exact")
