@@ -12,8 +12,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k ports -x"
 PYTEST_ARGS ?=
-# Processes of pytest-xdist: one more than cores, since runs also wait, for deadlines, heartbeats and each other.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+# Processes of pytest-xdist; runs also wait, so that one more than cores can be faster: make test WORKERS=3
+WORKERS ?= auto
 # More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json
 BENCH_ARGS ?=
 

@@ -126,7 +126,7 @@ def _consume(
     import tensorflow as tf
 
     # The service belongs to no task of this run, so the relay does not lead there; tasks have addresses in digits.
-    os.environ["no_grpc_proxy"] = "localhost"
+    os.environ["no_grpc_proxy"] = "localhost"  # noqa: SIM112 - gRPC reads this name
     own = start_worker(target) if local else None
     service = tf.data.experimental.service
     policy = getattr(service.ShardingPolicy, mode, mode)
