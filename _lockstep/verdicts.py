@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.verdict import Verdict
+    from harness.judging.verdict import Verdict
 
 __all__ = ["announce", "on_verdict"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from benchmarks.measure import Figure, main, median, seconds_of
 from harness import observe
-from harness.laws import Case, Judgement, all_laws
-from harness.tolerance import Exact
-from harness.trace import ClientTrace, Header, RunTrace, Step
+from harness.evidence.trace import ClientTrace, Header, RunTrace, Step
+from harness.judging.laws import Case, Judgement, all_laws
+from harness.judging.tolerance import Exact
 
 __all__ = ["MEASUREMENTS"]
 

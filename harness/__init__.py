@@ -6,11 +6,11 @@ from _lockstep.names import claim as _claim
 _claim("simulator")
 
 from harness.errors import MissingHardware, NothingObserved, SharedState
+from harness.judging.verdict import Verdict
 from harness.ledger import Ledger
-from harness.observe import observe
-from harness.program import Program
-from harness.strategies import StrategyCase, catalogue, strategy_case
-from harness.verdict import Verdict
+from harness.running.observe import observe
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase, catalogue, strategy_case
 from harness.verify import verify
 from simulator.launch import also_preload as _also_preload
 

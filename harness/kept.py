@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from simulator.machines.local.scratch import scratch
 from simulator.out import NotKept, OutDirectory
-from simulator.scratch import scratch
 
 __all__ = ["VERDICT", "check_out", "holds_verdicts", "is_run", "kept_in", "run_directory"]
 
 VERDICT = "verdict.json"
-# All that a run leaves: see `harness.parts`, `harness.saved`, `harness.links` and `harness.struck`.
+# All that a run leaves: see `harness.evidence.parts`, `harness.saved`, `harness.evidence.links` and
+# `harness.evidence.struck`.
 _ENTRIES = ("interrupted", "kept", "links.json", "reference", "run", "struck.json", "traces", VERDICT)
 _JOURNALS = ("run/*/journal.jsonl", "interrupted/run/*/journal.jsonl")
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from harness.damaged import reading
+from harness.evidence.parts import TRACES, Parts, read_parts
+from harness.evidence.reference import Reference, read_reference
+from harness.evidence.trace import Array, RunTrace, write_client
+from harness.judging.verdict import Verdict
 from harness.kept import VERDICT
-from harness.parts import TRACES, Parts, read_parts
-from harness.reference import Reference, read_reference
-from harness.trace import Array, RunTrace, write_client
-from harness.verdict import Verdict
 from simulator import UsageError
 
 __all__ = ["VERDICT", "load_run", "save_run"]

@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from _lockstep.verdicts import announce, on_verdict
-from harness.disturbance import Disturbance
 from harness.errors import Abstained
-from harness.explain import closest, explain
-from harness.incarnations import Judged, judge_parts
-from harness.independence import check_independent, read_touched
-from harness.interrupt import Interrupting, check_interruption, run_twice
+from harness.evidence.independence import check_independent, read_touched
+from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
+from harness.evidence.reference import Reference
+from harness.judging.align import Judged, judge_parts
+from harness.judging.explain import closest, explain
+from harness.judging.unknown import not_finite
+from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
-from harness.observe import check_hardware, run_once
-from harness.parts import INTERRUPTED, TRACES, Parts, read_parts
-from harness.program import Program
-from harness.reference import Reference, reference_of
+from harness.running.disturbance import Disturbance
+from harness.running.interrupt import Interrupting, check_interruption, run_twice
+from harness.running.observe import check_hardware, run_once
+from harness.running.reference import reference_of
 from harness.saved import save_run
-from harness.strategies import StrategyCase, strategy_case
-from harness.unknown import not_finite
-from harness.verdict import Verdict
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, RunFailed, RunResult, UsageError
 
 __all__ = ["Tier", "check_hardware", "judge", "on_verdict", "task_summaries", "verify"]
@@ -168,7 +169,7 @@ def judge(
     """What all laws say of a recorded run, and the explanation if it is inconsistent. Needs no TensorFlow.
 
     Args:
-        parts: what was recorded, see `harness.parts.read_parts`.
+        parts: what was recorded, see `harness.evidence.parts.read_parts`.
         reference: what should have been.
         program: its name.
         tasks: as in `Verdict`.

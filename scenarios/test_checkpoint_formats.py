@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import StrategyCase, verify
-from harness.strategies import strategy_case
+from harness.subject.strategies import strategy_case
 from scenarios.programs import models
 from scenarios.programs.checkpointing import across, callbacks, contracts, preempted
 from simulator import Cluster, RunFailed

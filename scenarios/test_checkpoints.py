@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import StrategyCase, verify
-from harness.strategies import strategy_case
+from harness.subject.strategies import strategy_case
 from scenarios.programs.checkpointing import contracts, resuming
 from simulator import Cluster
 

@@ -23,7 +23,7 @@ from scenarios.programs.faulted.synchronous import CHECKPOINTS, LIMIT, train
 from simulator import Cluster, Topology
 from simulator.capabilities.namespaces import try_namespaces
 from simulator.journal import read_journal
-from simulator.small_disk import call_on_small_disk
+from simulator.machines.local.small_disk import call_on_small_disk
 
 TABLE = "What training does after each fault"
 MARGIN_SECONDS = 10.0
@@ -277,9 +277,9 @@ def _reads_and_multiplies(steps: int) -> int:
     """Steps of a tf.function on data that other threads prepare; returns the incarnation."""
     import tensorflow as tf
 
-    from simulator import agent
+    from simulator.agent import current
 
-    task = agent.current()
+    task = current()
     assert task is not None
     data = tf.data.Dataset.range(steps).map(lambda number: tf.fill([300, 300], number), num_parallel_calls=2)
     multiply = tf.function(lambda batch: tf.reduce_sum(tf.matmul(batch, batch)))

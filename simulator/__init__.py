@@ -1,13 +1,13 @@
 """Clusters of TensorFlow tasks as local processes."""
 
+from simulator.agent.steps import step
 from simulator.cluster import Cluster
-from simulator.errors import DeadlineExceeded, LockstepError, RunFailed, TaskError, UsageError
-from simulator.faults.plan import FaultPlan
+from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageError
+from simulator.faults.plan.plan import FaultPlan
 from simulator.network import HostsUnavailable, Link, LinkCounters, LinkRefused, Network, NetworkEnded, RelayEnded
-from simulator.results import RunResult, TaskResult
-from simulator.run import Run
-from simulator.steps import step
-from simulator.task import Task
+from simulator.results import RunFailed, RunResult, TaskResult
+from simulator.run.run import Run
+from simulator.run.task import Task
 from simulator.topology import Devices, Topology
 
 __all__ = [

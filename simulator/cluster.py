@@ -10,20 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from simulator.companion import Alone
-from simulator.errors import RunFailed, UsageError
-from simulator.expectations import Expectation
+from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
-from simulator.launch.command import Command, working_directory
+from simulator.launch.programs import Command, working_directory
+from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.network import HOSTS_TIER, Link, NetworkOptions, default_tier
-from simulator.options import Options, check_timeout
 from simulator.out import NotKept, OutDirectory
-from simulator.restarts import RestartPolicy
-from simulator.results import RunResult
-from simulator.run import Run
-from simulator.scratch import make_scratch, remove_scratch
-from simulator.task import Task
+from simulator.results import RunFailed, RunResult
+from simulator.run.companion import Alone
+from simulator.run.expectations import Expectation
+from simulator.run.options import Options, check_timeout
+from simulator.run.restarts import RestartPolicy
+from simulator.run.run import Run
+from simulator.run.task import Task
 from simulator.topology import Topology
 
 __all__ = ["Cluster"]

@@ -1,4 +1,4 @@
-"""What a run leaves behind: one outcome for each task."""
+"""What a run leaves behind: one outcome for each task, or the error that says which failed first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import TaskError
-from simulator.network import LinkCounters
+from simulator.errors import LockstepError, TaskError
+from simulator.wire.network import LinkCounters
 
-__all__ = ["Incarnation", "PlannedFault", "RunResult", "TaskResult"]
+__all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "TaskResult"]
 
 
 @dataclass(frozen=True)
@@ -117,3 +117,76 @@ class RunResult(Mapping[str, TaskResult]):
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+
+class RunFailed(LockstepError):
+    """Raised when a run did not end as asked: a task failed, hung or vanished, or an expected failure never came.
+
+    The message names the root cause first (the earliest failure by the monotonic clock) with its own traceback, then
+    the failures of its peers, one line each. `result` holds every task's outcome; `during` says which of several runs
+    it was.
+    """
+
+    def __init__(
+        self,
+        causes: tuple[TaskError, ...],
+        result: RunResult,
+        *,
+        stacks: Mapping[str, str] | None = None,
+        during: str = "",
+    ) -> None:
+        self.causes = tuple(sorted(causes, key=lambda cause: cause.at))
+        self.result = result
+        self.stacks = dict(stacks or {})
+        self.during = during
+        super().__init__(self._describe())
+
+    @property
+    def root_cause(self) -> TaskError:
+        """The earliest failure."""
+        return self.causes[0]
+
+    def _describe(self) -> str:
+        first, *others = self.causes
+        where = f"in {self.during}, " if self.during else ""
+        lines = [f"{where}{first.task} failed first: {first.kind}: {_first_line(first.message, 400)}"]
+        if first.traceback:
+            lines += ["", f"--- traceback of {first.task}", _shortened(first.traceback.rstrip())]
+        else:
+            tail = self.result[first.task].log_tail() if first.task in self.result else ""
+            if tail:
+                lines += ["", f"--- end of the log of {first.task}", tail]
+        if others:
+            lines += ["", "then:"]
+            lines += [
+                f"  +{other.at - first.at:.2f} s {other.task}: {other.kind}: {_first_line(other.message)}"
+                for other in others
+            ]
+        lines += self._restarts()
+        for task, text in self.stacks.items():
+            lines += ["", f"--- Python stacks of {task}", text.rstrip()]
+        return "\n".join(lines)
+
+    def _restarts(self) -> list[str]:
+        lines = []
+        for name, task in self.result.items():
+            past = task.incarnations[:-1]
+            if any(cause.task == name for cause in self.causes) and past:
+                times = "once" if len(past) == 1 else f"{len(past)} times"
+                ends = ", ".join(each.error.message if each.error else "ended by Lockstep" for each in past)
+                lines += ["", f"{name} had been restarted {times}; before that: {_first_line(ends)}"]
+        return lines
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    """Leave out the middle of a long traceback: messages of TensorFlow may hold whole tensors and graphs."""
+    lines = text.splitlines()
+    if len(lines) <= most:
+        return text
+    kept = most // 2
+    return "\n".join([*lines[:kept], f"... ({len(lines) - most} lines left out)", *lines[-kept:]])
+
+
+def _first_line(text: str, limit: int = 200) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= limit else line[: limit - 1] + "…"

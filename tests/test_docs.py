@@ -29,11 +29,11 @@ import pytest
 
 from _lockstep.plugin.hooks import pytest_addoption
 from harness.cli import main as lockstep
-from harness.laws import all_laws
-from harness.reference import NOISE_SEEDS
+from harness.judging.laws import all_laws
+from harness.judging.tolerance import FLOOR, REPORT, K
 from harness.report import Cell, Matrix
-from harness.strategies import strategy_case
-from harness.tolerance import FLOOR, REPORT, K
+from harness.running.reference import NOISE_SEEDS
+from harness.subject.strategies import strategy_case
 from tools import update_matrix, update_tables
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.known_issues import KnownIssue, registry
+from harness.judging.known_issues import KnownIssue, registry
 
 PROGRAMS = Path(__file__).parent.parent / "docs" / "upstream"
 LINES_MAX = 30

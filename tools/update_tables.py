@@ -19,9 +19,9 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
-from harness import explain  # noqa: E402
-from harness.explain import causes as causes_package  # noqa: E402
-from harness.known_issues import KnownIssue, registry  # noqa: E402
+from harness.judging import explain  # noqa: E402
+from harness.judging.explain import causes as causes_package  # noqa: E402
+from harness.judging.known_issues import KnownIssue, registry  # noqa: E402
 
 __all__ = ["causes", "filled", "known_issues", "main", "pages", "rules"]
 

@@ -49,7 +49,7 @@ def _warden() -> Any:
     That file needs nothing but the standard library, since it is a program as well.
     """
     if _WARDEN not in sys.modules:
-        spec = importlib.util.spec_from_file_location(_WARDEN, HOME / "simulator" / "_warden.py")
+        spec = importlib.util.spec_from_file_location(_WARDEN, HOME / "simulator" / "machines" / "local" / "warden.py")
         assert spec is not None
         assert spec.loader is not None
         sys.modules[_WARDEN] = module = importlib.util.module_from_spec(spec)

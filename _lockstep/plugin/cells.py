@@ -11,8 +11,8 @@ from _lockstep import names
 from _lockstep.plugin.needed import need_lockstep
 
 if TYPE_CHECKING:
-    from harness.known_issues import KnownIssue
-    from harness.verdict import Verdict
+    from harness.judging.known_issues import KnownIssue
+    from harness.judging.verdict import Verdict
 
 __all__ = ["CELL_PROPERTY", "cell_of", "find_known_issues", "has_strategy", "judge_known"]
 
@@ -76,7 +76,7 @@ def find_known_issues(item: pytest.Item) -> None:
     if not marked and (loop is None or not names.loaded("harness")):
         return
     need_lockstep()
-    from harness.known_issues import issues_for
+    from harness.judging.known_issues import issues_for
     from simulator import UsageError
 
     try:

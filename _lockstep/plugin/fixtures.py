@@ -11,7 +11,7 @@ import pytest
 from _lockstep.plugin.needed import need_lockstep
 
 if TYPE_CHECKING:
-    from harness.strategies import StrategyCase
+    from harness.subject.strategies import StrategyCase
     from simulator import Cluster
 
 __all__ = ["TABLE_PROPERTY", "cluster", "hardware_of", "pytest_generate_tests", "report_row", "strategy"]
@@ -81,7 +81,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not marker.kwargs.keys() <= {"full"}:
         raise pytest.UsageError("strategies takes names, and more names for --profile=full as full=(...)")
     need_lockstep()
-    from harness.strategies import strategy_case
+    from harness.subject.strategies import strategy_case
 
     names: list[str] = list(marker.args)
     if metafunc.config.getoption("--profile") == "full":

@@ -18,8 +18,8 @@ from _lockstep.plugin.needed import need_lockstep
 from _lockstep.verdicts import on_verdict
 
 if TYPE_CHECKING:
+    from harness.judging.verdict import Verdict  # noqa: F401 - in the quoted type of a StashKey
     from harness.report import Cell, TableRow
-    from harness.verdict import Verdict  # noqa: F401 - in the quoted type of a StashKey
 
 __all__: list[str] = []
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from simulator.task import Task
+    from simulator.run.task import Task
 
 __all__ = ["Progress", "line"]
 

@@ -16,7 +16,7 @@ from harness.cli._saved_job import check_place, load_job, make_place, save_job
 from harness.cli._trust import confirm_command
 
 if TYPE_CHECKING:
-    from harness.history import Difference, History
+    from harness.report.history import Difference, History
 
 __all__ = ["replay"]
 
@@ -54,7 +54,7 @@ def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bo
     its steps, its saves and restores, the points of checkpoints that it stopped at, and the faults.
     """
     from simulator import UsageError
-    from simulator.scratch import scratch
+    from simulator.machines.local.scratch import scratch
 
     try:
         if out is not None and out.resolve() == directory.resolve():
@@ -69,7 +69,7 @@ def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bo
 
 def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool, quiet: bool, sure: bool) -> int:
     from harness.damaged import reading
-    from harness.history import first_difference, history
+    from harness.report.history import first_difference, history
     from harness.report.timeline import read_timeline
     from simulator import HostsUnavailable
 

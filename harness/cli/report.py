@@ -13,8 +13,8 @@ import msgspec
 from harness.cli._exits import Exit, of_outcome, worst
 
 if TYPE_CHECKING:
+    from harness.judging.verdict import Verdict
     from harness.report import Matrix
-    from harness.verdict import Verdict
 
 __all__ = ["report"]
 
@@ -118,7 +118,7 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
     from harness.damaged import reading
     from harness.report.timeline import as_data, journals, lines, read_timelines
     from simulator import UsageError
-    from simulator.journal import is_cut_off
+    from simulator.journal.journal import is_cut_off
 
     with reading(directory):
         timelines = read_timelines(directory)

@@ -84,7 +84,7 @@ def run(command: tuple[str, ...], **options: Any) -> int:
 
 def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     from simulator import HostsUnavailable, UsageError
-    from simulator.launch.command import Command
+    from simulator.launch.programs import Command
     from simulator.network import default_tier
 
     if not command:

@@ -107,7 +107,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
     from harness.search import Acceptance, Search, subject_of
     from harness.search.drawing import Space
     from harness.search.profiles import choose_kinds, profile_of
-    from harness.strategies import strategy_case
+    from harness.subject.strategies import strategy_case
     from simulator import FaultPlan
     from simulator.units import parse_duration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from harness.strategies import StrategyCase, catalogue
+from harness.subject.strategies import StrategyCase, catalogue
 
 __all__ = ["strategies"]
 

@@ -22,8 +22,8 @@ from harness.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from harness.program import Program
-    from harness.strategies import StrategyCase
+    from harness.subject.program import Program
+    from harness.subject.strategies import StrategyCase
     from simulator import RunFailed
 
 __all__ = ["verify"]
@@ -105,8 +105,8 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _verify(program: str, options: dict[str, Any]) -> int:
-    from harness.program import Program
-    from harness.strategies import strategy_case
+    from harness.subject.program import Program
+    from harness.subject.strategies import strategy_case
 
     hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
     as_json = options["as_json"]

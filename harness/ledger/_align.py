@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from harness.evidence.observed import moments, per_epoch
+from harness.evidence.trace import RunTrace
 from harness.ledger._ledger import Ledger
 from harness.ledger._multiset import Ints, Mask, differing
-from harness.observed import moments, per_epoch
-from harness.trace import RunTrace
 
 __all__ = ["Aligned", "Differences", "aligned"]
 

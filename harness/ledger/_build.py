@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.trace import ClientTrace, RunTrace, Step
 from harness.ledger._epochs import epochs_of_steps
-from harness.trace import ClientTrace, RunTrace, Step
 
 if TYPE_CHECKING:
     from harness.ledger._ledger import Batches, Ledger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.trace import RunTrace
+from harness.evidence.trace import RunTrace
 
 __all__ = ["derived_epochs", "epochs_of_steps"]
 

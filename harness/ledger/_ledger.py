@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from harness.evidence.trace import RunTrace
 from harness.ledger import _build
 from harness.ledger._multiset import Ints, Mask, counted, elements
-from harness.trace import RunTrace
 
 __all__ = ["Batches", "Ledger"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from harness.report.tables import Table
-from harness.strategies import catalogue
+from harness.subject.strategies import catalogue
 
 __all__ = ["OUTCOMES", "Cell", "Matrix", "in_order"]
 

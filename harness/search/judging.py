@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.disturbance import Disturbance
 from harness.errors import Abstained
+from harness.evidence.parts import read_parts
+from harness.evidence.reference import Reference
+from harness.judging.unknown import not_finite
 from harness.kept import check_out, kept_in
-from harness.observe import check_hardware, run_once
-from harness.parts import read_parts
-from harness.program import Program
-from harness.reference import Reference, reference_of
+from harness.running.disturbance import Disturbance
+from harness.running.observe import check_hardware, run_once
+from harness.running.reference import reference_of
 from harness.saved import save_run
 from harness.search.outcome import Outcome
-from harness.strategies import StrategyCase, strategy_case
-from harness.unknown import not_finite
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase, strategy_case
 from harness.verify import Tier, judge, task_summaries
 from simulator import FaultPlan, RunFailed, RunResult, TaskError
 

@@ -13,10 +13,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from harness.disturbance import goes_without_saying
 from harness.search.values import VALUES
 from simulator import FaultPlan, Topology, UsageError
-from simulator.faults import Fault
+from simulator.faults import Fault, goes_without_saying
 from simulator.faults.protocol import fields_of
 from simulator.units import parse_duration, parse_size
 

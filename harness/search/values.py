@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.disturbance import RECORD
+from harness.running.disturbance import RECORD
 
 __all__ = ["VALUES"]
 

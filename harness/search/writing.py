@@ -9,8 +9,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from harness.disturbance import describe_plan
 from simulator import FaultPlan
+from simulator.faults import describe_plan
 
 __all__ = ["name_of_test", "write_test"]
 

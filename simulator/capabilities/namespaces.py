@@ -34,7 +34,7 @@ def try_namespaces() -> dict[str, str]:
     untried = dict.fromkeys(TRIALS, "needs a user and a network namespace, and this machine gave none")
     if not sys.platform.startswith("linux"):
         return dict.fromkeys(TRIALS, f"namespaces are a Linux feature; this is {sys.platform}")
-    command = child_command("simulator.capabilities._trials", isolated=True)
+    command = child_command("simulator.helpers.trials", isolated=True)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired:
@@ -59,8 +59,8 @@ def try_hosts(trials: dict[str, str]) -> str:
     if missing:
         return f"needs {', '.join(missing)}"
     from simulator.errors import LockstepError
+    from simulator.machines.local.scratch import scratch
     from simulator.network import Hosts
-    from simulator.scratch import scratch
     from simulator.topology import Topology
 
     try:

@@ -5,9 +5,10 @@ Each kind is here by the name of its class as well: `from simulator.faults impor
 
 from typing import Any
 
-from simulator.faults.injector import Injector
+from simulator.faults.injector.injector import Injector
 from simulator.faults.kinds import all_kinds
-from simulator.faults.plan import FaultPlan
+from simulator.faults.plan.describing import describe_fault, describe_plan, goes_without_saying
+from simulator.faults.plan.plan import FaultPlan
 from simulator.faults.protocol import Effect, Fault, LinkFault, NoEffect, Scene, TaskFault
 
 __all__ = [
@@ -20,6 +21,9 @@ __all__ = [
     "Scene",
     "TaskFault",
     "all_kinds",
+    "describe_fault",
+    "describe_plan",
+    "goes_without_saying",
 ]
 
 

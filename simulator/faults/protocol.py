@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import FieldInfo, fields
 
 from simulator.errors import LockstepError, UsageError
-from simulator.faults._values import Value
+from simulator.faults.values import Value
 from simulator.network import Link, Rule
-from simulator.run import Run
-from simulator.task import Task
+from simulator.run.run import Run
+from simulator.run.task import Task
 from simulator.units import parse_duration
 
 __all__ = ["PHASES", "TRIGGERS", "Effect", "Fault", "LinkFault", "NoEffect", "Scene", "TaskFault", "fields_of"]
@@ -117,7 +117,7 @@ class Fault(
     implied: ClassVar[Mapping[str, object]] = {}
     # Keys that are drawn when they are not given, and from what.
     drawn: ClassVar[Mapping[str, str]] = {}
-    # What keys of this kind take, where that is not what `simulator.faults._values.UNITS` says.
+    # What keys of this kind take, where that is not what `simulator.faults.values.UNITS` says.
     values: ClassVar[Mapping[str, Value]] = {}
     # Keys without which the kind makes no sense.
     needed: ClassVar[tuple[str, ...]] = ()
@@ -152,7 +152,7 @@ class Fault(
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """What has to be patched in the tasks of `of` before the program begins; see `simulator.faults.in_task`."""
+        """What has to be patched in the tasks of `of` before the program begins; see `simulator.agent.faults`."""
         return () if self.phase is None else (f"phase:{self.phase}",)
 
     @property

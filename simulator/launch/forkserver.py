@@ -26,10 +26,10 @@ from multiprocess import context, popen_forkserver, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
-from simulator._environment import changed_environment
 from simulator.errors import LockstepError
-from simulator.launch.host import HostDoor, begin
-from simulator.scratch import make_scratch
+from simulator.helpers.doorkeeper import HostDoor, begin
+from simulator.launch.environment import changed_environment
+from simulator.machines.local.scratch import make_scratch
 
 __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "forkserver"]
 
@@ -95,7 +95,7 @@ class Forkserver:
     def __init__(self, preload: Iterable[str] = DEFAULT_PRELOAD) -> None:
         self.preload = tuple(preload)
         self._server = mp_forkserver.ForkServer()
-        self._server.set_forkserver_preload([children.PRELOAD, "simulator.launch._preload"])
+        self._server.set_forkserver_preload([children.PRELOAD, "simulator.agent._preload"])
         self._context = multiprocess.get_context("forkserver")
         self._lock = threading.Lock()
         self._log: Path | None = None

@@ -6,8 +6,8 @@ from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
 from simulator.network.link import JITTER_KINDS, Link
 from simulator.network.network import Network, Rule
 from simulator.network.options import HOSTS_TIER, NETWORK_VARIABLE, TIERS, NetworkOptions, default_tier, network_causes
-from simulator.network.protocol import Fired, LinkCounters
 from simulator.network.relay import LinkRefused, RelayEnded
+from simulator.wire.network import Fired, LinkCounters
 
 __all__ = [
     "HOSTS_TIER",

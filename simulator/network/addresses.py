@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from simulator.network.hosts import plan_hosts
-from simulator.ports import hold_ports
+from simulator.machines.local.ports import hold_ports
 from simulator.topology import Topology
+from simulator.wire.hosts import plan_hosts
 
 __all__ = ["hold_addresses"]
 

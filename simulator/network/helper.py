@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded, LockstepError
-from simulator.network import protocol
+from simulator.wire import network as wire
 
 __all__ = ["Helper", "NetworkEnded"]
 
@@ -38,7 +38,7 @@ class Helper:
         control: socket.socket,
         changed: threading.Condition,
         *,
-        hear: Callable[[protocol.FromHelper], None],
+        hear: Callable[[wire.FromHelper], None],
         mourn: Callable[[], None],
         error: type[NetworkEnded] = NetworkEnded,
     ) -> None:
@@ -56,7 +56,7 @@ class Helper:
         self._closing = False
         self._sending = threading.Lock()
         self._numbers = itertools.count(1)
-        self._answers: dict[int, protocol.Done | protocol.Counted] = {}
+        self._answers: dict[int, wire.Done | wire.Counted] = {}
         self._reader = threading.Thread(target=self._listen, name=f"lockstep-{name}", daemon=True)
         self._reader.start()
 
@@ -69,25 +69,25 @@ class Helper:
         """A number for the next request."""
         return next(self._numbers)
 
-    def say(self, message: protocol.ToHelper) -> None:
+    def say(self, message: wire.ToHelper) -> None:
         """Tell it something and do not wait."""
         try:
             with self._sending:
-                self._control.sendall(protocol.encode(message))
+                self._control.sendall(wire.encode(message))
         except OSError as error:
             raise self._error(f"the {self.name} has ended ({error})") from None
 
-    def ask(self, message: protocol.Install | protocol.Remove | protocol.Clear, what: str) -> None:
+    def ask(self, message: wire.Install | wire.Remove | wire.Clear, what: str) -> None:
         """Tell it something and wait until it has done so."""
         self.say(message)
         self.answer(message.request, what)
 
-    def count(self) -> tuple[protocol.LinkCounters, ...]:
+    def count(self) -> tuple[wire.LinkCounters, ...]:
         """Its counters, by source and destination."""
         request = self.number()
-        self.say(protocol.Count(request=request))
+        self.say(wire.Count(request=request))
         answer = self.answer(request, f"the counters of the {self.name}")
-        assert isinstance(answer, protocol.Counted)
+        assert isinstance(answer, wire.Counted)
         return tuple(sorted(answer.links, key=lambda link: (link.src, link.dst)))
 
     def wait(self, done: Callable[[], bool], what: str, seconds: float = _ANSWER_SECONDS_MAX) -> None:
@@ -108,7 +108,7 @@ class Helper:
         self._reader.join(seconds)
         self._control.close()
 
-    def answer(self, request: int, what: str) -> protocol.Done | protocol.Counted:
+    def answer(self, request: int, what: str) -> wire.Done | wire.Counted:
         """Wait for the answer to a request."""
         self.wait(lambda: request in self._answers, what)
         return self._answers.pop(request)
@@ -125,7 +125,7 @@ class Helper:
             self._mourn()
 
     def _hear_all(self) -> None:
-        inbox = protocol.Inbox(protocol.FROM_HELPER)
+        inbox = wire.Inbox(wire.FROM_HELPER)
         while True:
             try:
                 data = self._control.recv(1 << 16)
@@ -136,10 +136,10 @@ class Helper:
             if not data:
                 return
 
-    def _heard(self, message: protocol.FromHelper) -> None:
-        if isinstance(message, protocol.Broken):
+    def _heard(self, message: wire.FromHelper) -> None:
+        if isinstance(message, wire.Broken):
             self.broken = message.error
-        elif isinstance(message, (protocol.Done, protocol.Counted)):
+        elif isinstance(message, (wire.Done, wire.Counted)):
             with self._changed:
                 # The answers to what was said at the start are not waited for.
                 self._answers[message.request] = message

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from simulator.errors import UsageError
-from simulator.network.protocol import Conditions
 from simulator.topology import JOBS, Topology
 from simulator.units import parse_duration, parse_rate, parse_share, parse_size
+from simulator.wire.network import Conditions
 
 __all__ = ["JITTER_KINDS", "Link", "expand"]
 

@@ -11,14 +11,14 @@ from types import TracebackType
 import msgspec
 
 from simulator.errors import DeadlineExceeded, UsageError
-from simulator.journal import Journal
-from simulator.network import protocol
+from simulator.journal.journal import Journal
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
 from simulator.network.link import Link, expand
-from simulator.network.protocol import Conditions, Fired, LinkCounters
 from simulator.network.relay import Relay
 from simulator.topology import Topology
+from simulator.wire import network as wire
+from simulator.wire.network import Conditions, Fired, LinkCounters
 
 __all__ = ["Network", "Rule"]
 
@@ -190,7 +190,7 @@ class Network:
         """This process is a task, so that tasks may be connected to whatever it and its children listen on."""
         if self._relay is not None:
             with contextlib.suppress(NetworkEnded):  # which is reported where it matters
-                self._relay.helper.say(protocol.Belongs(pid))
+                self._relay.helper.say(wire.Belongs(pid))
 
     def environ(self, task: str) -> dict[str, str]:
         """What the environment of a task needs so that its gRPC connections go through the relay, if there is one."""
@@ -229,7 +229,7 @@ class Network:
         """Take the conditions of a rule away; those of others stay. Again does nothing."""
         if self._rules.pop(rule.number, None) is not None:
             for helper in self._helpers:
-                message = protocol.Remove(request=helper.number(), rule=rule.number)
+                message = wire.Remove(request=helper.number(), rule=rule.number)
                 helper.ask(message, f"the end of link {rule.link}")
             self._note("link_removed", rule=rule.number, link=str(rule.link))
 
@@ -243,7 +243,7 @@ class Network:
         there = [(one, other) for one in sources for other in targets if one != other]
         pairs = [*there, *((dst, src) for src, dst in there)]
         for helper in self._helpers:
-            helper.ask(protocol.Clear(request=helper.number(), pairs=pairs), "links to be cleared")
+            helper.ask(wire.Clear(request=helper.number(), pairs=pairs), "links to be cleared")
         self._note("links_cleared", src=src, dst=dst)
 
     def on_fired(self, call: Callable[[Rule, Fired], None]) -> None:
@@ -337,7 +337,7 @@ class Network:
         self._note("link_set", rule=rule.number, link=str(link))
         asked = []
         for helper, conditions in shares:
-            message = protocol.Install(
+            message = wire.Install(
                 request=helper.number(),
                 rule=rule.number,
                 pairs=pairs,
@@ -377,17 +377,17 @@ class Network:
         for call in self._mourners:
             call()
 
-    def _hear(self, message: protocol.FromHelper) -> None:
+    def _hear(self, message: wire.FromHelper) -> None:
         rule = self._rules.get(message.rule) if isinstance(message, Fired) else None
         with self._changed:
-            if isinstance(message, protocol.Started):
+            if isinstance(message, wire.Started):
                 self._timer = message.timer
             elif rule is not None and isinstance(message, Fired):
                 rule.fired.append(message)
-            elif isinstance(message, protocol.TurnedAway):
+            elif isinstance(message, wire.TurnedAway):
                 self.turned_away[message.src, message.address] = message.count
             self._changed.notify_all()
-        if isinstance(message, protocol.TurnedAway):
+        if isinstance(message, wire.TurnedAway):
             self._note("turned_away", src=message.src, address=message.address or None, count=message.count)
             for tell in self._doormen if message.count == 1 else ():
                 tell(message.src, message.address)

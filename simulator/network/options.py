@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from simulator.errors import TaskError, UsageError
-from simulator.network.hosts import can_have_hosts, plan_hosts
 from simulator.network.link import Link
 from simulator.network.network import Network
 from simulator.topology import Topology
+from simulator.wire.hosts import can_have_hosts, plan_hosts
 
 __all__ = ["HOSTS_TIER", "NETWORK_VARIABLE", "TIERS", "NetworkOptions", "default_tier", "network_causes"]
 

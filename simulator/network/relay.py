@@ -10,14 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from simulator._warden import warden
 from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.helpers.doorkeeper import Descriptor
+from simulator.helpers.relay.door import proxy_url, request
 from simulator.launch import Launched, forkserver
-from simulator.launch.host import Descriptor
-from simulator.network import protocol
-from simulator.network._door import proxy_url, request
+from simulator.machines.local.warden import warden
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
+from simulator.wire import network as wire
 
 __all__ = ["LinkRefused", "Relay", "RelayEnded"]
 
@@ -25,7 +25,7 @@ _END_SECONDS_MAX = 5.0
 # How often a probe that waits asks whether anybody still wants to know.
 _ASK_SECONDS = 0.1
 _BACKLOG = 128
-_PRELOAD = ("simulator.network._relay",)
+_PRELOAD = ("simulator.helpers.relay.relay",)
 
 
 class RelayEnded(NetworkEnded):
@@ -57,7 +57,7 @@ class Relay:
         queue_bytes: int,
         hosts: Hosts | None,
         changed: threading.Condition,
-        hear: Callable[[protocol.FromHelper], None],
+        hear: Callable[[wire.FromHelper], None],
         mourn: Callable[[], None],
     ) -> None:
         control, far = socket.socketpair()
@@ -82,7 +82,7 @@ class Relay:
                 listener.close()
         self.helper = Helper("relay", control, changed, hear=hear, mourn=mourn, error=RelayEnded)
         self.helper.say(
-            protocol.Start(
+            wire.Start(
                 listeners=numbers,
                 probes=probes,
                 targets={address: task for task, address in addresses.items()},
@@ -123,7 +123,7 @@ class Relay:
         try:
             with socket.create_connection(("127.0.0.1", self._probes[src]), timeout) as probe:
                 probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                probe.sendall(request(f"{protocol.PROBE_HOST}/{dst}", self._key))
+                probe.sendall(request(f"{wire.PROBE_HOST}/{dst}", self._key))
                 if b" 200 " not in _receive(probe, deadline, given_up):
                     raise LinkRefused(f"a connection from {src} to {dst} is refused")
                 began = time.monotonic()
@@ -152,7 +152,7 @@ def _start(control: socket.socket, passed: Iterable[int]) -> Launched:
 
 def _relay_process(control: Descriptor, passed: Mapping[int, Descriptor]) -> None:
     """What the forked process does: a session of its own, then the relay."""
-    from simulator.network._relay import main
+    from simulator.helpers.relay.relay import main
 
     os.setsid()
     main(control.number, {number: here.number for number, here in passed.items()})

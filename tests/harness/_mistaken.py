@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from harness.program import Program
+from harness.subject.program import Program
 
 __all__ = ["accumulating", "commuting", "keras_model", "masked", "metrics", "regression", "within_step"]
 

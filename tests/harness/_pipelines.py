@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.laws import Case
-from harness.tolerance import Exact
-from harness.trace import ClientTrace, RunTrace, Step
+from harness.evidence.trace import ClientTrace, RunTrace, Step
+from harness.judging.laws import Case
+from harness.judging.tolerance import Exact
 from tests.harness._traces import client, step
 
 __all__ = ["Shards", "batched", "case_of", "reference_of", "run_of", "sliced", "with_epochs"]

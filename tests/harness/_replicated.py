@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.laws.protocol import Case
-from harness.tolerance import Derived
-from harness.trace import Final, RunTrace
+from harness.evidence.trace import Final, RunTrace
+from harness.judging.laws.protocol import Case
+from harness.judging.tolerance import Derived
 from tests.harness._traces import client, step, variable
 
 __all__ = ["Replicated", "case"]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.program import Program
+from harness.subject.program import Program
 
 __all__ = ["STEPS", "fitting", "looping", "training"]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from harness.search import Outcome
 from harness.search.judging import outcome_of_failure
-from simulator import Cluster, FaultPlan, RunFailed, Topology, agent
-from simulator.scratch import scratch
+from simulator import Cluster, FaultPlan, RunFailed, Topology
+from simulator.agent import current
+from simulator.machines.local.scratch import scratch
 
 __all__ = ["STEPS", "run_counting"]
 
@@ -43,7 +44,7 @@ def counting(folder: Path, steps: int, mistake: str) -> int:
         sys.exit(143)
 
     signal.signal(signal.SIGTERM, terminated)
-    task = agent.current()
+    task = current()
     assert task is not None
     while state["step"] < steps:
         state = {"step": state["step"] + 1, "sum": state["sum"] + state["step"] + 1}

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from harness.laws.protocol import Case
-from harness.tolerance import Derived, Exact
-from harness.trace import Array, ClientTrace, Counters, Final, Header, RunTrace, Step, Value, Variable, merge
+from harness.evidence.trace import Array, ClientTrace, Counters, Final, Header, RunTrace, Step, Value, Variable, merge
+from harness.judging.laws.protocol import Case
+from harness.judging.tolerance import Derived, Exact
 
 __all__ = ["Training", "client", "derived_case", "edit", "exact_case", "step", "values", "variable"]
 

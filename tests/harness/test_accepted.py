@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from harness import observe
-from harness._accepted import Place, array_of, key_of
-from harness.trace import Array
+from harness.evidence.trace import Array
+from harness.recording.accepted import Place, array_of, key_of
 from simulator import RunFailed
 
 LOSS = Place("record.step", "loss")

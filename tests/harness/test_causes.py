@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.explain import explain
-from harness.explain.causes import all_causes, named_causes
-from harness.laws import Case
+from harness.judging.explain import explain
+from harness.judging.explain.causes import all_causes, named_causes
+from harness.judging.laws import Case
 from harness.ledger import aligned
 from tests.harness._pipelines import Shards, batched, case_of, run_of, sliced
 from tests.harness._traces import edit

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from harness.cli import _lockstep
 from harness.cli._saved_job import Job, save_job
+from harness.evidence.parts import read_parts
+from harness.evidence.reference import Reference
+from harness.evidence.trace import merge, write_client
 from harness.kept import kept_in
-from harness.parts import read_parts
-from harness.reference import Reference
 from harness.saved import save_run
-from harness.trace import merge, write_client
 from harness.verify import judge
 from simulator import FaultPlan, Topology
 from tests.harness._journals import KILL, killed

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import _lockstep
-from simulator.launch.host import Descriptor
-from simulator.network.hosts import hosts
+from simulator.helpers.doorkeeper import Descriptor
+from simulator.network import hosts
 from tests.simulator._hosts import hosts_or_skip
 
 HOSTS = "--network=namespaces"

@@ -18,7 +18,7 @@ import harness.search
 from harness.cli import _lockstep
 from harness.cli.search import _kept, search
 from harness.search import Outcome, subject_of, survives, write_test
-from harness.strategies import strategy_case
+from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
 
 TRAIN = """

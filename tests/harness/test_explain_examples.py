@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.explain import Explanation, explain
-from harness.laws import Case
-from harness.tolerance import Exact
-from harness.trace import RunTrace
+from harness.evidence.trace import RunTrace
+from harness.judging.explain import Explanation, explain
+from harness.judging.laws import Case
+from harness.judging.tolerance import Exact
 from tests.harness._traces import client, derived_case, edit, exact_case, step
 
 

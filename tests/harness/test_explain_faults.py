@@ -14,15 +14,16 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
-from harness.explain import Explanation, explain
-from harness.incarnations import judge_parts
-from harness.laws import Case, judge_all
-from harness.parts import Part, Parts
-from harness.reference import Reference
+from harness.evidence.parts import Part, Parts
+from harness.evidence.reference import Reference
+from harness.evidence.struck import Struck, read_struck
+from harness.evidence.trace import Array, RunTrace, Variable
+from harness.judging.align import judge_parts
+from harness.judging.explain import Explanation, explain
+from harness.judging.laws import Case, judge_all
+from harness.judging.laws.protocol import Strike
 from harness.saved import load_run
 from harness.search import survives
-from harness.struck import Strike, Struck, read_struck
-from harness.trace import Array, RunTrace, Variable
 from harness.verify import judge
 from simulator import FaultPlan
 from tests.harness._replicated import case

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.explain import all_rules, closest, explain
-from harness.laws import Case
-from harness.laws.protocol import Finding, Judgement
-from harness.tolerance import Derived
-from harness.trace import RunTrace, Step
-from harness.verdict import Verdict
+from harness.evidence.trace import RunTrace, Step
+from harness.judging.explain import all_rules, closest, explain
+from harness.judging.laws import Case
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.tolerance import Derived
+from harness.judging.verdict import Verdict
 from tests.harness._replicated import case as trained
 from tests.harness._traces import client, step, variable
 
@@ -266,7 +266,7 @@ def test_a_rule_that_fails_costs_its_own_explanation_only(monkeypatch: pytest.Mo
 
     broken = SimpleNamespace(id="broken", priority=0, explain=fail, attempts=fail, suspect=fail)
     rules = (broken, *all_rules())
-    monkeypatch.setattr("harness.explain.all_rules", lambda: rules)
+    monkeypatch.setattr("harness.judging.explain.all_rules", lambda: rules)
     with pytest.warns(RuntimeWarning, match="rule broken failed: ZeroDivisionError"):
         assert _rule(trained(2, "mean_then_sum")) == "loss_times_replicas"
     with pytest.warns(RuntimeWarning, match="rule broken failed"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness import verify
-from harness.program import Program
-from harness.verdict import Verdict
+from harness.judging.verdict import Verdict
+from harness.subject.program import Program
 from tests.harness._mistaken import accumulating, commuting, keras_model, masked, metrics, regression, within_step
 
 # Every rule is shown three replicas by the synthetic runs; here they say something new where what is real differs:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.explain import Explanation, all_rules, explain
-from harness.laws import Case
-from harness.tolerance import Exact
-from harness.trace import RunTrace
+from harness.evidence.trace import RunTrace
+from harness.judging.explain import Explanation, all_rules, explain
+from harness.judging.laws import Case
+from harness.judging.tolerance import Exact
 from tests.harness._traces import Training, client, derived_case, exact_case, step
 
 MAKERS = [exact_case, derived_case]

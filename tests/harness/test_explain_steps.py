@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.explain import all_rules, closest, explain
-from harness.laws import Case, judge_all
+from harness.judging.explain import all_rules, closest, explain
+from harness.judging.laws import Case, judge_all
 from tests.harness._replicated import case
 
 REPLICAS = pytest.mark.parametrize("replicas", [2, 3, 4])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history import Difference, History, first_difference, history
+from harness.report.history import Difference, History, first_difference, history
 from harness.report.timeline import timeline_of
 from tests.harness._journals import DELAY, KILL, Script, killed
 

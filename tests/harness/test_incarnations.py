@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness._restarted import FOUND, Found, note_found, traces_of
-from harness.incarnations import judge_parts
-from harness.laws.protocol import Judgement
-from harness.parts import Part, Parts, read_parts
-from harness.reference import Reference
-from harness.trace import ClientTrace, Final, RunTrace, write_client
+from harness.evidence.found import FOUND, Found, note_found, traces_of
+from harness.evidence.parts import Part, Parts, read_parts
+from harness.evidence.reference import Reference
+from harness.evidence.trace import ClientTrace, Final, RunTrace, write_client
+from harness.judging.align import judge_parts
+from harness.judging.laws.protocol import Judgement
 from tests.harness._traces import client, step, variable
 
 STEPS = 8

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from harness import SharedState, verify
-from harness._client import Assignment, run_client
-from harness._touched import _of_flags, _of_mode
-from harness.independence import Touch, check_independent, notes_of, read_touched, reads_back
-from harness.program import Program
-from harness.reference import CACHE_VARIABLE
-from harness.strategies import strategy_case
+from harness.evidence.independence import Touch, check_independent, notes_of, read_touched, reads_back
+from harness.recording.client import Assignment, run_client
+from harness.recording.touched import _of_flags, _of_mode
+from harness.running.reference import CACHE_VARIABLE
+from harness.subject.program import Program
+from harness.subject.strategies import strategy_case
 from simulator import Cluster, RunFailed
 
 

@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.explain import all_rules
-from harness.interruption import Interruption, interrupted_case
-from harness.laws import Case
-from harness.laws.resumes_exactly import LAW
-from harness.observed import per_epoch
-from harness.parts import Part, Parts
-from harness.reference import Reference
-from harness.trace import ClientTrace, Final, RunTrace, Step
-from harness.verdict import Verdict
+from harness.evidence.observed import per_epoch
+from harness.evidence.parts import Part, Parts
+from harness.evidence.reference import Reference
+from harness.evidence.trace import ClientTrace, Final, RunTrace, Step
+from harness.judging.explain import all_rules
+from harness.judging.interruption import Interruption, interrupted_case
+from harness.judging.laws import Case
+from harness.judging.laws.resumes_exactly import LAW
+from harness.judging.verdict import Verdict
 from harness.verify import judge
 from tests.harness._traces import client, step, variable
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.explain.protocol import Explanation
-from harness.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry
-from harness.laws.protocol import Finding, Judgement
-from harness.verdict import Verdict
+from harness.judging.explain.protocol import Explanation
+from harness.judging.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.verdict import Verdict
 from simulator import RunFailed, UsageError
 from simulator.errors import TaskError
 from simulator.results import RunResult

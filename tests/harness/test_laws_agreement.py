@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.laws import Case, Judgement, all_laws
-from harness.tolerance import Exact
-from harness.trace import Array, ClientTrace, Final, RunTrace, Value
+from harness.evidence.trace import Array, ClientTrace, Final, RunTrace, Value
+from harness.judging.laws import Case, Judgement, all_laws
+from harness.judging.tolerance import Exact
 from tests.harness._traces import client, edit, exact_case, step, values, variable
 
 

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.laws import Case, Judgement, all_laws, judge_all
-from harness.tolerance import Exact
-from harness.trace import Final, RunTrace
+from harness.evidence.trace import Final, RunTrace
+from harness.judging.laws import Case, Judgement, all_laws, judge_all
+from harness.judging.tolerance import Exact
 from tests.harness._traces import client, edit, exact_case, step, variable
 
 

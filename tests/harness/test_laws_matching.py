@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.laws import Case, Judgement, all_laws, judge_all
-from harness.laws._compare import FINDINGS_MAX, compare
-from harness.observed import Observed, unique_names
-from harness.tolerance import Exact
-from harness.trace import Array, Final, RunTrace, Value
+from harness.evidence.comparing import compare
+from harness.evidence.observed import Observed, unique_names
+from harness.evidence.trace import Array, Final, RunTrace, Value
+from harness.judging.laws import Case, Judgement, all_laws, judge_all
+from harness.judging.laws._compare import FINDINGS_MAX
+from harness.judging.tolerance import Exact
 from tests.harness._traces import Training, client, derived_case, edit, exact_case, step, values, variable
 
 MATCHING = [

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import Ledger
-from harness.explain import explain
-from harness.laws import Case, Judgement, all_laws
+from harness.evidence.parts import Parts
+from harness.evidence.reference import Reference
+from harness.evidence.trace import RunTrace
+from harness.judging.explain import explain
+from harness.judging.laws import Case, Judgement, all_laws
+from harness.judging.tolerance import Exact
 from harness.ledger import aligned
-from harness.parts import Parts
-from harness.reference import Reference
 from harness.report import Cell, Matrix
 from harness.report.html import matrix_page
-from harness.tolerance import Exact
-from harness.trace import RunTrace
 from harness.verify import judge
 from tests.harness._pipelines import batched, case_of, reference_of, run_of, sliced, with_epochs
 from tests.harness._traces import client, edit, step

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.laws import Case, all_laws
-from harness.local_values import with_local_values_marked
-from harness.tolerance import Exact
-from harness.trace import RunTrace
+from harness.evidence.trace import RunTrace
+from harness.judging.laws import Case, all_laws
+from harness.judging.local_values import with_local_values_marked
+from harness.judging.tolerance import Exact
 from tests.harness._traces import client, step
 
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harness.laws import Case, Judgement, judge_all
-from harness.tolerance import Derived
-from harness.trace import merge, read_client
+from harness.evidence.trace import merge, read_client
+from harness.judging.laws import Case, Judgement, judge_all
+from harness.judging.tolerance import Derived
 from simulator import Cluster, Topology
 
 Report = Callable[[str, Mapping[str, object]], None]
@@ -130,9 +130,9 @@ def _record_all(trainings: list[dict[str, Any]], mistakes: list[str | None], fol
 
     import tensorflow as tf
 
-    from harness._noise import Noise
-    from harness.recorder import Recorder
-    from harness.trace import Header
+    from harness.evidence.trace import Header
+    from harness.recording.noise import Noise
+    from harness.recording.recorder import Recorder
 
     def one(name: str, strategy: Any, training: dict[str, Any], noise: Any, mistake: str | None) -> None:
         replicas = strategy.num_replicas_in_sync

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness._client import Assignment, run_client
-from harness.program import Program
-from harness.strategies import strategy_case
-from harness.trace import ClientTrace, Final, RunTrace, Step, Value, Variable, merge, read_client
+from harness.evidence.trace import ClientTrace, Final, RunTrace, Step, Value, Variable, merge, read_client
+from harness.recording.client import Assignment, run_client
+from harness.subject.program import Program
+from harness.subject.strategies import strategy_case
 from simulator import Cluster, RunFailed, Topology
 
 Observe = Callable[..., RunTrace]
@@ -402,7 +402,11 @@ def test_a_client_finds_imported_what_it_needs() -> None:
     def imported() -> list[str]:
         import sys
 
-        return [name for name in ("harness._client", "harness.recorder", "harness._noise") if name in sys.modules]
+        return [
+            name
+            for name in ("harness.recording.client", "harness.recording.recorder", "harness.recording.noise")
+            if name in sys.modules
+        ]
 
     with Cluster(Topology(), timeout=60) as cluster:
         assert len(cluster.run(imported)["local:0"].value) == 3

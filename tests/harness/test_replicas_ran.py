@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from harness import verify
-from harness.laws import Case, Judgement, all_laws
-from harness.links import LinkBytes, Links
-from harness.tolerance import Exact
-from harness.trace import OUTSIDE, RunTrace, Work
-from harness.verdict import Verdict
+from harness.evidence.links import LinkBytes, Links
+from harness.evidence.trace import OUTSIDE, RunTrace, Work
+from harness.judging.laws import Case, Judgement, all_laws
+from harness.judging.tolerance import Exact
+from harness.judging.verdict import Verdict
 from tests.harness._programs import exact, mlp
 from tests.harness._traces import client, step, variable
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from harness import verify
-from harness._clock import moved_clock
-from harness._unseeded import seeded_generators
-from harness.reproduced import first_difference
+from harness.evidence.reproduced import first_difference
+from harness.evidence.trace import Array, ClientTrace, Final, Value
+from harness.recording.clock import moved_clock
+from harness.recording.unseeded import seeded_generators
 from harness.search import survives
-from harness.trace import Array, ClientTrace, Final, Value
 from simulator import FaultPlan, LockstepError
 from tests.harness._traces import client, step, values, variable
 

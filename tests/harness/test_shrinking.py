@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.disturbance import describe_fault
 from harness.search import Acceptance, describe_plan
 from harness.search.drawing import Space, plans
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.shrinking import Verdicts, minimal, shrink_plan, simpler_faults
 from simulator import FaultPlan, Topology, UsageError
+from simulator.faults import describe_fault
 from simulator.units import parse_size
 
 TOPOLOGY = Topology(worker=2)

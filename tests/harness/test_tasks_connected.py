@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from harness import verify
-from harness.laws import Case
-from harness.laws.protocol import Judgement
-from harness.laws.tasks_connected import LAW
-from harness.links import LinkBytes, Links
-from harness.tolerance import Exact
-from harness.trace import RunTrace
-from harness.verdict import Verdict
+from harness.evidence.links import LinkBytes, Links
+from harness.evidence.trace import RunTrace
+from harness.judging.laws import Case
+from harness.judging.laws.protocol import Judgement
+from harness.judging.laws.tasks_connected import LAW
+from harness.judging.tolerance import Exact
+from harness.judging.verdict import Verdict
 from tests.harness._programs import exact
 from tests.harness._traces import client, step
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.tolerance import FLOOR, REPORT, Derived, Exact, K, eps
-from harness.trace import Final, RunTrace
+from harness.evidence.trace import Final, RunTrace
+from harness.judging.tolerance import FLOOR, REPORT, Derived, Exact, K, eps
 from tests.harness._traces import client, derived_case, step
 
 

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.explain import explain
-from harness.laws import Case, judge_all
-from harness.laws.protocol import Finding, Judgement
-from harness.tolerance import Exact
-from harness.trace import RunTrace
-from harness.unknown import not_finite
-from harness.verdict import Verdict
+from harness.evidence.trace import RunTrace
+from harness.judging.explain import explain
+from harness.judging.laws import Case, judge_all
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.tolerance import Exact
+from harness.judging.unknown import not_finite
+from harness.judging.verdict import Verdict
 from tests.harness._traces import client, derived_case, exact_case, step
 
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from harness import MissingHardware, NothingObserved, StrategyCase, strategy_case, verify
-from harness.reference import NOISE_SEEDS
-from harness.verdict import Verdict
+from harness.judging.verdict import Verdict
+from harness.running.reference import NOISE_SEEDS
 from harness.verify import Tier, check_hardware, on_verdict
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.capabilities import accelerators

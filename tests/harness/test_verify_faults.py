@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
+from harness.judging.verdict import Verdict
 from harness.saved import load_run
-from harness.verdict import Verdict
 from harness.verify import judge
 from simulator import FaultPlan, Link, RunFailed, Topology, UsageError
 from tests.harness._resumable import training

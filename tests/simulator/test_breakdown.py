@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology, agent
+from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology
+from simulator.agent import main
 from simulator.capabilities.namespaces import try_namespaces
-from simulator.faults.injector import Injector
-from simulator.faults.keeper import Keeper
-from simulator.journal import Journal, read_journal
-from simulator.small_disk import call_on_small_disk
+from simulator.faults.injector.gates import Keeper
+from simulator.faults.injector.injector import Injector
+from simulator.journal.journal import Journal, read_journal
+from simulator.machines.local.small_disk import call_on_small_disk
+from simulator.wire.spec import TaskSpec
 from tests.simulator._faults import plan_of, steps
 
 bare = partial(Cluster, preload=(), timeout=float("inf"))
@@ -128,13 +130,13 @@ def _connects() -> None:
     threading.Event().wait()
 
 
-def _waits(spec: agent.TaskSpec) -> None:
+def _waits(spec: TaskSpec) -> None:
     threading.Event().wait()
 
 
 def test_the_timeout_bounds_the_start_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that does not come up, because it is stopped for example, is not waited for any longer than a run."""
-    monkeypatch.setattr(agent, "main", _waits)
+    monkeypatch.setattr(main, "main", _waits)
     with (
         bare(Topology(worker=1), timeout=0.5) as cluster,
         pytest.raises(DeadlineExceeded, match=r"gave up after 0\.5 s waiting for worker:0 to start"),

@@ -7,7 +7,7 @@ import socket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import control
+from simulator.wire import control
 
 _TEXT = st.text(max_size=20)
 _TIME = st.floats(min_value=0, max_value=1e9)
@@ -15,7 +15,6 @@ MESSAGES = st.one_of(
     st.builds(control.Hello, task=_TEXT, incarnation=st.integers(0, 9), pid=st.integers(1, 2**22)),
     st.builds(control.Ready, at=_TIME),
     st.builds(control.Step, number=st.integers(0, 2**40), at=_TIME),
-    st.builds(control.Heartbeat, at=_TIME),
     st.builds(control.Result, value=st.binary(max_size=300), at=_TIME),
     st.builds(control.Error, kind=_TEXT, bases=st.tuples(_TEXT), message=_TEXT, traceback=_TEXT, at=_TIME),
 )

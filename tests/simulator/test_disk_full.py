@@ -9,7 +9,7 @@ import pytest
 
 from simulator import UsageError
 from simulator.capabilities.namespaces import try_namespaces
-from simulator.small_disk import call_on_small_disk
+from simulator.machines.local.small_disk import call_on_small_disk
 from tests.simulator._faults import plan_of, run_steps
 
 WRITING = "tests.simulator._writing"

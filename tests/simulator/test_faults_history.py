@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulator import FaultPlan
-from simulator.history import canonical_history
+from simulator.journal.history import canonical_history
 from tests.simulator._faults import plan_of, run_steps
 
 PLAN = plan_of(

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology
-from simulator.faults.strike import Strike
+from simulator.faults.injector.strike import Strike
 from tests.simulator._faults import events, plan_of, run_steps, steps
 
 

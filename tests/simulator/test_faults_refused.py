@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from simulator import Cluster, FaultPlan, Link, Topology, UsageError, units
 from simulator.faults import all_kinds
-from simulator.faults._values import UNITS
+from simulator.faults.values import UNITS
 
 WORKERS = Topology(worker=2)
 KILL = "kind=kill,task=worker:1"

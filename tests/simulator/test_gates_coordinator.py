@@ -84,7 +84,7 @@ def test_nothing_is_dispatched_while_one_thread_stands_at_a_gate(cluster: Cluste
 def test_without_the_turn_the_other_thread_goes_on(cluster: Cluster, tmp_path: Path) -> None:
     """Negative control: where threads do not wait for each other, the gate stops one of them only."""
     program = tmp_path / "program.py"
-    code = "import contextlib, simulator.steps.counter as steps\nsteps.threading.RLock = contextlib.nullcontext\n"
+    code = "import contextlib, simulator.agent.steps.counter as steps\nsteps.threading.RLock = contextlib.nullcontext\n"
     program.write_text(code + program.read_text())
     with cluster:
         cluster.set_gate("worker:0", "step:5")

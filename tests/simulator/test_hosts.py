@@ -19,8 +19,10 @@ import psutil
 import pytest
 
 from simulator import Cluster, DeadlineExceeded, HostsUnavailable, Link, RunFailed, Topology, UsageError
-from simulator.launch.host import Descriptor
-from simulator.network.hosts import Hosts, hosts, plan_hosts
+from simulator.helpers.doorkeeper import Descriptor
+from simulator.network import hosts
+from simulator.network.hosts import Hosts
+from simulator.wire.hosts import plan_hosts
 from tests.simulator._hosts import around, hosts_or_skip, stream
 from tests.simulator._wire import eventually
 

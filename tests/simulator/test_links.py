@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from simulator import Cluster, Link, Topology, UsageError
 from simulator.network.link import expand
-from simulator.network.protocol import Conditions
 from simulator.units import (
     format_duration,
     format_rate,
@@ -19,6 +18,7 @@ from simulator.units import (
     parse_rate,
     parse_size,
 )
+from simulator.wire.network import Conditions
 
 MIXED = Topology(chief=1, worker=2, ps=1)
 

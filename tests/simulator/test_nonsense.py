@@ -16,9 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from simulator import Cluster, RunFailed, Topology, control, framing
-from simulator._connection import Connection
+from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
+from simulator.run.connection import Connection
+from simulator.wire import control, framing
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=20)

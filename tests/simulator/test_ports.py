@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from simulator.ports import HeldPort, PortsUnavailable, hold_ports
+from simulator.machines.local.ports import HeldPort, PortsUnavailable, hold_ports
 
 
 def _bind(number: int, *, reuse: bool) -> None:

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from simulator import DeadlineExceeded, Link, LinkRefused, RelayEnded
-from simulator.network import Fired, Rule, network_causes, protocol
-from simulator.network._directed import Directed
-from simulator.network._timers import Timers
+from simulator.helpers.relay.directed import Directed
+from simulator.helpers.relay.timers import Timers
+from simulator.network import Fired, Rule, network_causes
+from simulator.wire import network as messages
 from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, least, wire
 
 FORTH = {"src": "worker:0", "dst": "worker:1", "one_way": True}
@@ -442,9 +443,9 @@ def test_a_relay_that_meets_an_error_ends_with_it() -> None:
         relay = line.network._relay
         assert relay is not None
         # Such a rate is refused long before it gets here.
-        no_rate = protocol.Conditions(rate=float("inf"))
+        no_rate = messages.Conditions(rate=float("inf"))
         pairs = [("worker:0", "worker:1")]
-        message = protocol.Install(request=99, rule=99, pairs=pairs, both=False, conditions=no_rate)
+        message = messages.Install(request=99, rule=99, pairs=pairs, both=False, conditions=no_rate)
         relay.helper.ask(message, "a defect")
         near.sendall(b"x")
         assert ended.wait(10)

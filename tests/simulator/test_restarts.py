@@ -17,13 +17,14 @@ from typing import Any
 import psutil
 import pytest
 
-from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError, control
-from simulator._events import EventLoop
-from simulator._launching import Launcher
-from simulator.journal import Journal, read_journal
-from simulator.population import Population
-from simulator.restarts import RestartPolicy, group_members
-from simulator.task import Task
+from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
+from simulator.journal.journal import Journal, read_journal
+from simulator.launch.launching import Launcher
+from simulator.run.events import EventLoop
+from simulator.run.population import Population
+from simulator.run.restarts import RestartPolicy, group_members
+from simulator.run.task import Task
+from simulator.wire import control
 
 bare = partial(Cluster, preload=(), timeout=30)
 

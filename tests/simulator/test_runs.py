@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from simulator import Cluster, RunFailed, Topology, UsageError
-from simulator._stream import LogStream
 from simulator.journal import read_journal
+from simulator.run.stream import LogStream
 
 bare = partial(Cluster, preload=(), timeout=30)
 GRPC = "TF_GRPC_DEFAULT_OPTIONS"
@@ -169,9 +169,9 @@ def test_steps_are_announced_and_can_be_waited_for() -> None:
     """A started run shows each task's step while it goes on."""
 
     def body() -> None:
-        from simulator import agent
+        from simulator.agent import current
 
-        task = agent.current()
+        task = current()
         assert task is not None
         for number in (1, 2, 3):
             task.step(number)

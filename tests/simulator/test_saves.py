@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from simulator import Cluster, RunFailed, Topology, control
-from simulator.agent import Agent, TaskSpec
-from simulator.history import canonical_history
-from simulator.steps import saving
+from simulator import Cluster, RunFailed, Topology
+from simulator.agent.agent import Agent
+from simulator.agent.saves import saving
+from simulator.journal.history import canonical_history
+from simulator.wire import control
+from simulator.wire.spec import TaskSpec
 from tests.simulator._fake_saves import checkpoints, run_one, saves_of, train, write_fakes
 from tests.simulator._faults import plan_of
 
@@ -185,7 +187,7 @@ def test_an_error_of_the_bookkeeping_does_not_reach_the_program(fakes: str, tmp_
 
 def _broken(fakes: str, directory: str) -> tuple[str, str]:
     checkpoint, _ = checkpoints(fakes)
-    from simulator.steps import saves
+    from simulator.agent.saves import saves
 
     def fail(*_: Any) -> None:
         raise RuntimeError("not yours")
@@ -211,7 +213,7 @@ def test_without_a_task_nothing_happens() -> None:
 
 def test_nothing_is_imported_for_it(tmp_path: Path) -> None:
     """A task that saves nothing has neither TensorFlow nor the code that would record a save."""
-    code = "tensorflow", "keras", "tf_keras", "simulator.steps.saves", "simulator.steps.saving"
+    code = "tensorflow", "keras", "tf_keras", "simulator.agent.saves.saves", "simulator.agent.saves.saving"
     assert run_one(lambda: [name for name in code if name in sys.modules], tmp_path / "out") == []
 
 
@@ -326,7 +328,7 @@ def test_a_handler_of_signals_may_save(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(spec.control)
         listener.listen()
-        agent = Agent(spec)
+        agent = Agent(spec, lambda *_: None)
     with agent._connection:
         connection = _Interrupted(lambda: agent.send(messages[1]))
         agent._connection = connection  # type: ignore[assignment]

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator import LockstepError, scratch
-from simulator._warden import remove_tree
-from simulator.scratch import make_scratch, remove_scratch
+from simulator import LockstepError
+from simulator.helpers.warden import remove_tree
+from simulator.machines.local import scratch
+from simulator.machines.local.scratch import make_scratch, remove_scratch
 from tests.simulator._wire import eventually
 
 # As a user who is not root: one with another number in a user namespace has no rights of its own after `exec`.

@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from simulator import Cluster, RunFailed, Topology
+from simulator.agent import main
 
 bare = partial(Cluster, preload=(), timeout=30)
 
@@ -80,9 +81,7 @@ def test_3_a_child_that_dies_before_the_body_fails_the_run(tmp_path: Path, monke
 
 def test_3_a_child_killed_before_it_reaches_the_agent_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that ends before its first message is reported as never started."""
-    from simulator import agent
-
-    monkeypatch.setattr(agent, "main", _die_at_once)
+    monkeypatch.setattr(main, "main", _die_at_once)
     failure = _failure(bare(Topology(worker=1)), os.getpid)
     assert failure.root_cause.kind == "NeverStarted"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from simulator import Cluster, Topology
-from simulator._warden import MARK_VARIABLE, kill_marked
+from simulator.helpers.warden import MARK_VARIABLE, kill_marked
 from simulator.journal import read_journal
 from tests.simulator._wire import eventually
 

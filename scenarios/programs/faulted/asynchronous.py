@@ -29,7 +29,7 @@ def train(case: StrategyCase, *, updates: int = UPDATES) -> dict[str, Any]:
     """
     import tensorflow as tf
 
-    from simulator import agent
+    from simulator.agent import current
 
     strategy = case.build()
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
@@ -47,7 +47,7 @@ def train(case: StrategyCase, *, updates: int = UPDATES) -> dict[str, Any]:
         return tf.while_loop(lambda now: now < until, lambda _: (tf.timestamp(),), [tf.timestamp()])
 
     retried = _count_retries(coordinator)
-    task = agent.current()
+    task = current()
     assert task is not None
     for number in range(updates):
         coordinator.schedule(update, args=(tf.constant(number),))

@@ -1,4 +1,4 @@
-"""A training whose checkpoints are on a small file system that is filled up; see `simulator.small_disk`."""
+"""A training whose checkpoints are on a small file system that is filled up; see `call_on_small_disk`."""
 
 from __future__ import annotations
 

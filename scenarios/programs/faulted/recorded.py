@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.recorder import Recorder
+from harness.recording.recorder import Recorder
 
 __all__ = ["train"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from harness import StrategyCase
 from simulator import Cluster, FaultPlan, Link, Run, RunFailed, RunResult
 from simulator.journal import read_journal
-from simulator.restarts import group_members
+from simulator.run.restarts import group_members
 
 __all__ = ["COMPRESSED", "Told", "plan_of", "running", "survive"]
 

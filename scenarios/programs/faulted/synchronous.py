@@ -51,7 +51,7 @@ def train(
     Returns:
         The number of the last step.
     """
-    from simulator import agent
+    from simulator.agent import current
 
     strategy = case.build()
     rank = strategy.cluster_resolver.task_id
@@ -72,7 +72,7 @@ def train(
         note(step=number, loss=float(loss), began=began, ended=time.monotonic(), **values)
         if number % SAVE_EVERY == 0 or leaving:
             saver.save(number)
-        task = agent.current()
+        task = current()
         assert task is not None
         task.step(number)
         if leaving:
@@ -190,14 +190,14 @@ class _InPlace:
         self._saves = 0
 
     def save(self, number: int) -> None:
-        from simulator import agent
+        from simulator.agent import current
 
         del number
         self._saves += 1
         if self._rank:
             return
         text = "\n".join(value.hex() for name in sorted(self._state) for value in _listed(self._state[name]))
-        task = agent.current()
+        task = current()
         assert task is not None
         with self._file.open("w") as file:
             file.write(text[: len(text) // 2])
@@ -234,9 +234,9 @@ def _notices() -> list[int]:
 
 
 def _notes(folder: Path) -> Callable[..., None]:
-    from simulator import agent
+    from simulator.agent import current
 
-    task = agent.current()
+    task = current()
     assert task is not None
     (folder / NOTES).mkdir(exist_ok=True)
     path = folder / NOTES / f"{task.spec.task.replace(':', '-')}.jsonl"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
 from harness import StrategyCase
-from harness.trace import RunTrace
+from harness.evidence.trace import RunTrace
 from scenarios.programs.sharding.pipelines import Pipeline
 
 __all__ = [

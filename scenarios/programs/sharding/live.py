@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 
 from harness import StrategyCase, strategy_case
-from harness.trace import ClientTrace, Header, RunTrace, Step, merge
+from harness.evidence.trace import ClientTrace, Header, RunTrace, Step, merge
 from scenarios.programs.sharding import contracts, pipelines
 from scenarios.programs.sharding.pipelines import Pipeline
 from scenarios.programs.sharding.talking import Talk, connected, talking
-from simulator import agent
-from simulator.scratch import scratch
+from simulator.agent import current
+from simulator.machines.local.scratch import scratch
+from simulator.wire.spec import TaskSpec
 
 __all__ = ["Asking", "Live", "PipelineFailed", "asking", "live"]
 
@@ -150,7 +151,7 @@ def asking() -> Iterator[Asking]:
 
 def _serve(address: str, case: StrategyCase, directory: str) -> None:
     """Runs in each client task until the parent hangs up."""
-    task = agent.current()
+    task = current()
     assert task is not None
     strategy = case.build()
     with connected(address) as file:
@@ -160,7 +161,7 @@ def _serve(address: str, case: StrategyCase, directory: str) -> None:
             file.flush()
 
 
-def _answer(strategy: Any, spec: agent.TaskSpec, pipeline: Pipeline, directory: Path) -> _Answer:
+def _answer(strategy: Any, spec: TaskSpec, pipeline: Pipeline, directory: Path) -> _Answer:
     import tensorflow as tf
 
     tf.random.set_seed(20 if pipeline.seeds else 20 + spec.rank)

@@ -8,9 +8,10 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from simulator import Cluster, Topology, agent
-from simulator.run import Run
-from simulator.scratch import scratch
+from simulator import Cluster, Topology
+from simulator.agent import current
+from simulator.machines.local.scratch import scratch
+from simulator.run.run import Run
 
 __all__ = ["Talk", "connected", "talking"]
 
@@ -76,7 +77,7 @@ def talking(topology: Topology, function: Callable[..., Any], *args: Any) -> Ite
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[io.BufferedRWPair]:
     """A task's side: a file whose lines are what the parent tells, until it hangs up."""
-    task = agent.current()
+    task = current()
     assert task is not None
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)

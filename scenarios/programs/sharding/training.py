@@ -8,7 +8,7 @@ from typing import Any
 
 from scenarios.programs.sharding import pipelines
 from scenarios.programs.sharding.pipelines import Pipeline
-from simulator import agent
+from simulator.agent import current
 
 __all__ = ["make"]
 
@@ -22,7 +22,7 @@ def _train(strategy: Any, record: Any, *, pipeline: Pipeline) -> None:
     import tensorflow as tf
 
     if not pipeline.seeds:
-        task = agent.current()
+        task = current()
         tf.random.set_seed(20 + (0 if task is None else task.spec.rank))
     distributed = pipelines.distribute(strategy, pipeline, record.directory)
 

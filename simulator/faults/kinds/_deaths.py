@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 
 from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
-from simulator.task import Task, signal_name
+from simulator.run.task import Task, signal_name
 from simulator.units import parse_duration
 
 __all__ = ["Death", "alive", "announce", "ends", "how_ended", "kill_all", "start_again"]

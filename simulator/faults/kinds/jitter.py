@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from simulator.faults._values import Value
 from simulator.faults.kinds._links import Condition, slower
 from simulator.faults.protocol import Effect, Scene
+from simulator.faults.values import Value
 from simulator.units import parse_duration
 
 __all__ = ["KIND", "Jitter"]

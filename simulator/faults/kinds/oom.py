@@ -5,12 +5,12 @@ from __future__ import annotations
 import resource
 from typing import ClassVar
 
+from simulator.agent.faults.actions import OUT_OF_MEMORY
 from simulator.errors import UsageError
-from simulator.faults.in_task import OUT_OF_MEMORY
 from simulator.faults.kinds._deaths import Death, announce, ends, how_ended
 from simulator.faults.kinds._limits import lift, refused
 from simulator.faults.protocol import Effect, NoEffect, Scene
-from simulator.task import Task
+from simulator.run.task import Task
 from simulator.units import parse_size
 
 __all__ = ["KIND", "Oom"]

@@ -10,7 +10,7 @@ import psutil
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import alive
 from simulator.faults.protocol import Effect, Scene, TaskFault
-from simulator.task import Task
+from simulator.run.task import Task
 
 __all__ = ["KIND", "Pause", "is_stopped"]
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import Death, alive, announce, how_ended, start_again
 from simulator.faults.protocol import Effect, NoEffect, Scene
-from simulator.restarts import has_done
-from simulator.task import Task
+from simulator.run.restarts import has_done
+from simulator.run.task import Task
 from simulator.units import parse_duration
 
 __all__ = ["KIND", "Preempt"]

@@ -1,0 +1,232 @@
+"""The comparable values of a run: one global value per observable, name and step, whoever reported it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.sums import exact_sum
+from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "OBSERVABLES",
+    "Moment",
+    "Observed",
+    "epoch_ends",
+    "history",
+    "is_integer",
+    "items",
+    "moments",
+    "per_epoch",
+    "show_rows",
+    "summed",
+    "unique_names",
+]
+
+OBSERVABLES = ("loss", "gradients", "variables", "metrics", "predictions")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What every client recorded at one step, or at the end when `step` is None.
+
+    `records` holds None for a client that recorded nothing there.
+    """
+
+    step: int | None
+    tasks: tuple[str, ...]
+    records: tuple[Step | Final | None, ...]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One global value, in the TensorFlow dtype and by the task that reported it (None when all clients share in it).
+
+    `problem` says why the parts could not be put together; then `array` is empty. `rows` are those of
+    `harness.evidence.trace.Array`.
+    """
+
+    dtype: str
+    array: np.ndarray[Any, Any]
+    task: str | None = None
+    problem: str | None = None
+    rows: tuple[tuple[int, ...], ...] = ()
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether values of this dtype are always compared exactly."""
+    return dtype.startswith(("int", "uint", "bool"))
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Number repeated names in order of appearance: `v`, `v#2`, `v#3`."""
+    seen: Counter[str] = Counter()
+    unique: dict[str, None] = {}
+    for name in names:
+        seen[name] += 1
+        numbered = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        while numbered in unique:  # somebody has called another one so
+            seen[name] += 1
+            numbered = f"{name}#{seen[name]}"
+        unique[numbered] = None
+    return tuple(unique)
+
+
+def items(record: Step | Final | None, observable: str) -> dict[str, Value | Variable] | None:
+    """What one client recorded of an observable, by unique name; None when it recorded nothing of it."""
+    found = None if record is None else getattr(record, observable, None)
+    if found is None:
+        return None
+    if observable == "loss":
+        return {"loss": found}
+    return dict(zip(unique_names([item.name for item in found]), found, strict=True))
+
+
+def per_epoch(run: RunTrace, reference: RunTrace | None) -> bool:
+    """Whether the run recorded only the ends of epochs while the reference recorded every step."""
+
+    def only_epochs(trace: RunTrace) -> bool:
+        return any(client.counters.per_epoch for client in trace.clients)
+
+    return reference is not None and only_epochs(run) and not only_epochs(reference)
+
+
+def epoch_ends(reference: RunTrace) -> list[int]:
+    """The steps that end an epoch: those marked `epoch_end`, or where none is, the last of each epoch number."""
+    steps = reference.clients[0].steps
+    marked = [step.index for step in steps if step.epoch_end]
+    return marked or sorted({step.epoch: step.index for step in steps if step.epoch is not None}.values())
+
+
+def moments(run: RunTrace, aligned_to: RunTrace | None = None) -> tuple[Moment, ...]:
+    """All steps of a run in order, then its end.
+
+    Aligned to a reference, a run that recorded only the ends of epochs gets the reference's step numbers: its k-th
+    record is the reference's k-th end of an epoch. Of a repeated step index the last record counts.
+    """
+    tasks = tuple(client.header.task for client in run.clients)
+    ends: list[int] = []
+    epochs = per_epoch(run, aligned_to)
+    if epochs and aligned_to is not None:
+        ends = epoch_ends(aligned_to)
+    by_client: list[dict[int, Step]] = []
+    for client in run.clients:
+        numbered = enumerate(client.steps) if epochs else ((step.index, step) for step in client.steps)
+        by_client.append({(_epoch_step(ends, k) if epochs else k): step for k, step in numbered})
+    numbers = sorted(set().union(*by_client))
+    found = [Moment(number, tasks, tuple(steps.get(number) for steps in by_client)) for number in numbers]
+    if any(client.final is not None for client in run.clients):
+        found.append(Moment(None, tasks, tuple(client.final for client in run.clients)))
+    return tuple(found)
+
+
+def _epoch_step(ends: Sequence[int], k: int) -> int:
+    """The reference's step of the k-th epoch (from 0); epochs beyond its last get numbers beyond its last step."""
+    return ends[k] if k < len(ends) else (ends[-1] if ends else 0) + k - len(ends) + 1
+
+
+def history(
+    run: RunTrace, observable: str, aligned_to: RunTrace | None = None
+) -> dict[int | None, dict[str, Observed]]:
+    """The global values of one observable at every moment at which any client recorded it."""
+    found = {}
+    for moment in moments(run, aligned_to):
+        values = _global_values(moment, observable)
+        if values is not None:
+            found[moment.step] = values
+    return found
+
+
+def _global_values(moment: Moment, observable: str) -> dict[str, Observed] | None:
+    recorded = [items(record, observable) for record in moment.records]
+    first = next((k for k, found in enumerate(recorded) if found is not None), None)
+    if first is None:
+        return None
+    values: dict[str, Observed] = {}
+    for name, item in (recorded[first] or {}).items():
+        if isinstance(item, Variable):
+            values[name] = _whole((item.value,) if item.copies or item.aggregated else (), moment.tasks[first])
+        elif not item.per_replica:
+            values[name] = _whole(item.parts, moment.tasks[first])
+        else:
+            everywhere = [None if found is None else found.get(name) for found in recorded]
+            absent = [task for task, value in zip(moment.tasks, everywhere, strict=True) if value is None]
+            parts = tuple(part for value in everywhere if isinstance(value, Value) for part in value.parts)
+            problem = f"per-replica parts are missing from {', '.join(absent)}" if absent else None
+            values[name] = _joined(parts, problem) if observable == "predictions" else summed(parts, problem)
+    return values
+
+
+def _unusable(dtype: str, problem: str) -> Observed:
+    import numpy as np
+
+    return Observed(dtype, np.zeros(0), problem=problem)
+
+
+def _whole(parts: Sequence[Array], task: str) -> Observed:
+    if len(parts) != 1:
+        return _unusable(
+            parts[0].dtype if parts else "float32", f"{task} recorded {len(parts)} parts of a reduced value, not 1"
+        )
+    return Observed(parts[0].dtype, parts[0].numpy(), task, rows=parts[0].rows)
+
+
+def summed(parts: Sequence[Array], problem: str | None = None) -> Observed:
+    """Sum over replicas, in float64 (complex128) or as whole numbers, so that the sum itself adds no rounding."""
+    import numpy as np
+
+    problem = problem or _unlike(parts)
+    if problem is not None or not parts:
+        return _unusable(parts[0].dtype if parts else "float32", problem or "no replica recorded a part")
+    dtype = parts[0].dtype
+    if is_integer(dtype):
+        total = exact_sum([part.numpy() for part in parts])
+        if total is None:
+            return _unusable(dtype, f"the sum of the replicas' parts, which are {dtype}, does not fit into 64 bits")
+    else:
+        wide = np.complex128 if dtype.startswith("complex") else np.float64
+        with np.errstate(invalid="ignore"):  # Inf - Inf is NaN, which the laws report
+            total = np.asarray(np.sum([part.numpy().astype(wide) for part in parts], axis=0, dtype=wide))
+    return Observed(dtype, total, rows=parts[0].rows)
+
+
+def _unlike(parts: Sequence[Array]) -> str | None:
+    """Why these parts of one value cannot be added; NumPy might broadcast or truncate them."""
+    for what, kinds in (
+        ("shapes", {str(part.shape) for part in parts}),
+        ("rows", {show_rows(part.rows) for part in parts}),
+        ("dtypes", {part.dtype for part in parts}),
+    ):
+        if len(kinds) > 1:
+            return f"the replicas' parts have different {what}: {', '.join(sorted(kinds))}"
+    return None
+
+
+def show_rows(rows: tuple[tuple[int, ...], ...], most: int = 8) -> str:
+    """`[2, 1]`: the lengths of a ragged value's rows, of each dimension; of many the first ones."""
+    shown = [f"[{', '.join(map(str, each[:most]))}{', ...' if len(each) > most else ''}]" for each in rows]
+    return " ".join(shown) or "none"
+
+
+def _joined(parts: Sequence[Array], problem: str | None) -> Observed:
+    """Predictions in input order: the one array all replicas agree on, or the replicas' rows one after another."""
+    import numpy as np
+
+    if problem is not None or not parts:
+        return _unusable(parts[0].dtype if parts else "float32", problem or "no replica recorded a part")
+    if all(part == parts[0] for part in parts):
+        return Observed(parts[0].dtype, parts[0].numpy(), rows=parts[0].rows)
+    kinds = {(part.dtype, part.shape[1:], len(part.rows)) for part in parts}
+    if len(kinds) > 1 or any(not part.shape for part in parts):
+        return _unusable(parts[0].dtype, "the replicas' predictions cannot be put one after another: shapes differ")
+    # Of ragged ones the lengths of the rows follow each other, in each dimension, as the rows do.
+    rows = tuple(
+        tuple(itertools.chain.from_iterable(lengths)) for lengths in zip(*(part.rows for part in parts), strict=True)
+    )
+    return Observed(parts[0].dtype, np.concatenate([part.numpy() for part in parts]), rows=rows)

@@ -1,0 +1,161 @@
+"""What the clients of a run recorded, in parts: one for each start of the job, read from the files that they left.
+
+A run in which nobody was started again is one part. One that `verify(interrupt_at=)` killed has two, each made by a
+cluster of its own; in one under faults every incarnation of a task leaves a trace of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from harness.evidence.found import FOUND, Found
+from harness.evidence.links import Links, read_links
+from harness.evidence.struck import Struck, read_struck
+from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
+
+__all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts"]
+
+TRACES = "traces"
+INTERRUPTED = "interrupted"
+_KILLED = "killed.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the clients recorded between two starts of the job.
+
+    `common` is the number of steps that all clients recorded, 0 if one of them recorded nothing; `furthest` is the most
+    that any of them did. `struck` are the numbers that faults have changed in these processes.
+    """
+
+    trace: RunTrace
+    common: int
+    furthest: int
+    struck: tuple[Struck, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A run in parts.
+
+    Attributes:
+        last: each client's last incarnation.
+        earlier: those before in which steps were recorded.
+        saved: the files of `record.directory` that were there for the last incarnation, as far as they had been written
+            before the last step that was recorded until then.
+        must_resume: whether the last part has to go on where something was saved, because that is what the run was to
+            show; otherwise it may begin anew if nothing had been saved.
+        links: what the links between the tasks carried, None if there are none.
+        struck: the numbers that faults have changed in the last incarnations.
+    """
+
+    last: RunTrace
+    earlier: tuple[Part, ...] = ()
+    saved: tuple[str, ...] = ()
+    must_resume: bool = False
+    links: Links | None = None
+    struck: tuple[Struck, ...] = ()
+
+
+class Killed(msgspec.Struct, frozen=True):
+    """The step after which a run was killed, and the files that `record.directory` held then."""
+
+    at: int
+    saved: tuple[str, ...]
+
+    def leave(self, directory: Path) -> None:
+        """Note it beside the traces of the part that was killed."""
+        (directory / INTERRUPTED / _KILLED).write_bytes(msgspec.json.encode(self))
+
+
+@dataclass(frozen=True)
+class _Incarnation:
+    """What one process recorded, when it began (the first one: at the start), what it found, what struck it."""
+
+    trace: ClientTrace
+    began: float
+    files: dict[str, float]
+    struck: tuple[Struck, ...]
+
+
+def read_parts(directory: Path) -> Parts:
+    """Read what every incarnation of every client of a run has left in its directory.
+
+    Raises:
+        ValueError: a client has left nothing.
+    """
+    traces = directory / TRACES
+    numbered = [path for path in traces.iterdir() if path.name.isdigit()] if traces.exists() else []
+    folders = [traces, *sorted(numbered, key=lambda path: int(path.name))]
+    names = sorted({file.stem for folder in folders for file in folder.glob("*.trace")})
+    struck = read_struck(directory)
+    read = {name: [found for folder in folders if (found := _read(folder, name, struck)) is not None] for name in names}
+    by_client = {name: found for name, found in read.items() if found}
+    if not by_client:
+        raise ValueError(f"{traces} holds no traces")
+    last = merge([found[-1].trace for found in by_client.values()])
+    if len(by_client) != last.header.clients:
+        raise ValueError(f"{traces} holds traces of {len(by_client)} clients of {last.header.clients}")
+    if (directory / INTERRUPTED / _KILLED).exists():
+        return _interrupted(directory, last)
+    before = [found for all_of_one in by_client.values() for found in all_of_one[:-1] if found.trace.steps]
+    first = next(found for found in by_client.values() if found[-1].trace is last.clients[0])
+    earlier = tuple(_part(group, len(by_client)) for group in _together(before))
+    now = _struck(found[-1] for found in by_client.values())
+    return Parts(last, earlier, _saved(first), links=read_links(directory), struck=now)
+
+
+def _interrupted(directory: Path, last: RunTrace) -> Parts:
+    folder = directory / INTERRUPTED
+    killed = msgspec.json.decode((folder / _KILLED).read_bytes(), type=Killed)
+    before = merge([read_client(file) for file in sorted((folder / TRACES).glob("*.trace"))])
+    return Parts(last, (Part(before, killed.at, killed.at),), killed.saved, True, read_links(directory))
+
+
+def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | None:
+    """The trace of one process; None if it died before it had begun one."""
+    try:
+        trace = read_client(folder / f"{stem}.trace")
+    except (FileNotFoundError, NoHeader):
+        return None
+    note = folder / f"{stem}.{FOUND}"
+    found = msgspec.json.decode(note.read_bytes(), type=Found) if note.exists() else Found(0.0, {})
+    process = (trace.header.task, int(folder.name) if folder.name.isdigit() else 0)
+    own = tuple(each for each in struck if (each.task, each.incarnation) == process)
+    return _Incarnation(trace, found.began, found.files, own)
+
+
+def _struck(incarnations: Iterable[_Incarnation]) -> tuple[Struck, ...]:
+    return tuple(each for found in incarnations for each in found.struck)
+
+
+def _together(before: Sequence[_Incarnation]) -> list[list[_Incarnation]]:
+    """The processes that trained with each other: all of them had begun when the first of them recorded a step.
+
+    Numbers of incarnations do not say it: a task that is started again by itself may find nobody to train with.
+    """
+    groups: list[list[_Incarnation]] = []
+    for found in sorted(before, key=lambda found: found.trace.steps[0].at):
+        tasks = {other.trace.header.task for other in groups[-1]} if groups else set()
+        if groups and found.trace.header.task not in tasks and found.began < groups[-1][0].trace.steps[0].at:
+            groups[-1].append(found)
+        else:
+            groups.append([found])
+    return groups
+
+
+def _part(group: Sequence[_Incarnation], clients: int) -> Part:
+    counts = [len(found.trace.steps) for found in group]
+    common = min(counts) if len(group) == clients else 0
+    return Part(merge([found.trace for found in group]), common, max(counts), _struck(group))
+
+
+def _saved(incarnations: Sequence[_Incarnation]) -> tuple[str, ...]:
+    *earlier, last = incarnations
+    # What was written after the last recorded step may be the half of a save.
+    latest = max((step.at for found in earlier for step in found.trace.steps), default=0.0)
+    return tuple(name for name, at in last.files.items() if at < latest)

@@ -1,0 +1,64 @@
+"""The rules that name a mistake, one file per model; a new file with `RULES` is a new rule."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
+
+from harness.judging.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
+
+__all__ = ["Attempt", "Case", "Explanation", "Rule", "all_rules", "closest", "explain"]
+
+_Answer = TypeVar("_Answer")
+
+_CLOSE = 0.5
+"""A prediction that leaves more than this share of the mismatch unexplained is not worth showing."""
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule of this package, most specific first."""
+    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
+    modules = [
+        importlib.import_module(f"{__name__}.{name}")
+        for name in names
+        if name != "protocol" and not name.startswith("_")
+    ]
+    rules: list[Rule] = [rule for module in modules for rule in module.RULES]
+    return tuple(sorted(rules, key=lambda rule: (rule.priority, rule.id)))
+
+
+def explain(case: Case) -> Explanation | None:
+    """The most specific rule that reproduces an inconsistent run's numbers, else the first with evidence, else None.
+
+    A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained.
+    """
+    proofs = ((rule.id, rule.explain) for rule in all_rules())
+    suspicions = ((rule.id, rule.suspect) for rule in _attempting())
+    for name, ask in (*proofs, *suspicions):
+        if (found := _asked(name, ask, case)) is not None:
+            return found
+    return None
+
+
+def closest(case: Case) -> Attempt | None:
+    """Of the predictions that do not reproduce the numbers, the one that explains most of the mismatch."""
+    attempts = [attempt for rule in _attempting() for attempt in _asked(rule.id, rule.attempts, case) or ()]
+    near = [attempt for attempt in attempts if attempt.unexplained < _CLOSE]
+    return min(near, key=lambda attempt: attempt.unexplained, default=None)
+
+
+def _attempting() -> list[AttemptingRule]:
+    return [rule for rule in all_rules() if isinstance(rule, AttemptingRule)]
+
+
+def _asked(name: str, ask: Callable[[Case], _Answer], case: Case) -> _Answer | None:
+    try:
+        return ask(case)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with a rule, the verdict stands
+        warnings.warn(f"explanation rule {name} failed: {error!r}", RuntimeWarning, stacklevel=3)
+        return None

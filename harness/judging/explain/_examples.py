@@ -1,0 +1,66 @@
+"""What the rules about examples share: what is too many and what too few, and the text of a cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from harness.judging.explain.causes import Named, cause_of
+from harness.judging.explain.protocol import Case, Explanation
+from harness.ledger import Aligned, aligned
+
+__all__ = ["Amiss", "amiss", "explained", "listed"]
+
+_SHOWN_MAX = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Amiss:
+    """A run whose examples differ from the reference's: where from on, and how over the whole run."""
+
+    case: Case
+    both: Aligned
+    step: int
+    surplus: Counter[int]
+    missing: Counter[int]
+
+    @property
+    def cause(self) -> Named | None:
+        """Which mistake in the input pipeline it is."""
+        return cause_of(self.case)
+
+
+def amiss(case: Case) -> Amiss | None:
+    """None when a client recorded no examples or nothing is wrong; a mere change of order counts as wrong."""
+    both = aligned(case.run, case.reference)
+    if both.run.silent or not both.run.clients or not len(both.reference):
+        return None
+    found = [both.overall] if both.asynchronous else [both.by_step, both.overall]
+    if not any(map(len, found)):
+        return None
+    steps = [] if both.asynchronous else both.by_step.groups()
+    # Where the steps in common are right, the difference lies in steps that only one of them has.
+    others = sorted(set(both.run.reached) ^ set(both.reference.reached))
+    return Amiss(
+        case,
+        both,
+        (steps or others or [1])[0],
+        both.run.surplus(both.reference),
+        both.run.missing(both.reference),
+    )
+
+
+def explained(rule: str, found: Amiss, what: str, hint: str) -> Explanation:
+    """What was found and its cause; without a cause, where to look."""
+    cause = found.cause
+    if cause is None:
+        tried = "None of the known causes reproduces who consumed what."
+        return Explanation(rule, f"{what} {hint} {tried}")
+    return Explanation(rule, f"{what} Cause, {cause.cause}: {cause.text}", cause.cause)
+
+
+def listed(ids: Counter[int]) -> str:
+    """`3 examples (ids 1, 5, 9)`."""
+    plural = "s" if len(ids) > 1 else ""
+    shown = ", ".join(map(str, sorted(ids)[:_SHOWN_MAX])) + (", ..." if len(ids) > _SHOWN_MAX else "")
+    return f"{len(ids)} example{plural} (id{plural} {shown})"

@@ -1,0 +1,132 @@
+"""How a rule's prediction is held against the observed numbers, and what a rule made of predictions is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from harness.judging.explain._scene import Floats, Scene, scene_of
+from harness.judging.explain.protocol import Attempt, Case, Explanation
+from harness.judging.tolerance import eps
+
+__all__ = ["Check", "Predicting", "check", "evident", "judged", "undone"]
+
+_Model = Callable[[Scene], "Iterable[Attempt | None]"]
+
+_ROUNDINGS = 16.0
+"""Roundings by which a prediction may differ from what the program computed, relative to the largest number in it.
+
+A prediction is put together in float64 from recorded values, each rounded to the program's dtype by the handful of
+operations that `harness.judging.tolerance.FLOOR` counts; two such values take part, the run's and the reference's.
+"""
+
+_APART = 2.0
+"""A prediction proves something only if it is further from the reference than twice what it may be off by itself."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One predicted value: `observed` should be `predicted`, and is not `reference`.
+
+    `bound` is the tolerance's, already multiplied by whatever the prediction multiplies its inputs by; `size` is the
+    largest number that takes part, if larger than the three values.
+    """
+
+    observed: Floats
+    predicted: Floats
+    reference: Floats
+    bound: float
+    dtype: str = "float32"
+    size: float = 0.0
+
+
+def check(scene: Scene, observable: str, step: int | None, name: str, predicted: Floats, gain: float = 1.0) -> Check:
+    """The prediction of one value; `gain` is what the prediction multiplies its inputs, and so their bounds, by."""
+    return Check(
+        scene.value(observable, step, name),
+        predicted,
+        scene.truth(observable, step, name),
+        gain * scene.bound(observable, name, step),
+        scene.run[observable][step][name].dtype,
+    )
+
+
+def undone(scene: Scene, observable: str, step: int | None, name: str, restored: Floats, gain: float = 1.0) -> Check:
+    """The same with the roles changed: undoing the mistake should restore the reference's value from the run's."""
+    forward = check(scene, observable, step, name, restored, gain)
+    return replace(forward, observed=forward.reference, reference=forward.observed)
+
+
+def judged(rule: str, text: str, checks: Iterable[Check]) -> Attempt | None:
+    """The attempt to explain values by a prediction; None where the prediction is the reference itself."""
+    worst = unexplained = 0.0
+    visible = False
+    for check in checks:
+        size = max(check.size, *(_norm(x) for x in (check.observed, check.predicted, check.reference)))
+        allowed = check.bound + _ROUNDINGS * eps(check.dtype) * size
+        error, gap = _distance(check.observed, check.predicted), _distance(check.observed, check.reference)
+        worst = max(worst, 0.0 if error == 0 else error / allowed if allowed > 0 else math.inf)
+        unexplained = max(unexplained, 0.0 if error == 0 else error / gap if 0 < gap < math.inf else math.inf)
+        visible |= _distance(check.predicted, check.reference) > _APART * allowed
+    return Attempt(rule, text, worst, unexplained) if visible else None
+
+
+def evident(rule: str, text: str, cause: str | None = None) -> Attempt:
+    """An attempt that is not a prediction: the evidence itself is the claim, and the text has to say so."""
+    return Attempt(rule, text, 0.0, 0.0, cause)
+
+
+@dataclass(frozen=True)
+class Predicting:
+    """A rule that makes attempts; the first one within its bound is the explanation.
+
+    `evidence` is what it can still say where nothing is recorded that a prediction could be held against.
+    """
+
+    id: str
+    priority: int
+    model: _Model
+    evidence: _Model | None = None
+
+    def attempts(self, case: Case) -> Iterable[Attempt]:
+        """What the rule predicts for this case, and how far off that is."""
+        return _made(self.model, case)
+
+    def explain(self, case: Case) -> Explanation | None:
+        """The first attempt that reproduces what was observed."""
+        return self._first(self.model, case)
+
+    def suspect(self, case: Case) -> Explanation | None:
+        """What circumstantial evidence says."""
+        return None if self.evidence is None else self._first(self.evidence, case)
+
+    def _first(self, model: _Model, case: Case) -> Explanation | None:
+        return next(
+            (Explanation(self.id, made.text, made.cause) for made in _made(model, case) if made.ratio <= 1), None
+        )
+
+
+def _made(model: _Model, case: Case) -> list[Attempt]:
+    import numpy as np
+
+    # A run with Inf and NaN is a case like any other; no prediction is equal to what they lead to.
+    with np.errstate(all="ignore"):
+        return [attempt for attempt in model(scene_of(case)) if attempt is not None]
+
+
+def _distance(a: Floats, b: Floats) -> float:
+    import numpy as np
+
+    if a.shape != b.shape:
+        return math.inf
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    return float(np.max(np.where(np.isnan(error), np.inf, error), initial=0.0))
+
+
+def _norm(array: Floats) -> float:
+    import numpy as np
+
+    size = np.abs(array)
+    return float(np.max(size, initial=0.0, where=np.isfinite(size)))

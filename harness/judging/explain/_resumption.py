@@ -1,0 +1,89 @@
+"""What the rules about interrupted runs share: the first resumed step, and the reference before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.evidence.observed import Observed, epoch_ends, history, is_integer
+from harness.judging.explain._scene import Floats, Scene
+from harness.judging.interruption import Interruption
+from harness.judging.laws.updates_counted import COUNTERS
+
+__all__ = ["Resumption", "resumption_of"]
+
+_History = Mapping["int | None", Mapping[str, Observed]]
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """An interrupted run's resumed part; all steps are the reference's."""
+
+    scene: Scene
+    found: Interruption
+    first: int
+
+    @property
+    def begin(self) -> int:
+        """The first step that a run from scratch records."""
+        return (epoch_ends(self.found.reference) or [1])[0] if self.found.in_epochs else 1
+
+    @cached_property
+    def variables(self) -> _History:
+        """The reference's variables at all steps, those before the interruption included."""
+        return history(self.found.reference, "variables")
+
+    @cached_property
+    def losses(self) -> _History:
+        """The reference's losses at all steps."""
+        return history(self.found.reference, "loss")
+
+    def known(self, step: int, name: str) -> Floats:
+        """The reference's value of a variable after any step."""
+        import numpy as np
+
+        return np.real(self.variables[step][name].array).astype(np.float64)
+
+    def wrong(self, name: str) -> bool:
+        """Whether a variable is wrong after the first resumed step."""
+        return name in self.scene.wrong("variables", self.first)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The variables recorded after the first resumed step."""
+        return self.scene.names("variables", self.first)
+
+    @cached_property
+    def floats(self) -> list[str]:
+        """Those of floating dtype that the reference recorded after its first step, too."""
+        there = self.variables.get(self.begin, {})
+        truth = self.scene.reference["variables"].get(self.first, {})
+        return [name for name in self.names if name in there and not is_integer(truth[name].dtype)]
+
+    @cached_property
+    def counter(self) -> tuple[str, int, int, int] | None:
+        """A variable that counts updates: (name, observed and expected after the first resumed step, if begun anew)."""
+        truth = self.scene.reference["variables"].get(self.first, {})
+        for name in self.names:
+            last = name.rpartition("/")[2].partition(":")[0].partition("#")[0]
+            scalar = is_integer(truth[name].dtype) and truth[name].array.shape == ()
+            if last in COUNTERS and scalar and name in self.variables.get(self.begin, {}):
+                observed = self.scene.value("variables", self.first, name)
+                expected = self.scene.truth("variables", self.first, name)
+                return name, int(observed), int(expected), int(self.known(self.begin, name))
+        return None
+
+    @property
+    def where(self) -> str:
+        """`Killed after step 5, the run resumed at step 4`."""
+        return f"Killed after step {self.found.at_step}, the run resumed at step {self.found.resumed_at}"
+
+
+def resumption_of(scene: Scene) -> Resumption | None:
+    """The resumption in a case; None if it was not interrupted, or nothing comparable was recorded after it."""
+    found = scene.case.interruption
+    reached = [*scene.steps("variables"), *scene.steps("loss")]
+    if found is None or not reached:
+        return None
+    return Resumption(scene, found, min(reached))

@@ -1,0 +1,163 @@
+"""The model behind the scaling rules: the reported loss is the reference's times a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.comparing import compare
+from harness.evidence.observed import Observed, history, is_integer
+from harness.judging.explain._prediction import judged
+from harness.judging.explain._response import scaled, slopes
+from harness.judging.explain._scene import scene_of
+from harness.judging.explain.protocol import Case, Explanation
+from harness.judging.tolerance import eps
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Scaling", "replicas", "workers"]
+
+_SCALING_ROUNDINGS = 2.0
+"""Roundings by which a scaled value may differ from the scaled reference: one by the program, one by the reference's
+own last bit.
+"""
+
+
+def replicas(case: Case) -> int | None:
+    """The number of replicas in sync, when there is more than one."""
+    count = case.run.header.replicas
+    return count if count > 1 else None
+
+
+def workers(case: Case) -> int | None:
+    """The number of client processes, when there are several and it is not the number of replicas."""
+    count = case.run.header.clients
+    return count if count > 1 and count != case.run.header.replicas else None
+
+
+@dataclass(frozen=True)
+class _Series:
+    """One observable of the run next to the reference's, at the steps that both recorded."""
+
+    case: Case
+    observable: str
+
+    @cached_property
+    def run(self) -> dict[int | None, dict[str, Observed]]:
+        return history(self.case.run, self.observable, aligned_to=self.case.reference)
+
+    @cached_property
+    def reference(self) -> dict[int | None, dict[str, Observed]]:
+        return history(self.case.reference, self.observable)
+
+    @cached_property
+    def steps(self) -> list[int]:
+        return [step for step in self.run if step is not None and step in self.reference]
+
+    def differs(self, step: int, factor: Fraction = Fraction(1)) -> bool:
+        """Whether any value differs from factor x the reference's by more than its bound, scaled alike."""
+        run, reference = self.run[step], self.reference[step]
+        return any(name in run and not self._fits(step, name, factor) for name in reference)
+
+    def _fits(self, step: int, name: str, factor: Fraction) -> bool:
+        import numpy as np
+
+        value, truth = self.run[step][name], self.reference[step][name]
+        bound = self.case.tolerance.bound(self.observable, name, step)
+        if factor == 1:
+            return compare(value, truth, bound).ratio <= 1
+        if value.problem or truth.problem or is_integer(truth.dtype) or is_integer(value.dtype):
+            return False
+        predicted = Observed(value.dtype, truth.array.astype(np.float64) * float(factor))
+        bound *= float(factor)
+        whole = max(factor.numerator, factor.denominator)
+        if whole & (whole - 1):  # multiplying by a power of two does not round
+            largest = float(np.max(np.abs(predicted.array), initial=0.0))
+            bound += _SCALING_ROUNDINGS * max(eps(value.dtype), eps(truth.dtype)) * largest
+        return compare(value, predicted, bound).ratio <= 1
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Predicts loss = reference x count, or / count, up to the first step after which the variables differ.
+
+    That step is included: its loss was still computed from the right variables. Where no variables were recorded only
+    the first step is sure.
+    """
+
+    id: str
+    priority: int
+    count: Callable[[Case], int | None]
+    divides: bool
+    unit: str
+    cure: str
+
+    def explain(self, case: Case) -> Explanation | None:
+        """Claim only if the loss is wrong, and the factor reproduces it at every step that is sure."""
+        count = self.count(case)
+        if count is None:
+            return None
+        factor = Fraction(1, count) if self.divides else Fraction(count)
+        loss = _Series(case, "loss")
+        horizon = _horizon(case, loss.steps)
+        sure = [step for step in loss.steps if step <= horizon]
+        wrong = [step for step in sure if loss.differs(step)]
+        if not wrong:
+            return self._hidden(case, count, float(factor))
+        if any(loss.differs(step, factor) for step in sure):
+            return None
+        return Explanation(self.id, self._text(loss, wrong[0], count, factor))
+
+    def _hidden(self, case: Case, count: int, factor: float) -> Explanation | None:
+        """The reported loss is right, but that which was differentiated is not: the gradients have the factor."""
+        scene = scene_of(case)
+        found = slopes(scene)
+        if found is None or (found[1] in scene.steps("loss") and scene.wrong("loss", found[1])):
+            return None
+        observable, step, names = found
+        verb = "divided by" if self.divides else "times"
+        what = "gradients are" if observable == "gradients" else "of the optimizer's first moments are"
+        text = (
+            f"The reported loss is not wrong, but at step {step} all {what} the reference's {verb} {count}, the "
+            f"number of {self.unit}: training itself is wrong. {self.cure}"
+        )
+        attempt = judged(self.id, text, scaled(scene, observable, step, names, factor))
+        return Explanation(self.id, text) if attempt is not None and attempt.ratio <= 1 else None
+
+    def _text(self, loss: _Series, step: int, count: int, factor: Fraction) -> str:
+        verb = "divided by" if self.divides else "times"
+        observed, expected = (_first(series[step]["loss"].array) for series in (loss.run, loss.reference))
+        fits = sum(not loss.differs(other, factor) for other in loss.steps)
+        return (
+            f"The reported loss is the reference's {verb} {count}, the number of {self.unit}: at step {step} it is "
+            f"{observed} where {expected} is right; the factor reproduces {fits} of {len(loss.steps)} steps. "
+            f"{_about_gradients(loss.case, step, factor)} {self.cure}"
+        )
+
+
+def _horizon(case: Case, steps: list[int]) -> int:
+    """The last step whose loss is surely computed from the reference's variables."""
+    variables = _Series(case, "variables")
+    both = [step for step in steps if step in variables.steps]
+    if not both:
+        return min(steps, default=0)
+    return next((step for step in both if variables.differs(step)), max(steps))
+
+
+def _about_gradients(case: Case, step: int, factor: Fraction) -> str:
+    gradients = _Series(case, "gradients")
+    if step not in gradients.steps or not any(value.array.any() for value in gradients.reference[step].values()):
+        return "No gradients were recorded that could tell whether training itself is affected."
+    if not gradients.differs(step):
+        return "The gradients of that step are right, so only the report is wrong."
+    if gradients.differs(step, factor):
+        return "The gradients of that step are wrong too, but not by this factor."
+    return "The gradients of that step are scaled by it too, so training itself is wrong."
+
+
+def _first(array: np.ndarray[Any, Any]) -> str:
+    return str(array.flat[0]) if array.size else "empty"

@@ -1,0 +1,180 @@
+"""What the rules read off a case: where it first goes wrong, and what each replica contributed there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.comparing import compare
+from harness.evidence.observed import OBSERVABLES, Moment, Observed, history, items, moments
+from harness.evidence.trace import Step, Value, Variable
+from harness.judging.laws.protocol import Case
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Floats", "Scene", "scene_of"]
+
+if TYPE_CHECKING:
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+else:
+    Floats = Any
+_History = dict["int | None", dict[str, Observed]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A case, taken apart. All arrays are float64, all steps are the reference's."""
+
+    case: Case
+
+    @property
+    def replicas(self) -> int:
+        """Replicas in sync over all clients; of copies that nobody keeps in sync, their number."""
+        return self.case.run.header.replicas
+
+    @cached_property
+    def run(self) -> Mapping[str, _History]:
+        """The run's global values by observable, step and name."""
+        return {what: history(self.case.run, what, aligned_to=self.case.reference) for what in OBSERVABLES}
+
+    @cached_property
+    def reference(self) -> Mapping[str, _History]:
+        """The reference's global values by observable, step and name."""
+        return {what: history(self.case.reference, what) for what in OBSERVABLES}
+
+    @cached_property
+    def moments(self) -> Mapping[int | None, Moment]:
+        """What every client recorded, by step."""
+        return {moment.step: moment for moment in moments(self.case.run, aligned_to=self.case.reference)}
+
+    def steps(self, observable: str) -> list[int]:
+        """The steps at which both recorded an observable."""
+        return [step for step in self.run[observable] if step is not None and step in self.reference[observable]]
+
+    def names(self, observable: str, step: int | None) -> list[str]:
+        """What both recorded of an observable at a step in the same shape, in the reference's order."""
+        ours, truth = self.run[observable].get(step, {}), self.reference[observable].get(step, {})
+        return [name for name in truth if name in ours and ours[name].array.shape == truth[name].array.shape]
+
+    def bound(self, observable: str, name: str, step: int | None) -> float:
+        """The tolerance's bound."""
+        return self.case.tolerance.bound(observable, name, step)
+
+    @cached_property
+    def _wrong(self) -> dict[tuple[str, int | None], list[str]]:
+        return {}
+
+    def wrong(self, observable: str, step: int | None) -> list[str]:
+        """The values that differ from the reference's by more than the bound."""
+        key = (observable, step)
+        if key not in self._wrong:
+            ours, truth = self.run[observable].get(step, {}), self.reference[observable].get(step, {})
+            self._wrong[key] = [
+                name
+                for name in self.names(observable, step)
+                if compare(ours[name], truth[name], self.bound(observable, name, step)).ratio > 1
+            ]
+        return self._wrong[key]
+
+    def first_wrong(self, observable: str) -> int | None:
+        """The first step at which an observable differs."""
+        return next((step for step in self.steps(observable) if self.wrong(observable, step)), None)
+
+    @cached_property
+    def horizon(self) -> int:
+        """The last step whose losses and gradients were surely computed from the right variables.
+
+        The step after which the variables first differ is one of them. Where no variables were recorded, only the
+        first step is sure.
+        """
+        variables = self.steps("variables")
+        if not variables:
+            return min(self.steps("loss") + self.steps("gradients"), default=0)
+        return next((step for step in variables if self.wrong("variables", step) or self.drifted(step)), variables[-1])
+
+    def origin(self, observable: str) -> int | None:
+        """The first step at which an observable is wrong although the variables it came from were right."""
+        step = self.first_wrong(observable)
+        return step if step is not None and (observable == "variables" or step <= self.horizon) else None
+
+    def value(self, observable: str, step: int | None, name: str) -> Floats:
+        """The run's global value."""
+        return _wide(self.run[observable][step][name].array)
+
+    def truth(self, observable: str, step: int | None, name: str) -> Floats:
+        """The reference's global value."""
+        return _wide(self.reference[observable][step][name].array)
+
+    def parts(self, observable: str, step: int | None, name: str) -> list[Floats] | None:
+        """What each replica contributed; None when only a reduced value was recorded.
+
+        Values on which clients of one replica each disagree are parts as well: `strategy.run` gives such a client a
+        plain tensor.
+        """
+        found = self._recorded(observable, step, name)
+        values = [value for value in found if isinstance(value, Value)]
+        if not values or len(values) < len(found):
+            return None
+        parts = [part for value in values for part in value.parts]
+        local = not any(value.per_replica for value in values) and len(parts) == self.replicas
+        apart = any(part != parts[0] for part in parts)
+        whole = all(value.per_replica for value in values) or (local and apart)
+        shapes = {part.shape for part in parts}
+        return [_wide(part.numpy()) for part in parts] if whole and len(parts) > 1 and len(shapes) == 1 else None
+
+    def copies(self, step: int | None, name: str) -> list[Floats]:
+        """Every copy of a variable, over all clients."""
+        found = [item for item in self._recorded("variables", step, name) if isinstance(item, Variable)]
+        return [_wide(copy.numpy()) for item in found for copy in item.copies]
+
+    def drifted(self, step: int | None) -> list[str]:
+        """The variables whose copies differ from each other, but for those that are reduced when they are read."""
+        names = self.names("variables", step)
+        return [name for name in names if not self.on_read(step, name) and self.apart(step, name)]
+
+    def on_read(self, step: int | None, name: str) -> bool:
+        """Whether copies of a variable may differ until somebody reads it."""
+        found = self._recorded("variables", step, name)
+        return any(isinstance(item, Variable) and item.kind == "on_read" for item in found)
+
+    def apart(self, step: int | None, name: str) -> bool:
+        """Whether copies of a variable differ."""
+        return len({copy.tobytes() for copy in self.copies(step, name)}) > 1
+
+    def shards(self, step: int | None) -> list[tuple[int, ...]] | None:
+        """The ids each replica consumed; None unless every client recorded them for every replica of its own."""
+        moment = self.moments.get(step)
+        records = [] if moment is None else [record for record in moment.records if isinstance(record, Step)]
+        if any(record.consumers is not None for record in records):
+            return None
+        found = [shard for record in records for shard in record.examples or ()]
+        return found if len(found) == self.replicas else None
+
+    def _recorded(self, observable: str, step: int | None, name: str) -> list[Value | Variable | None]:
+        moment = self.moments.get(step)
+        return [] if moment is None else [(items(record, observable) or {}).get(name) for record in moment.records]
+
+
+def _wide(array: np.ndarray[Any, Any]) -> Floats:
+    import numpy as np
+
+    return np.real(array).astype(np.float64)
+
+
+def _apart(copies: list[Floats]) -> bool:
+    import numpy as np
+
+    return any(not np.array_equal(copy, copies[0], equal_nan=True) for copy in copies[1:])
+
+
+_latest: list[Scene] = []
+
+
+def scene_of(case: Case) -> Scene:
+    """The scene of a case; the latest one is kept, because every rule asks for it."""
+    if not _latest or _latest[0].case is not case:
+        _latest[:] = [Scene(case)]
+    return _latest[0]

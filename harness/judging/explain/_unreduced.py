@@ -1,0 +1,110 @@
+"""Models of updates by gradients that were not reduced, where no more is known than this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from harness.judging.explain._prediction import check, evident, judged
+from harness.judging.explain._response import (
+    combined,
+    exceeding,
+    excess,
+    is_first_moment,
+    paired,
+    responses,
+    scaled,
+    span,
+)
+from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain.protocol import Attempt
+
+__all__ = ["all_moved", "mean_is_right", "one_gradient"]
+
+
+def _summed_means(scene: Scene, step: int) -> bool:
+    """Whether the parts are means, so that their recorded sum is the number of replicas too large."""
+    attempt = judged("", "", scaled(scene, "gradients", step, scene.names("gradients", step), scene.replicas))
+    return attempt is not None and attempt.ratio <= 1
+
+
+def one_gradient(rule: str, cure: str, scene: Scene, step: int) -> Iterator[Attempt | None]:
+    """All copies agree, and are off as one replica's gradient is off from the gradient of all."""
+    pairs = paired(scene, step)
+    parts = {name: scene.parts("gradients", step, name) for name in pairs}
+    if not pairs or any(part is None or len(part) != scene.replicas for part in parts.values()):
+        return
+    if scene.wrong("gradients", step) and not _summed_means(scene, step):
+        return  # the gradients themselves are wrong, and the variables follow
+    off = excess(scene, "variables", step, pairs.values())
+    right = [scene.truth("gradients", step, name) for name in pairs]
+    larger = combined(span(off, [right]) or [0.0], [right])
+    for replica in range(scene.replicas):
+        for factor in (1, scene.replicas):
+            for text, response in responses(step):
+                others = [
+                    response(factor * (parts[name] or [])[replica]) - response(truth)
+                    for name, truth in zip(pairs, right, strict=True)
+                ]
+                factors = span(off, [others])
+                if factors is None or factors[0] >= 0:
+                    continue
+                yield judged(
+                    rule,
+                    f"After step {step} every copy of {', '.join(pairs.values())} is what replica {replica}'s gradient "
+                    f"alone leads to ({text} it): the other replicas' gradients were not added. {cure}",
+                    [
+                        # Told from the same gradient with another factor, which is no replica's own.
+                        replace(predicted, reference=predicted.reference + scaling)
+                        for predicted, scaling in zip(
+                            exceeding(scene, "variables", step, pairs.values(), combined(factors, [others])),
+                            larger,
+                            strict=True,
+                        )
+                    ],
+                )
+
+
+def mean_is_right(rule: str, cure: str, scene: Scene, step: int, drifting: list[str]) -> Attempt | None:
+    """Where an update is linear in the gradient, the copies' mean is what the mean gradient would have led to."""
+    import numpy as np
+
+    moments = [name for name in drifting if is_first_moment(name)]
+    names = moments or drifting
+    return judged(
+        rule,
+        f"The copies of {', '.join(names)} drift apart at step {step}, and the mean over the copies is the reference's "
+        f"value: each replica applied the gradient of its own examples. {cure}",
+        [
+            replace(
+                check(scene, "variables", step, name, scene.truth("variables", step, name)),
+                observed=np.mean(scene.copies(step, name), axis=0),
+                reference=scene.copies(step, name)[0],
+            )
+            for name in names
+        ],
+    )
+
+
+def all_moved(rule: str, cure: str, scene: Scene, step: int, drifting: list[str]) -> Attempt | None:
+    """Every copy has moved, and none to where it was or should be."""
+    for name in drifting:
+        copies = scene.copies(step, name)
+        before = scene.copies(step - 1, name) if step - 1 in scene.steps("variables") else []
+        known = [*map(_key, before), _key(scene.truth("variables", step, name))]
+        if copies[0].ndim and (
+            len(set(map(_key, copies))) < len(copies) or any(_key(copy) in known for copy in copies)
+        ):
+            return None
+    if step != min(scene.steps("variables")) or all(scene.copies(step, name)[0].ndim == 0 for name in drifting):
+        return None
+    return evident(
+        rule,
+        f"All copies of {', '.join(drifting)} differ from each other and from the reference's from step {step} on, as "
+        f"if each replica applied its own gradient. Without PerReplica gradients in record.step this is evidence, not "
+        f"proof. {cure}",
+    )
+
+
+def _key(array: Floats) -> bytes:
+    return array.tobytes()

@@ -1,0 +1,108 @@
+"""Rule: normalisation used the statistics of each replica's own examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from harness.judging.explain._prediction import Check, Predicting, evident, judged
+from harness.judging.explain._response import span
+from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "batch_statistics_local"
+_MEAN = re.compile(r"moving_mean|running_mean")
+_CURE = (
+    "Normalise with the statistics of the global batch: keras.layers.BatchNormalization(synchronized=True) (tf_keras: "
+    "layers.experimental.SyncBatchNormalization), or a normalisation without batch statistics, such as "
+    "LayerNormalization; or accept per-replica statistics as a difference in meaning, and keep the per-replica batch "
+    "large."
+)
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    step = scene.first_wrong("variables")
+    if scene.replicas < 2 or step is None:
+        return
+    pairs = [(name, other) for name in scene.names("variables", step) if (other := _variance(scene, step, name))]
+    for mean, variance in pairs:
+        yield _total_variance(scene, step, mean, variance)
+    for mean, variance in pairs:
+        yield _smaller_variance(scene, step, mean, variance)
+
+
+def _variance(scene: Scene, step: int, mean: str) -> str | None:
+    """The moving variance that belongs to a moving mean."""
+    match = _MEAN.search(mean)
+    name = "" if match is None else mean[: match.start()] + match[0].replace("mean", "variance") + mean[match.end() :]
+    names = [name, name.replace("running_variance", "running_var")]
+    return next((found for found in names if match is not None and found in scene.names("variables", step)), None)
+
+
+def _weights(scene: Scene, step: int) -> list[float]:
+    shards = scene.shards(step)
+    counts = [1] * scene.replicas if shards is None else [len(shard) for shard in shards]
+    return [count / sum(counts) for count in counts] if sum(counts) else [1 / scene.replicas] * scene.replicas
+
+
+def _weighted(weights: list[float], copies: list[Floats]) -> Floats:
+    import numpy as np
+
+    return np.asarray(np.sum([weight * copy for weight, copy in zip(weights, copies, strict=True)], axis=0))
+
+
+def _total_variance(scene: Scene, step: int, mean: str, variance: str) -> Attempt | None:
+    """The law of total variance, for which the copies of the replicas' statistics are needed.
+
+    With momentum m, a copy of the mean is m * old + (1 - m) * mean_r, one of the variance m * old + (1 - m) * var_r.
+    The variance of all examples is the mean of var_r plus the variance of mean_r, so the reference's moving variance
+    exceeds the mean of the copies by the variance of the moving means, divided by 1 - m. One number has to fit all
+    channels.
+    """
+    means, variances, weights = scene.copies(step, mean), scene.copies(step, variance), _weights(scene, step)
+    if len(means) != scene.replicas or len(variances) != scene.replicas:
+        return None
+    middle, within = _weighted(weights, means), _weighted(weights, variances)
+    between = _weighted(weights, [(copy - middle) ** 2 for copy in means])
+    truth = scene.truth("variables", step, variance)
+    factors = span([truth - within], [[between]])
+    if factors is None or factors[0] < 1:
+        return None
+    bound = (1 + factors[0]) * scene.bound("variables", variance, step)
+    dtype = scene.run["variables"][step][variance].dtype
+    return judged(
+        _ID,
+        f"After step {step} each replica has its own {mean}; their mean is right, and the reference's {variance} is "
+        f"the mean of the replicas' plus the variance between their means (with a momentum of "
+        f"{1 - 1 / factors[0]:.4g}, for all {truth.size} channels): each replica normalised with the statistics of "
+        f"its own examples. {_CURE}",
+        [
+            Check(truth, within + factors[0] * between, within, bound, dtype),
+            Check(middle, scene.truth("variables", step, mean), means[0], scene.bound("variables", mean, step), dtype),
+        ],
+    )
+
+
+def _smaller_variance(scene: Scene, step: int, mean: str, variance: str) -> Attempt | None:
+    """Without copies: the mean of means is right, and every variance is too small, for the means' variance is left "
+    "out.
+    """
+    import numpy as np
+
+    if mean in scene.wrong("variables", step) or variance not in scene.wrong("variables", step):
+        return None
+    missing = scene.truth("variables", step, variance) - scene.value("variables", step, variance)
+    if not np.all(missing >= -scene.bound("variables", variance, step)):
+        return None
+    return evident(
+        _ID,
+        f"After step {step} {mean} is right, but {variance} is too small in {int((missing > 0).sum())} of "
+        f"{missing.size} channels and too large in none: the mean of the replicas' variances leaves out the variance "
+        f"between their means. Each replica normalised with the statistics of its own examples (evidence, not proof: "
+        f"the copies do not show each replica's statistics). {_CURE}",
+    )
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 45, _attempts),)

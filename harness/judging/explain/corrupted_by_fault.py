@@ -1,0 +1,183 @@
+"""Rule: a fault of the plan changed a number (`nan`, `bitflip`), and the numbers are wrong from there on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.evidence.observed import OBSERVABLES, per_epoch
+from harness.judging.explain._prediction import Predicting, evident
+from harness.judging.explain._scene import Scene
+from harness.judging.explain.protocol import Attempt, Rule
+from harness.judging.laws import judge_all
+from harness.judging.laws.protocol import Strike
+
+__all__ = ["RULES"]
+
+_ID = "corrupted_by_fault"
+_CURE = (
+    "It is the plan that made these numbers wrong: the findings show how far one wrong number spreads. To judge the "
+    "program, verify it without this fault."
+)
+# What does not follow from any variable or gradient.
+_ELSEWHERE = frozenset({"examples", "steps", "updates"})
+# Of a step, what was computed before its gradients.
+_BEFORE_GRADIENTS = frozenset({"loss", "metrics", "predictions"})
+_SHOWN_MAX = 4
+
+
+@dataclass(frozen=True)
+class _First:
+    """Where the laws first find something wrong: the step, None at the end of the run, and which observables."""
+
+    step: int | None
+    observables: frozenset[str]
+
+    @property
+    def at(self) -> float:
+        """The step, with the end after all of them."""
+        return _at(self.step)
+
+
+def _at(step: int | None) -> float:
+    return math.inf if step is None else step
+
+
+def _first(scene: Scene) -> _First | None:
+    """None if nothing is wrong, or first of all something that does not depend on what a program computes."""
+    findings = [finding for law in judge_all(scene.case) for finding in law.findings if finding.observable is not None]
+    if not findings:
+        return None
+    step = min((finding.step for finding in findings), key=_at)
+    there = frozenset(str(finding.observable) for finding in findings if finding.step == step)
+    return None if there & _ELSEWHERE else _First(step, there)
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    """The numbers are right up to the change, and wrong in the first record that can show it, where it was made."""
+    first = _first(scene) if scene.case.struck else None
+    if first is None:
+        return
+    found = [each for each in _before(scene, first) if _due(scene, each) == first.at and _fits(scene, each, first)]
+    if found:
+        where = "at the end" if first.step is None else f"at step {first.step}"
+        wrong = _wrong_values(scene, first.step) or ", ".join(sorted(first.observables))
+        yield evident(
+            _ID,
+            f"{_changes(found)} Nothing is wrong before; the first that can show it is recorded {where}, and there "
+            f"{wrong} differ. {_reach(scene)}{_CURE}",
+        )
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    """The numbers are right up to the change, and wrong some time after it."""
+    first = _first(scene) if scene.case.struck else None
+    found = [] if first is None else _before(scene, first)
+    if first is not None and found:
+        where = "only at the end" if first.step is None else f"from step {first.step} on"
+        yield evident(
+            _ID,
+            f"{_changes(found)} The numbers are wrong {where}, and no other rule reproduces them: that may have come "
+            f"of this change, which the records do not prove. {_CURE}",
+        )
+
+
+def _before(scene: Scene, first: _First) -> list[Strike]:
+    """What was changed before anything was wrong. What comes before the gradients of a step is wrong before these."""
+    return [
+        each
+        for each in scene.case.struck
+        if each.after < first.at
+        and not (_is_own_step(scene, each, first.step) and first.observables & _BEFORE_GRADIENTS)
+    ]
+
+
+def _is_own_step(scene: Scene, strike: Strike, step: int | None) -> bool:
+    """Whether the strike changed a gradient of this very step; a record of an epoch is one of many steps."""
+    whole = not per_epoch(scene.case.run, scene.case.reference)
+    return whole and strike.struck.target == "gradient" and step == strike.after + 1
+
+
+def _due(scene: Scene, strike: Strike) -> float:
+    """The first moment whose record can show the change."""
+    for step in scene.moments:
+        if _at(step) <= strike.after:
+            continue
+        shown = [name for name in OBSERVABLES if scene.names(name, step)]
+        if _is_own_step(scene, strike, step):
+            shown = [name for name in ("gradients", "variables") if _named(scene, strike, name, step)]
+        if shown:
+            return _at(step)
+    return math.inf
+
+
+def _fits(scene: Scene, strike: Strike, first: _First) -> bool:
+    """Whether what was changed is itself wrong there, if that was recorded, by a change that can be seen."""
+    own = {what: _named(scene, strike, what, first.step) for what in ("gradients", "variables")}
+    if strike.struck.target == "variable":
+        names = set(own["variables"])
+        wrong = names.intersection(scene.wrong("variables", first.step))
+        seen = any(strike.struck.size > scene.bound("variables", name, first.step) for name in wrong)
+        # Copies are compared bit by bit, so that what is right within the bound can be seen as well.
+        return seen or bool(names.intersection(scene.drifted(first.step)) - wrong) or not names
+    if not _is_own_step(scene, strike, first.step) or not any(own.values()):
+        return True
+    if own["gradients"]:
+        return bool(set(scene.wrong("gradients", first.step)).intersection(own["gradients"]))
+    return bool({*scene.wrong("variables", first.step), *scene.drifted(first.step)}.intersection(own["variables"]))
+
+
+def _named(scene: Scene, strike: Strike, observable: str, step: int | None) -> list[str]:
+    """The recorded values of the struck variable; all gradients if none has its name, since programs may omit names."""
+    names = scene.names(observable, step)
+    found = [name for name in names if _same(name, strike.struck.variable)]
+    return names if not found and observable == "gradients" else found
+
+
+def _same(one: str, other: str) -> bool:
+    """Keras 3 records a path, `dense/kernel`, where TensorFlow has a name, `kernel:0`."""
+    short, long = sorted((name.partition("#")[0].partition(":")[0] for name in (one, other)), key=len)
+    return short == long or long.endswith(f"/{short}")
+
+
+def _changes(strikes: Sequence[Strike]) -> str:
+    return " ".join(map(_change, strikes))
+
+
+def _change(strike: Strike) -> str:
+    struck, step = strike.struck, strike.after
+    when = f"in step {step + 1}" if struck.target == "gradient" else f"after step {step}" if step else "before step 1"
+    what = f"variable {struck.variable!r}"
+    what = f"the gradient of {what}" if struck.target == "gradient" else what
+    return (
+        f"The fault {struck.fault} changed a number in {struck.task} {when}: element {struck.element} of {what} on its "
+        f"replica {struck.replica} was {struck.before} and became {struck.after}."
+    )
+
+
+def _wrong_values(scene: Scene, step: int | None) -> str:
+    """`loss; variables 'w', 'b'`."""
+    said = []
+    for what in OBSERVABLES:
+        names = scene.wrong(what, step)
+        if what == "variables":
+            names = [*names, *(name for name in scene.drifted(step) if name not in names)]
+        if names:
+            more = ", ..." if len(names) > _SHOWN_MAX else ""
+            said.append(what if what == "loss" else f"{what} {', '.join(map(repr, names[:_SHOWN_MAX]))}{more}")
+    return "; ".join(said)
+
+
+def _reach(scene: Scene) -> str:
+    """How many variables are wrong where they were recorded last."""
+    steps = [step for step in scene.moments if scene.names("variables", step)]
+    if not steps:
+        return ""
+    names = scene.names("variables", steps[-1])
+    wrong = {*scene.wrong("variables", steps[-1]), *scene.drifted(steps[-1])}
+    where = "At the end" if steps[-1] is None else f"At step {steps[-1]}"
+    return f"{where} {len(wrong)} of {len(names)} variables are wrong. "
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts, _evidence),)

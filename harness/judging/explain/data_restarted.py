@@ -1,0 +1,79 @@
+"""Rule: after the interruption the input began again at an earlier place than the restored variables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from harness.evidence.trace import RunTrace
+from harness.judging.explain._examples import listed
+from harness.judging.explain._prediction import Predicting, evident
+from harness.judging.explain._resumption import Resumption, resumption_of
+from harness.judging.explain._scene import Scene
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "data_restarted"
+_CURE = (
+    "Put the iterator of a tf.data pipeline into the checkpoint, tf.train.Checkpoint(..., iterator=iterator), or, as a "
+    "distributed iterator cannot be saved, save the step and begin with dataset.skip(step) before it is distributed. "
+    "In fit, save at the end of epochs: a mid-epoch backup restores the variables and repeats the epoch's batches."
+)
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    found = resumption_of(scene)
+    if found is None or not scene.wrong("variables", found.first) + scene.wrong("loss", found.first):
+        return  # right values do not come from wrong examples
+    yield _same_ids(found)
+    yield _ahead(found)
+
+
+def _same_ids(found: Resumption) -> Attempt | None:
+    """The resumed steps consumed what the reference's first ones did."""
+    resumed, truth = _ids(found.scene.case.run), _ids(found.found.reference)
+    if found.found.in_epochs or not resumed or not truth:
+        return None
+    pairs = [*zip(resumed.values(), truth.values(), strict=False)]
+    step, seen = next(iter(resumed.items()))
+    if seen == truth.get(step) or any(ours != theirs for ours, theirs in pairs):
+        return None
+    many = f"all {len(pairs)} resumed steps repeat the reference's first {len(pairs)}"
+    instead = f", and not {listed(truth[step])}" if step in truth else ""
+    return evident(
+        _ID,
+        f"{found.where} with its input at the beginning: step {step} consumed {listed(seen)}, as the reference's step "
+        f"1 does{instead}; {many}. {_CURE}",
+    )
+
+
+def _ids(run: RunTrace) -> dict[int, Counter[int]]:
+    """The examples consumed in each step, in order; empty unless every client recorded them in every step."""
+    found: dict[int, Counter[int]] = {}
+    for client in run.clients:
+        for step in client.steps:
+            if step.examples is None:
+                return {}
+            ids = (key for replica in step.examples for key in replica)
+            found.setdefault(step.index, Counter()).update(ids)
+    return found
+
+
+def _ahead(found: Resumption) -> Attempt | None:
+    """The counter shows that the restored variables were further than the steps that were done next."""
+    counter = found.counter
+    if counter is None:
+        return None
+    name, observed, expected, _ = counter
+    if observed <= expected:
+        return None
+    return evident(
+        _ID,
+        f"{found.where} as its number of steps says, but {name!r} counts {observed} after the first resumed step, "
+        f"expected {expected}: the variables were restored from {observed - expected} updates later, and the input and "
+        f"the loop began before them, so that as many updates were done again without being undone. {_CURE}",
+    )
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 2, _attempts),)

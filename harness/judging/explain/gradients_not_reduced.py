@@ -1,0 +1,95 @@
+"""Rule: each replica applied its own gradient, or all applied one replica's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from harness.judging.explain._prediction import Predicting, check, judged
+from harness.judging.explain._response import paired, responses, span
+from harness.judging.explain._scene import Scene
+from harness.judging.explain._unreduced import all_moved, mean_is_right, one_gradient
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "gradients_not_reduced"
+_CURE = (
+    "Apply gradients through optimizer.apply_gradients inside the replica function without "
+    "skip_gradients_aggregation=True or experimental_aggregate_gradients=False, or sum them first: "
+    'tf.distribute.get_replica_context().all_reduce("sum", gradients). A variable that replicas update themselves '
+    "needs "
+    "aggregation=tf.VariableAggregation.SUM and not ON_READ synchronization."
+)
+_STATISTICS = re.compile(r"moving_|running_")
+"""Copies of these drift for a reason of their own, which `batch_statistics_local` explains."""
+
+
+def _first(scene: Scene) -> tuple[int, list[str]] | None:
+    """The first step after which variables are wrong or their copies differ, and which copies do."""
+    steps = scene.steps("variables") if scene.replicas > 1 else []
+    step = next(
+        (step for step in steps if scene.drifted(step) or _apart(scene, step) or scene.wrong("variables", step)), None
+    )
+    return None if step is None else (step, _apart(scene, step))
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    found = _first(scene)
+    if found is None:
+        return
+    step, drifting = found
+    if drifting:
+        yield from _own_gradients(scene, step, drifting)
+        yield mean_is_right(_ID, _CURE, scene, step, drifting)
+    else:
+        yield from one_gradient(_ID, _CURE, scene, step)
+
+
+def _apart(scene: Scene, step: int) -> list[str]:
+    """Drifting variables, among them those of ON_READ synchronization that are trained."""
+    trained = paired(scene, step).values() if scene.names("gradients", step) else ()
+    on_read = [name for name in trained if scene.on_read(step, name) and scene.apart(step, name)]
+    return [*(name for name in scene.drifted(step) if not _STATISTICS.search(name)), *on_read]
+
+
+def _own_gradients(scene: Scene, step: int, drifting: list[str]) -> Iterable[Attempt | None]:
+    """The copies differ from their mean as the replicas' gradients differ from theirs."""
+    import numpy as np
+
+    pairs = {gradient: name for gradient, name in paired(scene, step).items() if name in drifting}
+    copies = [np.array(scene.copies(step, name)) for name in pairs.values()]
+    parts = [np.array(scene.parts("gradients", step, name)) for name in pairs]
+    if not pairs or any(part.shape != copy.shape for part, copy in zip(parts, copies, strict=True)):
+        return
+    spread = [copy - copy.mean(axis=0) for copy in copies]
+    for text, response in responses(step):
+        slopes = [response(part) for part in parts]
+        slopes = [slope - slope.mean(axis=0) for slope in slopes]
+        factors = span(spread, [slopes])
+        if factors is None or factors[0] >= 0:
+            continue
+        yield judged(
+            _ID,
+            f"The copies of {', '.join(pairs.values())} drift apart at step {step}: each has moved by {text} its own "
+            f"replica's gradient, with the factor {-factors[0]:.3g} for all of them. {_CURE}",
+            [
+                replace(
+                    check(scene, "variables", step, name, copy.mean(axis=0) + factors[0] * slope),
+                    observed=copy,
+                    reference=np.broadcast_to(copy.mean(axis=0), copy.shape),
+                )
+                for name, copy, slope in zip(pairs.values(), copies, slopes, strict=True)
+            ],
+        )
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    """Nothing recorded predicts the copies, but every one of them has moved, and none to where it should be."""
+    found = _first(scene)
+    if found is not None and found[1]:
+        yield all_moved(_ID, _CURE, scene, *found)
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 30, _attempts, _evidence),)

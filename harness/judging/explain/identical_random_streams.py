@@ -1,0 +1,119 @@
+"""Rule: every replica drew the same random numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from harness.judging.explain._prediction import Predicting, evident
+from harness.judging.explain._scene import Scene
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "identical_random_streams"
+_STATE = re.compile(r"seed_generator_state|random_generator|StateVar|rng_state", re.IGNORECASE)
+_ZEROS_MIN = 4
+"""Dropped elements from which on a common pattern is no coincidence: with two replicas and a rate of one half, 1 in "
+"16."""
+_CURE = (
+    "Make the seed depend on the example (its id) so that the mask is the same under every strategy, or at least on "
+    "the replica: tf.distribute.get_replica_context().replica_id_in_sync_group added to a stateless seed, or a "
+    "tf.random.Generator created inside strategy.scope(), which gives each replica a stream of its own."
+)
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    step = scene.origin("loss") or scene.origin("gradients")
+    if scene.replicas > 1 and step is not None and _different_examples(scene, step):
+        yield _same_draws(scene)
+        yield _same_zeros(scene)
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    step = scene.origin("loss") or scene.origin("gradients")
+    if scene.replicas > 1 and step is not None and _different_examples(scene, step):
+        yield _same_state(scene, step)
+
+
+def _different_examples(scene: Scene, step: int) -> bool:
+    """Whether no two replicas read the same examples, as far as is known: then equal results come from equal "
+    "numbers.
+    """
+    shards = scene.shards(step)
+    return shards is None or len(set(shards)) == len(shards)
+
+
+def _same_draws(scene: Scene) -> Attempt | None:
+    """A metric that changes from step to step and is the same on every replica, bit for bit, is what was drawn."""
+    import numpy as np
+
+    for name in {name for step in scene.steps("metrics") for name in scene.wrong("metrics", step)}:
+        found = [scene.parts("metrics", step, name) for step in scene.steps("metrics")]
+        drawn = [parts for parts in found if parts is not None]
+        if len(drawn) < 2 or any(not np.array_equal(part, parts[0]) for parts in drawn for part in parts):
+            continue
+        truth = [scene.truth("metrics", step, name) for step in scene.steps("metrics")]
+        whole = all(
+            of[0].shape == value.shape and np.allclose(of[0], value) for of, value in zip(drawn, truth, strict=False)
+        )
+        if whole or all(np.array_equal(parts[0], drawn[0][0]) for parts in drawn):
+            continue  # a copy of a global value, or a constant
+        return evident(
+            _ID,
+            f"What every replica recorded as {name!r} is the same on all {scene.replicas} replicas at each of "
+            f"{len(drawn)} steps, bit for bit, though it changes from step to step and the examples differ: the "
+            f"replicas drew the same random numbers. {_CURE}",
+        )
+    return None
+
+
+def _same_zeros(scene: Scene) -> Attempt | None:
+    """Gradients that are zero in the same places on every replica, where the reference's is not: one mask for all."""
+    import numpy as np
+
+    common = apart = 0
+    for step in scene.steps("gradients"):
+        for name in scene.names("gradients", step) if step <= scene.horizon else ():
+            parts = scene.parts("gradients", step, name)
+            if (
+                parts is None
+                or len(parts) != scene.replicas
+                or parts[0].shape != scene.truth("gradients", step, name).shape
+            ):
+                continue
+            zero = np.array(parts) == 0
+            alive = scene.truth("gradients", step, name) != 0
+            common += int((zero.all(axis=0) & alive).sum())
+            apart += int((zero.any(axis=0) & ~zero.all(axis=0)).sum())
+    if common < _ZEROS_MIN or apart:
+        return None
+    return evident(
+        _ID,
+        f"{common} elements of the gradients are exactly zero on all {scene.replicas} replicas where the reference's "
+        f"are not, and none is zero on some replicas only: one mask was drawn for all of them, whatever their "
+        f"examples. {_CURE}",
+    )
+
+
+def _same_state(scene: Scene, step: int) -> Attempt | None:
+    """A random generator's state has the same value in every copy, and nothing that came before the step is wrong."""
+    import numpy as np
+
+    for name in scene.names("variables", step):
+        copies = scene.copies(step, name)
+        if not _STATE.search(name) or len(copies) < scene.replicas:
+            continue
+        if name in scene.wrong("variables", step) or any(not np.array_equal(copy, copies[0]) for copy in copies):
+            continue
+        return evident(
+            _ID,
+            f"The state of the random generator, {name!r}, is the same in all {len(copies)} copies after step {step} "
+            f"and the same as the reference's, so each replica drew the numbers that the reference drew for the first "
+            f"part of its batch, while the loss differs from that step on. This is evidence, not proof: the draws "
+            f"themselves were not recorded. {_CURE}",
+        )
+    return None
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts, _evidence),)

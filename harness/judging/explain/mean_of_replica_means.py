@@ -1,0 +1,96 @@
+"""Rule: replicas with unequal numbers of examples were averaged with equal weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.judging.explain._prediction import Check, Predicting, evident, judged, undone
+from harness.judging.explain._scene import Scene
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "mean_of_replica_means"
+_CURE = (
+    "Divide the sum over a replica's examples by the number of examples in the global batch, "
+    "tf.nn.compute_average_loss(per_example_loss, global_batch_size=...), and reduce with ReduceOp.SUM; or give every "
+    "replica the same number of examples with batch(..., drop_remainder=True) or per-example weights of zero."
+)
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    for observable, step in _wrong(scene):
+        counts = _uneven(scene, step)
+        if counts is None:
+            continue
+        shares = [count / sum(counts) for count in counts]
+        for divided in (True, False):
+            yield judged(
+                _ID,
+                f"At step {step} the replicas had {_listed(counts)} examples, and what they contributed to the "
+                f"{observable} gives the reference's value when each is weighted by its share of the examples; they "
+                f"were {'averaged' if divided else 'summed'} with equal weights. {_CURE}",
+                list(_reweighted(scene, observable, step, shares, divided)),
+            )
+
+
+def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+    yield from (_circumstantial(scene, observable, step) for observable, step in _wrong(scene)[:1])
+
+
+def _wrong(scene: Scene) -> list[tuple[str, int]]:
+    return [(what, step) for what in ("loss", "gradients") if (step := scene.origin(what)) is not None]
+
+
+def _uneven(scene: Scene, step: int) -> list[int] | None:
+    """Examples per replica, when they are not the same everywhere."""
+    shards = scene.shards(step)
+    counts = [] if shards is None else [len(shard) for shard in shards]
+    return counts if len(set(counts)) > 1 else None
+
+
+def _reweighted(scene: Scene, observable: str, step: int, shares: list[float], divided: bool) -> Iterable[Check]:
+    """The reference's value from the parts: each is a mean, divided by the number of replicas or not."""
+    import numpy as np
+
+    count = len(shares)
+    for name in scene.names(observable, step):
+        parts = scene.parts(observable, step, name)
+        if parts is None or len(parts) != count:
+            return
+        weights = [share * (count if divided else 1) for share in shares]
+        # A replica without examples counts for nothing, even if its mean over nothing is NaN.
+        terms = [weight * part for weight, part in zip(weights, parts, strict=True) if weight]
+        yield undone(scene, observable, step, name, np.sum(terms, axis=0), count)
+
+
+def _circumstantial(scene: Scene, observable: str, step: int) -> Attempt | None:
+    """Without parts: right as long as shards are even, and a loss in the range that the model allows."""
+    counts = _uneven(scene, step)
+    before = [other for other in scene.steps(observable) if other < step]
+    if counts is None or not before or any(_uneven(scene, other) is not None for other in before):
+        return None
+    if scene.parts(observable, step, scene.names(observable, step)[0]) is not None:
+        return None  # the prediction above has spoken
+    smallest, largest = min(count for count in counts if count), max(counts)
+    even = sum(counts) / len(counts)
+    if observable == "loss":
+        loss, truth = (
+            float(array.sum()) for array in (scene.value("loss", step, "loss"), scene.truth("loss", step, "loss"))
+        )
+        if truth > 0 and not even / largest * truth <= loss <= even / smallest * truth:
+            return None
+    return evident(
+        _ID,
+        f"All is right while the replicas have equally many examples; the {observable} is wrong from step {step} on, "
+        f"the first at which they do not ({_listed(counts)}), by no more than averaging the replicas' means with equal "
+        f"weights would explain. Only reduced values were recorded, so this is evidence, not proof: report the "
+        f"PerReplica values to have it proved. {_CURE}",
+    )
+
+
+def _listed(counts: list[int]) -> str:
+    return ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 35, _attempts, _evidence),)

@@ -1,0 +1,156 @@
+"""Rule: after the interruption the variables were restored, the optimizer's slots or its counter were not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from harness.judging.explain._prediction import Check, Predicting, evident, judged
+from harness.judging.explain._response import span
+from harness.judging.explain._resumption import Resumption, resumption_of
+from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "slots_not_restored"
+_SLOT = re.compile(r"(?:^|[/_])(momentum|velocity|m|v)(?:/|#|:|$)")
+"""Names of slots that decay by a constant: Keras 3 `adam/dense_kernel_momentum`, tf_keras `Adam/m/dense/kernel`."""
+_CURE = (
+    "Save the optimizer with the model, tf.train.Checkpoint(model=model, optimizer=optimizer), call "
+    "optimizer.build(model.trainable_variables) before restore, and end it with assert_consumed(), which raises for "
+    "what was not restored. The save_weights of tf_keras leaves the slots out of `.h5` files; save a whole model "
+    "or use BackupAndRestore."
+)
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    found = resumption_of(scene)
+    if found is None or found.first == found.begin or found.found.in_epochs or _restored_wrongly(found):
+        return
+    kinds: dict[str, list[str]] = {}
+    for name in found.floats:
+        if match := _SLOT.search(name):
+            kinds.setdefault(match[1], []).append(name)
+    if kinds:
+        yield _fresh_slots(found, kinds)
+    else:
+        yield _momentum_missing(found)
+        yield _first_of_adam(found)
+    yield _fresh_counter(found)
+
+
+def _restored_wrongly(found: Resumption) -> bool:
+    """The loss of the first resumed step comes from the restored variables, before any slot matters."""
+    return bool(found.scene.wrong("loss", found.first))
+
+
+def _fresh_slots(found: Resumption, kinds: dict[str, list[str]]) -> Attempt | None:
+    """Each slot lacks its decayed value of the step before: `run = reference - decay * previous`."""
+    before, first, scene = found.first - 1, found.first, found.scene
+    checks: list[Check] = []
+    said = []
+    for kind, slots in kinds.items():
+        names = [name for name in slots if name in found.variables.get(before, {})]
+        previous = [found.known(before, name) for name in names]
+        decay = _factor(found, names, previous)
+        if decay is None:
+            return None
+        for name, value in zip(names, previous, strict=True):
+            checks.append(_check(found, name, scene.truth("variables", first, name) - decay * value, 1 + decay))
+        said.append(f"{kind!r} lacks {decay:.4g} times its value of step {before}{_sample(found, names[0])}")
+    text = f"{_opening(found)}: after step {first} {'; '.join(said)}{_counted(found)}. {_CURE}"
+    return judged(_ID, text, checks)
+
+
+def _momentum_missing(found: Resumption) -> Attempt | None:
+    """No slots were recorded: the update lacks a share of the one before, which is what momentum adds."""
+    before, first, scene = found.first - 1, found.first, found.scene
+    if before - 1 not in found.variables or before not in found.variables:
+        return None
+    moved = [found.known(before, name) - found.known(before - 1, name) for name in found.floats]
+    decay = _factor(found, found.floats, moved)
+    if decay is None:
+        return None
+    text = (
+        f"{_opening(found)}: the update of step {first} lacks {decay:.4g} times that of step {before}, which is what "
+        f"momentum adds{_sample(found, found.floats[0])}{_counted(found)}. {_CURE}"
+    )
+    checks = [
+        _check(found, name, scene.truth("variables", first, name) - decay * by, 1 + 2 * decay)
+        for name, by in zip(found.floats, moved, strict=True)
+    ]
+    return judged(_ID, text, checks)
+
+
+def _first_of_adam(found: Resumption) -> Attempt | None:
+    """No slots were recorded: every element moved by the same amount, as in the first update of Adam."""
+    import numpy as np
+
+    before, scene = found.first - 1, found.scene
+    if before not in found.variables or not found.floats:
+        return None
+    moved = {name: scene.value("variables", found.first, name) - found.known(before, name) for name in found.floats}
+    sizes = np.concatenate([np.abs(by).ravel() for by in moved.values()])
+    sizes = sizes[sizes > 0]
+    if sizes.size < 4:
+        return None
+    amount = float(np.median(sizes))
+    text = (
+        f"{_opening(found)}: in step {found.first} every element moved by {amount:.4g}, whatever its gradient, as in "
+        f"the first update of Adam with empty slots{_counted(found)}. {_CURE}"
+    )
+    checks = [_check(found, name, found.known(before, name) + amount * np.sign(by), 2) for name, by in moved.items()]
+    return judged(_ID, text, checks)
+
+
+def _fresh_counter(found: Resumption) -> Attempt | None:
+    """The slots are right, and the iteration counter, which Adam and schedules need, began at 0 again."""
+    if found.counter is None:
+        return None
+    _, observed, expected, anew = found.counter
+    if observed != anew or observed == expected:
+        return None
+    return evident(_ID, f"{_opening(found)}{_counted(found)}. {_CURE}")
+
+
+def _factor(found: Resumption, names: list[str], previous: list[Floats]) -> float | None:
+    """The one factor by which wrong values lack what is given; None if there is none between 0 and 1."""
+    if not names:
+        return None
+    scene, first = found.scene, found.first
+    lacking = [scene.truth("variables", first, name) - scene.value("variables", first, name) for name in names]
+    factors = span(lacking, [previous])
+    return factors[0] if factors is not None and 0 < factors[0] <= 1 + 1e-6 else None
+
+
+def _check(found: Resumption, name: str, predicted: Floats, gain: float) -> Check:
+    scene, first = found.scene, found.first
+    return Check(
+        scene.value("variables", first, name),
+        predicted,
+        scene.truth("variables", first, name),
+        gain * scene.bound("variables", name, first),
+        scene.run["variables"][first][name].dtype,
+    )
+
+
+def _opening(found: Resumption) -> str:
+    right = " with the right loss" if found.first in found.scene.steps("loss") else ""
+    return f"{found.where}{right}, but the optimizer's state was not restored"
+
+
+def _counted(found: Resumption) -> str:
+    if found.counter is None:
+        return ""
+    name, observed, expected, _ = found.counter
+    return f"; {name!r} counts {observed}, expected {expected}" if observed != expected else ""
+
+
+def _sample(found: Resumption, name: str) -> str:
+    scene, first = found.scene, found.first
+    observed, expected = scene.value("variables", first, name).flat, scene.truth("variables", first, name).flat
+    return f" ({name!r} begins with {observed[0]:.6g}, expected {expected[0]:.6g})"
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 3, _attempts),)

@@ -1,0 +1,64 @@
+"""Rule: an update was never applied, or not to every copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.judging.explain._prediction import Predicting, evident, judged
+from harness.judging.explain._scene import Scene
+from harness.judging.explain._updates import changed_by, counts
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "update_lost"
+_CURE = (
+    "Schedule every update and wait for all of them, ClusterCoordinator.join(), before reading; let join() raise what "
+    "a closure raised instead of ignoring it; update variables with assign_add and assign_sub, which add, and not with "
+    "assign of a value that was read before, which overwrites what others have added meanwhile."
+)
+
+
+def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+    found = counts(scene)
+    lost = -found.surplus()
+    if found.scheduled is not None:
+        known = f"{found.text()}. " if lost > 0 else ""
+        for step, checks in changed_by(scene, -1):
+            text = f"{known}The variables at the end lack exactly what update {step} of the reference adds. {_CURE}"
+            yield judged(_ID, text, checks)
+    if lost > 0:
+        yield evident(
+            _ID, f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell. {_CURE}"
+        )
+    yield _stale_copy(scene)
+
+
+def _stale_copy(scene: Scene) -> Attempt | None:
+    """At the first drift some copies are what they were, while the others are right."""
+    import numpy as np
+
+    steps = scene.steps("variables")
+    step = next((step for step in steps if scene.drifted(step)), None)
+    if step is None or step - 1 not in steps or scene.drifted(step - 1) or scene.wrong("variables", step - 1):
+        return None
+    names = scene.drifted(step)
+    stale: set[int] = set()
+    for name in names:
+        now, then = scene.copies(step, name), scene.copies(step - 1, name)
+        bound, truth = scene.bound("variables", name, step), scene.truth("variables", step, name)
+        right = {k for k, copy in enumerate(now) if np.all(np.abs(copy - truth) <= bound)}
+        unmoved = {k for k, copy in enumerate(now) if np.array_equal(copy, then[k])} - right
+        if not right or len(right | unmoved) < len(now):
+            return None
+        stale |= unmoved
+    if not stale:  # they differ by less than the bound
+        return None
+    return evident(
+        _ID,
+        f"At step {step} the copies of {', '.join(names)} on replica {', '.join(map(str, sorted(stale)))} keep their "
+        f"value of step {step - 1}, while the others are right: an update did not reach them. {_CURE}",
+    )
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 28, _attempts),)

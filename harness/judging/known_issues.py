@@ -1,0 +1,155 @@
+"""The registry of upstream defects: where each applies, its exact symptom, and the proof that it is upstream's."""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from harness.judging.verdict import Verdict
+from simulator import RunFailed, UsageError
+
+__all__ = ["KnownIssue", "Symptom", "issues_for", "load_registry", "registry"]
+
+_FILE = Path(__file__).with_name("known_issues.toml")
+
+
+class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What must be seen: an exception class with a fragment of its message, just these laws broken, or an explanation.
+
+    `laws` are all the laws that break: one more broken law is something new, one less is something repaired.
+    """
+
+    exception: str | None = None
+    message: str | None = None
+    laws: tuple[str, ...] = ()
+    rule: str | None = None
+
+    def fits_failure(self, failure: BaseException) -> bool:
+        """Whether a failed run shows this exception in any of its tasks."""
+        if self.exception is None or not isinstance(failure, RunFailed):
+            return False
+        return any(
+            self.exception in cause.bases and (self.message or "") in f"{cause.message}\n{cause.traceback}"
+            for cause in failure.causes
+        )
+
+    def fits_verdict(self, verdict: Verdict) -> bool:
+        """Whether an inconsistent verdict shows just these laws broken, or this explanation."""
+        if verdict.consistent or self.exception is not None:
+            return False
+        if self.rule is not None and (verdict.explanation is None or verdict.explanation.rule != self.rule):
+            return False
+        return not self.laws or {finding.law for finding in verdict.findings} == set(self.laws)
+
+    def __str__(self) -> str:
+        if self.exception is not None:
+            return f"{self.exception} with {self.message!r}" if self.message else self.exception
+        wanted = [f"broken: {', '.join(self.laws)}"] if self.laws else []
+        return " and ".join([*wanted, f"rule {self.rule}"] if self.rule is not None else wanted)
+
+
+class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One upstream defect. The cells it covers are those where all three of strategy, loop and package versions match.
+
+    Attributes:
+        id: short name, as in `@pytest.mark.known_issue(id)`.
+        summary: one line.
+        strategies: `fnmatch` patterns over strategy names.
+        loops: kinds of training loop; empty means that only the marker applies this issue.
+        packages: PEP 440 specifiers of affected versions.
+        symptom: what exactly is seen.
+        reference: public issue, or file and line of the responsible source.
+    """
+
+    id: str
+    summary: str
+    symptom: Symptom
+    reference: str
+    strategies: tuple[str, ...] = ("*",)
+    loops: tuple[str, ...] = ()
+    packages: dict[str, str] = {}
+
+    def affects_installed_versions(self) -> bool:
+        """Whether all packages are installed in affected versions."""
+        try:
+            return all(
+                SpecifierSet(specifier).contains(version(package), prereleases=True)
+                for package, specifier in self.packages.items()
+            )
+        except PackageNotFoundError:
+            return False
+
+    def covers(self, strategy: str, loop: str | None) -> bool:
+        """Whether this cell of the matrix is affected."""
+        return (
+            loop in self.loops
+            and any(fnmatch.fnmatchcase(strategy, pattern) for pattern in self.strategies)
+            and self.affects_installed_versions()
+        )
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    issue: list[KnownIssue] = []
+
+
+def load_registry(path: Path) -> tuple[KnownIssue, ...]:
+    """Read and check a registry file.
+
+    Raises:
+        UsageError: the file is malformed, an id stands twice, a symptom says nothing, or a specifier is not PEP 440.
+    """
+    try:
+        issues = msgspec.convert(_decode(path), type=_File).issue
+        for issue in issues:
+            for specifier in issue.packages.values():
+                SpecifierSet(specifier)
+    except (msgspec.MsgspecError, InvalidSpecifier) as error:
+        raise UsageError(f"{path.name}: {error}") from error
+    ids = [issue.id for issue in issues]
+    for issue in issues:
+        if ids.count(issue.id) > 1:
+            raise UsageError(f"{path.name}: the id {issue.id!r} stands twice")
+        if issue.symptom == Symptom():
+            raise UsageError(f"{path.name}: {issue.id} names no symptom; give an exception, laws or a rule")
+    return tuple(issues)
+
+
+def _decode(path: Path) -> object:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path.name}: not TOML: {error}") from error
+
+
+@lru_cache(maxsize=1)
+def registry() -> tuple[KnownIssue, ...]:
+    """The registry that ships with Lockstep."""
+    return load_registry(_FILE)
+
+
+def issues_for(strategy: str, loop: str | None, marked: Sequence[str] = ()) -> tuple[KnownIssue, ...]:
+    """Known issues of one cell: those whose cells cover it, and those that a test names itself.
+
+    Raises:
+        UsageError: a test names an id that is not in the registry.
+    """
+    ids = [issue.id for issue in registry()]
+    for name in marked:
+        if name not in ids:
+            raise UsageError(f"known_issue({name!r}) is not in the registry; it holds {', '.join(ids) or 'nothing'}")
+    return tuple(
+        issue
+        for issue in registry()
+        if issue.covers(strategy, loop) or (issue.id in marked and issue.affects_installed_versions())
+    )

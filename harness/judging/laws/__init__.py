@@ -1,0 +1,36 @@
+"""The laws a run must obey, one per file; a new file with a `LAW` is a new law."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import replace
+from functools import cache
+
+from harness.judging.laws.protocol import Case, Finding, Judgement, Law, Status
+
+__all__ = ["CONNECTED", "Case", "Finding", "Judgement", "Law", "Status", "all_laws", "judge_all"]
+
+
+RESUMES = "resumes_exactly"
+CONNECTED = "tasks_connected"
+
+
+@cache
+def all_laws() -> tuple[Law, ...]:
+    """Every law of this package, in the order of reports."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    modules = [
+        importlib.import_module(f"{__name__}.{name}")
+        for name in names
+        if name != "protocol" and not name.startswith("_")
+    ]
+    laws: list[Law] = [module.LAW for module in modules]
+    return tuple(sorted(laws, key=lambda law: (law.order, law.id)))
+
+
+def judge_all(case: Case) -> tuple[Judgement, ...]:
+    """What every law says of one run; those about resuming and about links are left out where there was neither."""
+    absent = {RESUMES: case.interruption is None, CONNECTED: case.links is None}
+    laws = [law for law in all_laws() if not absent.get(law.id, False)]
+    return tuple(replace(law.judge(case), suffices=law.suffices) for law in laws)

@@ -1,0 +1,116 @@
+"""The five laws that compare a run's values with its reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from harness.evidence.comparing import Comparison, compare, place
+from harness.evidence.observed import Observed, history, is_integer, moments
+from harness.judging.laws._counters import is_counter
+from harness.judging.laws.protocol import Case, Finding, Judgement, judged, not_judged
+
+__all__ = ["FINDINGS_MAX", "MatchesReference", "first_per_value"]
+
+FINDINGS_MAX = 10
+"""Findings kept per law; the first one's text counts them all."""
+
+
+def first_per_value(findings: list[tuple[Finding, float]]) -> tuple[Finding, ...]:
+    """The first finding of each value: earliest step first, worst ratio first within a step, capped."""
+    first: dict[tuple[str | None, str | None], tuple[Finding, float]] = {}
+    for finding, ratio in findings:
+        first.setdefault((finding.variable, finding.task), (finding, ratio))
+    order = sorted(first.values(), key=lambda pair: (pair[0].step is None, pair[0].step or 0, -pair[1]))
+    kept = [finding for finding, _ in order[:FINDINGS_MAX]]
+    if len(findings) > 1:
+        kept[0] = replace(kept[0], text=f"{kept[0].text} [the first of {len(findings)} differences]")
+    return tuple(kept)
+
+
+@dataclass(frozen=True)
+class MatchesReference:
+    """The law that one observable equals the reference's, within the tolerance, at every step and at the end.
+
+    A value that only one of the two recorded at a step that both reached is a finding.
+    """
+
+    id: str
+    observable: str
+    order: int
+    suffices: bool = True
+
+    def judge(self, case: Case) -> Judgement:
+        """Compare every (value, step) that either recorded."""
+        run = history(case.run, self.observable, aligned_to=case.reference)
+        reference = history(case.reference, self.observable)
+        if not run and not reference:
+            return not_judged(self.id, f"neither the run nor the reference recorded {self.observable}")
+        findings: list[tuple[Finding, float]] = []
+        ratios: list[float] = []
+        recorded = 0
+        for step in _common_steps(case):
+            for name, bound, difference in self._differences(case, step, run.get(step), reference.get(step)):
+                recorded += 1
+                if difference.elements:
+                    ratios.append(difference.ratio)
+                if difference.ratio > 1:
+                    findings.append(
+                        (self._finding(step, name, bound, difference, run.get(step, {}).get(name)), difference.ratio)
+                    )
+        if not recorded:
+            return not_judged(self.id, f"the run and the reference recorded {self.observable} at no step in common")
+        if not ratios:
+            what = f"none of the {recorded} recorded {self.observable}"
+            return not_judged(self.id, f"{what} has an element that is finite in the reference")
+        return judged(self.id, len(ratios), first_per_value(findings), max(ratios), recorded)
+
+    def _differences(
+        self, case: Case, step: int | None, run: dict[str, Observed] | None, reference: dict[str, Observed] | None
+    ) -> Iterator[tuple[str, float, Comparison]]:
+        run, reference = run or {}, reference or {}
+        for name in [*reference, *(name for name in run if name not in reference)]:
+            bound = case.tolerance.bound(self.observable, name, step)
+            if name not in run:
+                yield name, bound, Comparison(float("inf"), "recorded by the reference, but not by the run")
+            elif name not in reference:
+                yield name, bound, Comparison(float("inf"), "recorded by the run, but not by the reference")
+            elif self.observable == "variables" and _counts_retries(case, name, run[name], reference[name]):
+                yield name, bound, Comparison(0.0)
+            else:
+                yield name, bound, compare(run[name], reference[name], bound)
+
+    def _finding(
+        self, step: int | None, name: str, bound: float, difference: Comparison, run: Observed | None
+    ) -> Finding:
+        numeric = difference.observed is not None
+        return Finding(
+            law=self.id,
+            text=f"{place(step, self.observable, name, difference.index)}: {difference.text}",
+            task=run.task if run else None,
+            step=step,
+            observable=self.observable,
+            variable=None if self.observable == "loss" else name,
+            index=difference.index if numeric else None,
+            observed=difference.observed,
+            expected=difference.expected,
+            bound=bound if numeric else None,
+        )
+
+
+def _counts_retries(case: Case, name: str, run: Observed, reference: Observed) -> bool:
+    """Whether it counts updates, and no more of them than closures were scheduled and run again.
+
+    A coordinator runs a closure again whose worker was lost, also if it had been applied there.
+    """
+    retried = sum(client.counters.retried for client in case.run.clients)
+    usable = not (run.problem or reference.problem) and run.array.shape == reference.array.shape == ()
+    if not retried or not usable or not is_counter(name) or not is_integer(run.dtype):
+        return False
+    return 0 <= int(run.array) - int(reference.array) <= retried
+
+
+def _common_steps(case: Case) -> list[int | None]:
+    """The moments that both reached; a missing one is for `steps_match_reference` to report."""
+    reached = {moment.step for moment in moments(case.reference)}
+    return [moment.step for moment in moments(case.run, aligned_to=case.reference) if moment.step in reached]

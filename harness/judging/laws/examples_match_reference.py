@@ -1,0 +1,105 @@
+"""Law: per step, per epoch and overall, all replicas together consume the reference's examples, each as often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.ledger import Aligned, Differences, Ledger, aligned
+
+__all__ = ["LAW"]
+
+_SHOWN_MAX = 8
+_PLACES_MAX = 4
+
+
+@dataclass(frozen=True)
+class _ExamplesMatchReference:
+    id: str = "examples_match_reference"
+    order: int = 40
+    suffices: bool = True
+
+    def judge(self, case: Case) -> Judgement:
+        both = aligned(case.run, case.reference)
+        if not both.reference.clients:
+            return not_judged(self.id, "the reference recorded no examples")
+        if not both.run.clients:
+            return not_judged(self.id, "the run recorded no examples")
+        if both.run.silent:
+            ours, silent = ", ".join(both.run.clients), ", ".join(both.run.silent)
+            return not_judged(self.id, f"only {ours} recorded examples, not {silent}")
+        compared = len(both.epochs) if both.asynchronous else len(both.common)
+        return judged(self.id, compared, tuple(self._findings(both)))
+
+    def _findings(self, both: Aligned) -> Iterator[Finding]:
+        """The first step and the first epoch that differ, and the whole run; steps mean nothing if asynchronous."""
+        if not both.asynchronous and (steps := both.by_step.groups()):
+            more = f" [{len(steps)} of {len(both.common)} steps differ]" if len(both.common) > 1 else ""
+            if len(both.common) > 1 and not len(both.overall):
+                more += "; over all steps the examples are the same"
+            yield self._finding(both, "step", steps[0], both.by_step.of(steps[0]), more)
+        if len(both.epochs) > 1 and (epochs := both.by_epoch.groups()):
+            more = f" [{len(epochs)} of {len(both.epochs)} epochs differ]"
+            yield self._finding(both, "epoch", epochs[0], both.by_epoch.of(epochs[0]), more)
+        one_step = len(both.common) == 1 and both.run.reached == both.reference.reached
+        if len(both.overall) and (both.asynchronous or not one_step):
+            yield self._finding(both, "run", 0, both.overall, "")
+
+    def _finding(self, both: Aligned, unit: str, number: int, found: Differences, more: str) -> Finding:
+        """The finding's numbers are those of its first wrong example: how often it was and should have been seen."""
+        run, truth = (_part(ledger, unit, number) for ledger in (both.run, both.reference))
+        when = "over all steps" if unit == "run" else f"{unit} {number}"
+        parts = [f"{when}: {len(run)} examples, expected {len(truth)}"]
+        missing, excess = (
+            found.where(mask) for mask in (found.observed < found.expected, found.observed > found.expected)
+        )
+        if len(missing):
+            parts.append(f"missing {_listed(missing)}")
+        if len(excess):
+            parts.append(f"too many {_listed(excess)}{_places(run, int(excess.id[0]), unit)}")
+        first = missing if len(missing) else excess
+        last = {"step": number, "epoch": max(truth.with_steps_recorded().reached, default=None)}
+        return Finding(
+            law=self.id,
+            text="; ".join(parts) + more,
+            step=last.get(unit),
+            observable="examples",
+            index=(int(first.id[0]),),
+            observed=int(first.observed[0]),
+            expected=int(first.expected[0]),
+            bound=0.0,
+        )
+
+
+def _part(ledger: Ledger, unit: str, number: int) -> Ledger:
+    if unit == "run":
+        return ledger
+    return ledger.where(step=number) if unit == "step" else ledger.where(epoch=number)
+
+
+def _listed(found: Differences) -> str:
+    """`3 ids: 17, 20 x2, 31`, where x2 means two too few or too many."""
+    apart = abs(found.observed - found.expected)[:_SHOWN_MAX].tolist()
+    ids = found.id[:_SHOWN_MAX].tolist()
+    shown = [str(key) if count == 1 else f"{key} x{count}" for key, count in zip(ids, apart, strict=True)]
+    more = f", and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+    return f"{len(found)} id{'s' if len(found) > 1 else ''}: {', '.join(shown)}{more}"
+
+
+def _places(run: Ledger, example: int, unit: str) -> str:
+    """` (5 on worker:0 replica 0 and worker:1 replica 2)`, with the steps unless there is only one."""
+    rows = (run.id == example).nonzero()[0][: _PLACES_MAX + 1].tolist()
+    places = []
+    for row in rows[:_PLACES_MAX]:
+        worker = run.workers[int(run.worker[row])]
+        replica = f" replica {run.replica[row]}" if sum(run.replicas) > 1 else ""
+        places.append(f"{worker}{replica}" if unit == "step" else f"{worker}{replica} at step {run.step[row]}")
+    return f" ({example} on {_and(places)}{' and elsewhere' if len(rows) > _PLACES_MAX else ''})"
+
+
+def _and(texts: Sequence[str]) -> str:
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+LAW: Law = _ExamplesMatchReference()

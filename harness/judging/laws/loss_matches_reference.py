@@ -1,0 +1,10 @@
+"""Law: the loss of every step is the reference's."""
+
+from __future__ import annotations
+
+from harness.judging.laws._compare import MatchesReference
+from harness.judging.laws.protocol import Law
+
+__all__ = ["LAW"]
+
+LAW: Law = MatchesReference(id="loss_matches_reference", observable="loss", order=50)

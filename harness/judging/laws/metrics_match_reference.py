@@ -1,0 +1,10 @@
+"""Law: every metric is the reference's at every step and at the end."""
+
+from __future__ import annotations
+
+from harness.judging.laws._compare import MatchesReference
+from harness.judging.laws.protocol import Law
+
+__all__ = ["LAW"]
+
+LAW: Law = MatchesReference(id="metrics_match_reference", observable="metrics", order=80)

@@ -1,0 +1,139 @@
+"""What a law is: it reads a run and its reference and returns a judgement, never an exception."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from harness.evidence.struck import Struck
+from harness.evidence.trace import RunTrace
+from harness.judging.tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from harness.evidence.links import Links
+    from harness.judging.interruption import Interruption
+
+__all__ = ["Case", "Finding", "Judgement", "Law", "Status", "Strike", "judged", "not_judged"]
+
+Status = Literal["held", "broken", "not_judged"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One way in which a law is broken.
+
+    `step` is the reference's step (from 1), None at the end of the run. `observable` is one of
+    `harness.evidence.observed.OBSERVABLES`, or `examples`, `steps`, `updates`. `observed`, `expected` and `bound` are
+    the numbers of the worst element, at `index` of `variable`; for `examples` they count how often the example with the
+    id `index` was seen.
+    """
+
+    law: str
+    text: str
+    task: str | None = None
+    step: int | None = None
+    observable: str | None = None
+    variable: str | None = None
+    index: tuple[int, ...] | None = None
+    observed: float | None = None
+    expected: float | None = None
+    bound: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Observed error over bound, infinite for any error where the bound is 0; None without numbers."""
+        if self.observed is None or self.expected is None or self.bound is None:
+            return None
+        error = abs(self.observed - self.expected)
+        return error / self.bound if self.bound > 0 and not math.isnan(error) else float("inf")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one law says of one run.
+
+    `compared` counts the values of which something was compared, out of `recorded` that the law is about; the others
+    are empty, or not finite in the reference. `worst_ratio` is the largest error / bound among them, None for a law
+    that knows no bound. `suffices` is as of the law.
+    """
+
+    law: str
+    status: Status
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    worst_ratio: float | None = None
+    compared: int = 0
+    recorded: int = 0
+    suffices: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run to be judged, the reference it should equal, and how far it may be from it.
+
+    Of an interrupted run `run` is the resumed part and `reference` the steps that it should have; `interruption` holds
+    the rest. `links` is what the links between the tasks of the whole run carried, None if there are none. `struck` are
+    the numbers that faults have changed, here or in what was restored.
+    """
+
+    run: RunTrace
+    reference: RunTrace
+    tolerance: Tolerance
+    interruption: Interruption | None = None
+    links: Links | None = None
+    struck: tuple[Strike, ...] = ()
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A changed number among the steps of a case.
+
+    `after` is the last step of the reference, or 0, whose record was made before. A variable was changed after this
+    step, a gradient while the next one was computed.
+    """
+
+    struck: Struck
+    after: int
+
+
+class Law(Protocol):
+    """One statement that must hold of every run; each lives in its own file, as `LAW`."""
+
+    @property
+    def id(self) -> str:
+        """The name in reports; also the name of the file."""
+
+    @property
+    def order(self) -> int:
+        """The place in reports, lowest first."""
+
+    @property
+    def suffices(self) -> bool:
+        """Whether a run of which this law alone could be judged counts as consistent: it compares with the truth."""
+
+    def judge(self, case: Case) -> Judgement:
+        """Compare whatever was recorded; say `not_judged` when that is nothing."""
+
+
+def not_judged(law: str, reason: str) -> Judgement:
+    """A law that had nothing to compare, and why."""
+    return Judgement(law, "not_judged", reason)
+
+
+def judged(
+    law: str,
+    compared: int,
+    findings: tuple[Finding, ...],
+    worst_ratio: float | None = None,
+    recorded: int | None = None,
+) -> Judgement:
+    """A law that compared something, of all that was `recorded` where that may be more: held when it found nothing."""
+    return Judgement(
+        law,
+        "broken" if findings else "held",
+        findings=findings,
+        worst_ratio=worst_ratio,
+        compared=compared,
+        recorded=compared if recorded is None else recorded,
+    )

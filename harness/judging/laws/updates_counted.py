@@ -1,0 +1,66 @@
+"""Law: under a coordinator, the updates applied are the closures scheduled, and at most those that were run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.evidence.observed import is_integer, items, moments
+from harness.evidence.trace import RunTrace, Variable
+from harness.judging.laws._counters import COUNTERS, last_component
+from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+
+__all__ = ["COUNTERS", "LAW", "counter"]
+
+
+@dataclass(frozen=True)
+class _UpdatesCounted:
+    id: str = "updates_counted"
+    order: int = 110
+    suffices: bool = True
+
+    def judge(self, case: Case) -> Judgement:
+        scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]
+        if not scheduled:
+            return not_judged(self.id, "no coordinator")
+        found = counter(case.run)
+        if found is None:
+            names = ", ".join(COUNTERS)
+            return not_judged(
+                self.id,
+                f"{sum(scheduled)} closures were scheduled, but no integer scalar variable named {names} was recorded",
+            )
+        name, applied = found
+        total = sum(scheduled)
+        # A closure that is taken back from a lost worker may have been applied there.
+        retried = sum(client.counters.retried for client in case.run.clients)
+        if total <= applied <= total + retried:
+            return judged(self.id, 1, ())
+        what = f"{total - applied} lost" if applied < total else f"{applied - total} too many"
+        if retried:
+            what += f", and {retried} {'was' if retried == 1 else 'were'} run again"
+        text = f"{total} updates were scheduled, {name!r} counts {applied}: {what}"
+        finding = Finding(self.id, text, None, None, "updates", name, (), applied, total, 0.0)
+        return judged(self.id, 1, (finding,))
+
+
+def counter(run: RunTrace) -> tuple[str, int] | None:
+    """The counting variable and its last recorded value, the end of the run first, then the latest step."""
+    for moment in reversed(moments(run)):
+        found: dict[str, tuple[str, int]] = {}
+        for record in moment.records:
+            for name, item in (items(record, "variables") or {}).items():
+                last = last_component(name)
+                if (
+                    last in COUNTERS
+                    and isinstance(item, Variable)
+                    and is_integer(item.value.dtype)
+                    and item.value.shape == ()
+                ):
+                    found.setdefault(last, (name, int(item.value.numpy())))
+        for key in COUNTERS:
+            if key in found:
+                return found[key]
+    return None
+
+
+LAW: Law = _UpdatesCounted()

@@ -1,0 +1,10 @@
+"""Law: every variable, optimizer slots and counters included, is the reference's after every step and at the end."""
+
+from __future__ import annotations
+
+from harness.judging.laws._compare import MatchesReference
+from harness.judging.laws.protocol import Law
+
+__all__ = ["LAW"]
+
+LAW: Law = MatchesReference(id="variables_match_reference", observable="variables", order=70)

@@ -1,0 +1,235 @@
+"""The outcome of one verified run: truthy when consistent, readable as an assertion message, and exact as JSON."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.evidence.observed import OBSERVABLES
+from harness.judging.explain.protocol import Attempt, Explanation
+from harness.judging.laws.protocol import Finding, Judgement
+
+__all__ = ["Outcome", "Verdict"]
+
+Outcome = Literal["consistent", "inconsistent", "abstained"]
+
+_LINKS_SHOWN = 4
+_OBSERVABLE_ORDER = (*OBSERVABLES, "examples", "updates", "steps")
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """What all laws say of one program under one strategy.
+
+    `tasks` is what is known of each task (exit code, incarnation, ...), in JSON types; `seconds` is the wall time of
+    the run; `tolerance` is the tier, `exact` or `derived`; `closest` is the best of the predictions that fail, where
+    there is no `explanation`. `interrupted` says of a run that was killed and resumed: `at`, the step after which;
+    `resumed_at`, the last step whose work was not done again; `resume_strategy`. Of a run that was started again more
+    than once it says so of the last time. `faults` says what a run was disturbed by: `plan`, its tables, and `text`.
+    `links` is how many bytes each link between tasks carried. `ledger` is, of a run that consumed other examples than
+    its reference, the table of who consumed what. `abstained` says why what was compared shows too little, such as a
+    reference that is not finite. `notes` are what a reader should know of how the runs were made.
+    """
+
+    program: str
+    strategy: str
+    judgements: tuple[Judgement, ...]
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: float = 0.0
+    tolerance: str = "exact"
+    explanation: Explanation | None = None
+    closest: Attempt | None = None
+    interrupted: dict[str, Any] | None = None
+    faults: dict[str, Any] | None = None
+    links: dict[str, int] | None = None
+    ledger: str | None = None
+    abstained: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the run was held against the reference and no law is broken.
+
+        A run of which nothing could be judged does not pass, nor does one in which only tasks and replicas agreed with
+        each other, nor one whose reference says nothing in places.
+        """
+        return self.outcome == "consistent"
+
+    @property
+    def outcome(self) -> Outcome:
+        """`inconsistent` if a law is broken, `abstained` if none is but too little could be judged."""
+        if self._with("broken"):
+            return "inconsistent"
+        shown = any(judgement.suffices for judgement in self._with("held"))
+        return "consistent" if shown and self.abstained is None else "abstained"
+
+    def __bool__(self) -> bool:
+        return self.consistent
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding of every law, in the order of the laws."""
+        return tuple(finding for judgement in self.judgements for finding in judgement.findings)
+
+    @property
+    def first_divergence(self) -> Finding | None:
+        """The earliest finding, by step and then by observable.
+
+        The end of the run comes last; at one step loss, gradients, variables, metrics, predictions, and then the rest.
+        Among findings of the same step and observable a comparison with the reference comes before one among replicas.
+        """
+        return min((finding for finding in self.findings if finding.observable is not None), key=_when, default=None)
+
+    @property
+    def worst_ratio(self) -> float | None:
+        """The largest error / bound over all laws; None when no law compared with a bound."""
+        return max(
+            (judgement.worst_ratio for judgement in self.judgements if judgement.worst_ratio is not None), default=None
+        )
+
+    def __repr__(self) -> str:
+        """One line: what pytest shows of `assert verify(...)`, above the full text."""
+        return f"<Verdict {self.summary}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    @property
+    def summary(self) -> str:
+        """One line: the outcome, the rule that explains it if there is one, and the first divergence."""
+        said = "is not judged" if self.outcome == "abstained" else f"is {self.outcome}"
+        why = None if self.explanation is None else self.explanation.rule
+        first = None if self.first_divergence is None else self.first_divergence.text
+        found = filter(None, (why, first, self.abstained))
+        return "; ".join([f"{self.program} under {self.strategy} {said}", *found])
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
+
+        `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `abstained`, `notes` and the explanation's
+        `cause` are there only if there are any.
+        """
+        first = self.first_divergence
+        keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
+        found = ("law", "text", "task", "step", "observable", "variable")
+        plain: dict[str, Any] = {
+            "program": self.program,
+            "strategy": self.strategy,
+            "consistent": self.consistent,
+            "first_divergence": None if first is None else {key: getattr(first, key) for key in keys},
+            "findings": [{key: getattr(finding, key) for key in found} for finding in self.findings],
+            "explanation": None if (why := self.explanation) is None else {"rule": why.rule, "text": why.text},
+            "tasks": self.tasks,
+            "seconds": self.seconds,
+            "laws": [
+                {"law": law.law, "status": law.status, "reason": law.reason, "worst_ratio": law.worst_ratio}
+                for law in self.judgements
+            ],
+            "tier": self.tolerance,
+        }
+        if why is not None and why.cause is not None:
+            plain["explanation"] |= {"cause": why.cause}
+        if self.ledger is not None:
+            plain["ledger"] = self.ledger.splitlines()
+        for key in ("interrupted", "faults", "links", "abstained", "notes"):
+            if (value := getattr(self, key)) not in (None, ()):
+                plain[key] = value
+        return {key: _strict(value) for key, value in plain.items()}
+
+    def _with(self, status: str) -> list[Judgement]:
+        return [judgement for judgement in self.judgements if judgement.status == status]
+
+    def _lines(self) -> Iterator[str]:
+        broken, held, unjudged = self._with("broken"), self._with("held"), self._with("not_judged")
+        yield from self._heading()
+        if self.faults is not None:
+            yield f"  faults: {self.faults['text']}; {_restarted(self.tasks)}"
+        if self.interrupted is not None:
+            yield f"  {_interruption(**self.interrupted)}"
+        if (first := self.first_divergence) is not None:
+            yield f"  first divergence: {first.text}"
+        if broken:
+            yield "  broken:"
+            for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
+                yield from (f"    {judgement.law}: {finding.text}" for finding in judgement.findings)
+            if any(finding.observable is not None for finding in self.findings):  # else there are no numbers to explain
+                why = self.explanation
+                cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
+                yield from _wrapped("  explanation: ", cause)
+        if self.ledger is not None:
+            yield "  examples by step and worker, next to the reference:"
+            yield from (f"    {line}" for line in self.ledger.splitlines())
+        if held:
+            yield from _wrapped("  held: ", ", ".join(map(_held, held)))
+        if self.links is not None:
+            yield f"  bytes between tasks: {_carried(self.links)}"
+        if unjudged:
+            yield "  not judged:"
+            yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
+
+    def _heading(self) -> Iterator[str]:
+        outcome = {"consistent": "consistent", "inconsistent": "INCONSISTENT", "abstained": "NOT JUDGED"}[self.outcome]
+        yield f"{self.program} under {self.strategy}: {outcome} ({self.tolerance} tier, {self.seconds:.1f} s)"
+        if self.abstained is not None:
+            yield from _wrapped("  ", self.abstained)
+        elif self.outcome == "abstained":
+            yield "  nothing was compared with the reference"
+        for note in self.notes:
+            yield from _wrapped("  note: ", note)
+
+    def _near(self) -> str:
+        near = self.closest
+        if near is None:
+            return "; none comes near"
+        share = f"{100 * (1 - near.unexplained):.3g} % of the mismatch"
+        return f"; the closest, {near.rule}, explains {share} and is off by {near.ratio:.3g} times its bound"
+
+
+def _restarted(tasks: Mapping[str, Mapping[str, Any]]) -> str:
+    again = {name: task["incarnation"] for name, task in tasks.items() if task.get("incarnation")}
+    return f"started again: {', '.join(f'{name} {count}x' for name, count in again.items()) or 'nobody'}"
+
+
+def _carried(links: Mapping[str, int]) -> str:
+    """Few links one by one, many by their sum and range."""
+    if len(links) <= _LINKS_SHOWN:
+        return ", ".join(f"{link} {carried}" for link, carried in links.items()) or "none"
+    low, high = min(links.values()), max(links.values())
+    return f"{sum(links.values())} on {len(links)} links, {low} to {high} on each"
+
+
+def _interruption(at: int, resumed_at: int, resume_strategy: str) -> str:
+    again = at - resumed_at
+    repeated = "" if again <= 0 else f", so that step {at} was" if again == 1 else f", so that {again} steps were"
+    done = f"{repeated} done again" if repeated else ""
+    return f"interrupted after step {at}, resumed under {resume_strategy} at step {resumed_at}{done}"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(label + text, 110, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _when(finding: Finding) -> tuple[bool, int, int, bool]:
+    order = _OBSERVABLE_ORDER
+    rank = order.index(finding.observable) if finding.observable in order else len(order)
+    return finding.step is None, finding.step or 0, rank, not finding.law.endswith("_reference")
+
+
+def _held(judgement: Judgement) -> str:
+    ratio = f", worst ratio {judgement.worst_ratio:.2g}" if judgement.worst_ratio else ""
+    of = f" of {judgement.recorded}" if judgement.recorded > judgement.compared else ""
+    return f"{judgement.law} ({judgement.compared}{of} compared{ratio})"
+
+
+def _strict(value: Any) -> Any:
+    """The value in strict JSON: no NaN, no infinities, no tuples."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value

@@ -1,0 +1,206 @@
+"""What a client task of a verified run executes: seeds, strategy, recorder, program."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.evidence.found import note_found, traces_of
+from harness.evidence.independence import notes_of
+from harness.evidence.links import BUILT
+from harness.evidence.trace import Header
+from harness.recording.clock import moved_clock
+from harness.recording.unseeded import own_shuffles, seeded_generators
+from harness.recording.work import working
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator.agent import current
+
+__all__ = ["Assignment", "run_client"]
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What one client has to run, and where its trace goes.
+
+    `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that resume an interrupted run.
+    `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
+    seconds the clock that the program sees is.
+    """
+
+    traces: str
+    directory: str
+    seed: int
+    noise: int | None = None
+    incarnation: int = 0
+    threads: int | None = None
+    ahead: float = 0.0
+
+
+def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
+    """Run the program under the strategy and leave a trace file.
+
+    Returns:
+        `observed`, the number of values that the program reported, and `replicas`, as TensorFlow counts them.
+
+    Raises:
+        RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
+    """
+    from harness.recording.noise import Noise
+    from harness.recording.recorder import Recorder
+    from harness.recording.touched import note_files
+
+    _bound_threads(assignment.threads)
+    _seed_everything(assignment.seed)
+    strategy = case.build()
+    _check_shape(strategy, case)
+    if (task := current()) is not None:
+        task.gate(BUILT)
+    noise = None if assignment.noise is None else Noise(assignment.noise)
+    trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
+    recorder = Recorder(
+        strategy,
+        _header(strategy, case, assignment),
+        trace=trace,
+        directory=Path(assignment.directory),
+        noise=noise,
+    )
+    note_files(notes_of(trace), ours=(trace.parent, Path(assignment.traces), Path(assignment.directory)))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(moved_clock(assignment.ahead))
+        train = program.load()
+        client = case.clients.index(_task())
+        counts = stack.enter_context(_counting_closures())
+        drawn = stack.enter_context(seeded_generators(assignment.seed, client))
+        work = stack.enter_context(working(strategy))
+        if noise is not None:
+            stack.enter_context(noise.active())
+        if case.kind == "multi_worker":
+            stack.enter_context(own_shuffles(client))
+        recorder.scheduled = lambda: counts.scheduled
+        train(strategy, recorder)
+    recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=work.counted())
+    return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def _folder(assignment: Assignment) -> Path:
+    """Where this process leaves its trace: a task that a restart has started again does not add to the one before."""
+    task = current()
+    restarted = 0 if task is None else task.spec.incarnation
+    folder = traces_of(Path(assignment.traces), restarted)
+    if restarted:
+        folder.mkdir(parents=True, exist_ok=True)
+        note_found(folder, _task(), Path(assignment.directory))
+    return folder
+
+
+def _task() -> str:
+    task = current()
+    return "local:0" if task is None else task.spec.task
+
+
+def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header:
+    local = len(strategy.experimental_local_results(0)) if case.kind == "parameter_server" else case.devices
+    return Header(
+        task=_task(),
+        incarnation=assignment.incarnation,
+        strategy=case.name,
+        replicas=strategy.num_replicas_in_sync,
+        local_replicas=local,
+        clients=len(case.clients),
+        seed=assignment.seed,
+        versions=_versions(),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("tensorflow", "keras", "tf_keras", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _bound_threads(threads: int | None) -> None:
+    import tensorflow as tf
+
+    if threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+
+
+def _seed_everything(seed: int) -> None:
+    """Give Python, NumPy, TensorFlow and both Kerases the same seeds in every process."""
+    import sys
+
+    import numpy as np
+    import tensorflow as tf
+
+    random.seed(seed)
+    np.random.seed(seed)
+    tf.random.set_seed(seed)
+    for name in ("keras", "tf_keras"):
+        if name in sys.modules:
+            sys.modules[name].utils.set_random_seed(seed)
+
+
+def _check_shape(strategy: Any, case: StrategyCase) -> None:
+    """A multi-worker run must run as one: TensorFlow itself is asked how many replicas and workers it sees."""
+    seen = strategy.num_replicas_in_sync
+    if case.kind not in ("parameter_server", "tpu") and seen != case.replicas:
+        raise RuntimeError(f"{case.name} should have {case.replicas} replicas in sync, TensorFlow sees {seen}")
+    if case.kind in ("multi_worker", "parameter_server"):
+        workers = _workers_seen(strategy, case)
+        if workers != case.workers:
+            raise RuntimeError(f"{case.name} should have {case.workers} workers, TensorFlow sees {workers}")
+
+
+def _workers_seen(strategy: Any, case: StrategyCase) -> int:
+    import tensorflow as tf
+
+    if case.kind == "multi_worker":
+        resolver = strategy.cluster_resolver  # None for a strategy that knows no other workers
+        return 1 if resolver is None else len(resolver.cluster_spec().as_dict().get("worker", []))
+    # ParameterServerStrategy keeps no resolver; connecting to the cluster made every worker's devices visible.
+    names = [tf.DeviceSpec.from_string(device.name) for device in tf.config.list_logical_devices("CPU")]
+    return len({name.task for name in names if name.job == "worker"})
+
+
+@dataclasses.dataclass
+class _Closures:
+    """Closures handed to every `ClusterCoordinator`, None where no coordinator is used, and those to be run again."""
+
+    scheduled: int | None = None
+    retried: int = 0
+
+
+@contextlib.contextmanager
+def _counting_closures() -> Iterator[_Closures]:
+    """Count what is handed to coordinators, and what they take back from a worker that was lost."""
+    import tensorflow as tf
+    from tensorflow.python.distribute.coordinator import cluster_coordinator
+
+    counts = _Closures()
+    coordinator = tf.distribute.coordinator.ClusterCoordinator
+    queue = cluster_coordinator._CoordinatedClosureQueue  # noqa: SLF001 - nothing public tells of a retry
+    schedule, put_back = coordinator.schedule, queue.put_back
+
+    def counted_schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
+        counts.scheduled = (counts.scheduled or 0) + 1
+        return schedule(self, *args, **kwargs)
+
+    def counted_put_back(self: Any, closure: Any) -> Any:
+        counts.retried += 1
+        return put_back(self, closure)
+
+    coordinator.schedule, queue.put_back = counted_schedule, counted_put_back
+    try:
+        yield counts
+    finally:
+        coordinator.schedule, queue.put_back = schedule, put_back

@@ -1,0 +1,97 @@
+"""The callback behind `record.keras_callback`, one class body for Keras 3 and for tf_keras."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.recording.recorder import Recorder
+
+__all__ = ["make_callback"]
+
+_CALL = "record.keras_callback"
+
+
+def make_callback(record: Recorder, model: Any) -> Any:
+    """A callback of the same Keras flavour as `model`."""
+    import tensorflow as tf
+
+    per_epoch = isinstance(record.strategy, tf.distribute.ParameterServerStrategy)
+    body = _per_epoch_body(record) if per_epoch else _per_batch_body(record)
+    return type("LockstepCallback", (_callback_class(model),), body)()
+
+
+def _callback_class(model: Any) -> type:
+    """The Callback class of the Keras whose Model this is, also when the model is a subclass defined by the user."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    if "tf_keras" in packages:
+        import tf_keras
+
+        return tf_keras.callbacks.Callback  # type: ignore[no-any-return]
+    if "keras" in packages:
+        import keras
+
+        return keras.callbacks.Callback  # type: ignore[no-any-return]
+    raise TypeError(f"{type(model).__name__} is neither a Keras 3 nor a tf_keras model")
+
+
+def _variables(model: Any) -> list[Any]:
+    optimizer = model.optimizer
+    slots = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
+    return [*model.variables, *slots]
+
+
+def _report(record: Recorder, model: Any, logs: dict[str, Any] | None, epoch: int, *, per_epoch: bool) -> None:
+    logs = {name: value for name, value in (logs or {}).items() if not name.startswith("val_")}
+    loss = logs.pop("loss", None)
+    record._write_step(  # noqa: SLF001 - the recorder's own callback
+        call=_CALL,
+        loss=loss,
+        gradients=None,
+        variables=_variables(model),
+        examples=None,
+        metrics=logs or None,
+        epoch=epoch,
+        per_epoch=per_epoch,
+    )
+
+
+def _final(record: Recorder, model: Any, last_logs: dict[str, Any]) -> None:
+    validation = {name: value for name, value in last_logs.items() if name.startswith("val_")}
+    record._write_final(call=_CALL, variables=_variables(model), metrics=validation or None)  # noqa: SLF001 - as above
+
+
+def _per_batch_body(record: Recorder) -> dict[str, Any]:
+    state: dict[str, Any] = {"epoch": 0, "logs": {}}
+
+    def on_epoch_begin(self: Any, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        state["epoch"] = epoch
+
+    def on_train_batch_end(self: Any, batch: int, logs: dict[str, Any] | None = None) -> None:
+        _report(record, self.model, logs, state["epoch"], per_epoch=False)
+
+    def on_epoch_end(self: Any, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        state["logs"] = dict(logs or {})
+
+    def on_train_end(self: Any, logs: dict[str, Any] | None = None) -> None:
+        _final(record, self.model, state["logs"])
+
+    return {
+        "on_epoch_begin": on_epoch_begin,
+        "on_train_batch_end": on_train_batch_end,
+        "on_epoch_end": on_epoch_end,
+        "on_train_end": on_train_end,
+    }
+
+
+def _per_epoch_body(record: Recorder) -> dict[str, Any]:
+    state: dict[str, Any] = {"logs": {}}
+
+    def on_epoch_end(self: Any, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        state["logs"] = dict(logs or {})
+        _report(record, self.model, logs, epoch, per_epoch=True)
+
+    def on_train_end(self: Any, logs: dict[str, Any] | None = None) -> None:
+        _final(record, self.model, state["logs"])
+
+    return {"on_epoch_end": on_epoch_end, "on_train_end": on_train_end}

@@ -1,0 +1,206 @@
+"""`record`: how a program under test reports what it did."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.evidence.trace import Counters, Final, Header, Step, TraceWriter
+from harness.recording.accepted import Place, came, checked_call
+from harness.recording.capture import (
+    capture_examples,
+    capture_value,
+    capture_values,
+    capture_variables,
+    check_variables,
+    flat_variables,
+)
+from harness.recording.noise import Noise
+from simulator.agent import current
+
+__all__ = ["Recorder"]
+
+_PREFIX = {"gradients": "gradient", "metrics": "metric", "predictions": "predictions"}
+"""What a value is called that is given without a name."""
+
+
+class Recorder:
+    """Passed to a program as `record`; writes one trace file per client process.
+
+    Call it outside `strategy.run`, in every client process alike.
+
+    Attributes:
+        directory: a folder that survives an interruption of the run; a resumable program saves and restores there.
+        scheduled: set by the harness; tells how many closures a coordinator has been given so far.
+    """
+
+    def __init__(self, strategy: Any, header: Header, trace: Path, directory: Path, noise: Noise | None = None) -> None:
+        self.directory = directory
+        self.scheduled: Callable[[], int | None] = lambda: None
+        self._strategy = strategy
+        self._writer = TraceWriter(trace)
+        self._writer.write(header)
+        self._noise = noise
+        self._steps = 0
+        self._observed = 0
+        self._per_epoch = False
+        self._final: Final | None = None
+        self._finished = False
+
+    def step(
+        self,
+        *,
+        loss: Any = None,
+        gradients: Any = None,
+        variables: Any = None,
+        examples: Any = None,
+        metrics: Any = None,
+        epoch: int | None = None,
+    ) -> None:
+        """Report one training step. Every argument is optional.
+
+        Args:
+            loss: the step's loss: a tensor, array, float, or a PerReplica of scalars, which counts as its sum over all
+                replicas (the convention of `tf.nn.compute_average_loss`). Like all values it has a dtype of NumPy's, of
+                64 bits at most, or bfloat16; of a RaggedTensor the lengths of the rows are compared too.
+            gradients: a sequence or mapping of gradients, dense or IndexedSlices; PerReplica ones count as their sum.
+            variables: TensorFlow or Keras variables; every replica's copy is captured. Add the optimizer's to have its
+                slots and iteration counter judged.
+            examples: integer ids of the examples that this client consumed in this step; a PerReplica keeps replicas
+                apart. The chief of parameter-server training may give a mapping from task, such as `worker:0`, to the
+                ids that this task consumed.
+            metrics: a mapping from name to value or Keras metric.
+            epoch: the number of the epoch that this step belongs to.
+
+        Raises:
+            TypeError: something is not what is accepted there, which the sentence says; nothing is recorded then.
+            ValueError: a key of `examples` is no task, or an id does not fit into 64 bits with a sign.
+        """
+        self._write_step(
+            loss=loss,
+            gradients=gradients,
+            variables=variables,
+            examples=examples,
+            metrics=metrics,
+            epoch=epoch,
+        )
+
+    def final(self, *, variables: Any = None, predictions: Any = None, metrics: Any = None) -> None:
+        """Report the end of the run, once.
+
+        Args:
+            variables: as in `step`.
+            predictions: an array, tensor, PerReplica, or a mapping of them, in input order.
+            metrics: as in `step`.
+
+        Raises:
+            RuntimeError: called a second time.
+            TypeError: as of `step`.
+        """
+        if self._finished:
+            raise RuntimeError("record.final was called twice; a run has one end")
+        self._write_final(variables=variables, predictions=predictions, metrics=metrics)
+        self._finished = True
+
+    def keras_callback(self, model: Any) -> Any:
+        """A callback for `fit` of Keras 3 and tf_keras that does `step` after each batch and `final` at the end.
+
+        Recorded are the logs (Keras reports the running mean over the epoch), the model's variables and the
+        optimizer's. Under ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step. The
+        program may still call `final` itself, for example with predictions; what it gives there is added to what the
+        callback has reported.
+        """
+        from harness.recording.keras_callback import make_callback
+
+        return make_callback(self, model)
+
+    @property
+    def strategy(self) -> Any:
+        """The strategy of this run."""
+        return self._strategy
+
+    @property
+    def observed(self) -> int:
+        """How many values have been reported."""
+        return self._observed
+
+    def _write_step(
+        self, *, call: str = "record.step", epoch: Any = None, per_epoch: bool = False, **reported: Any
+    ) -> None:
+        with checked_call(call):
+            captured = self._captured(call, reported, noise=self._noise)
+            number = None if epoch is None else _epoch(epoch, Place(call, "epoch", "whole numbers of 64 bits"))
+        self._steps += 1
+        if per_epoch and not self._per_epoch:
+            self._per_epoch = True
+            self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
+        self._writer.write(
+            Step(index=self._steps, at=time.monotonic(), epoch=number, scheduled=self.scheduled(), **captured)
+        )
+        if (task := current()) is not None:
+            task.step(self._steps)
+
+    def _write_final(self, *, call: str = "record.final", **reported: Any) -> None:
+        """Write what is reported of the end, together with what has been reported of it before."""
+        with checked_call(call):
+            captured = self._captured(call, reported)
+        before = self._final or Final(at=0.0)
+        metrics = {value.name: value for value in (*(before.metrics or ()), *(captured["metrics"] or ()))}
+        self._final = Final(
+            at=time.monotonic(),
+            variables=captured["variables"] or before.variables,
+            predictions=captured.get("predictions") or before.predictions,
+            metrics=tuple(metrics.values()) or None,
+        )
+        self._writer.write(self._final)
+
+    def _captured(self, call: str, reported: dict[str, Any], noise: Noise | None = None) -> dict[str, Any]:
+        """The arrays of everything that one call reports; None for what was not given, or holds nothing."""
+        found: dict[str, Any] = {}
+        for observable, value in reported.items():
+            place = Place(call, observable)
+            if value is None:
+                found[observable] = None
+            elif observable == "loss":
+                found["loss"] = capture_value(self._strategy, "loss", value, place)
+            elif observable == "examples":
+                found["examples"], found["consumers"] = capture_examples(self._strategy, value, place)
+            elif observable == "variables":
+                check_variables(value, place)
+            else:
+                found[observable] = capture_values(self._strategy, value, _PREFIX[observable], place) or None
+        # Last, so that noise changes nothing in a call that is refused.
+        if (variables := reported.get("variables")) is not None:
+            if noise is not None:
+                noise.nudge(flat_variables(variables))
+            found["variables"] = capture_variables(self._strategy, variables, Place(call, "variables")) or None
+        self._observed += _numbers(found)
+        return found
+
+    def close(self, **counted: Any) -> None:
+        """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
+        coarsest = None if self._noise is None else self._noise.coarsest
+        self._writer.write(Counters(per_epoch=self._per_epoch, coarsest=coarsest, **counted))
+        self._writer.close()
+
+
+def _epoch(epoch: Any, place: Place) -> int:
+    try:
+        number = operator.index(epoch)
+    except TypeError:
+        raise place.refused(came(epoch)) from None
+    if not -(2**63) <= number < 2**63:
+        raise place.refused(f"the number {number}" if number.bit_length() < 200 else "a larger number")
+    return number
+
+
+def _numbers(captured: dict[str, Any]) -> int:
+    """How many values hold a number at all."""
+    loss, *several = (captured.get(name) for name in ("loss", "gradients", "metrics", "predictions"))
+    values = [*(() if loss is None else (loss,)), *(value for found in several for value in found or ())]
+    count = sum(any(part.data for part in value.parts) for value in values)
+    count += sum(any(copy.data for copy in variable.copies) for variable in captured.get("variables") or ())
+    return count + any(captured.get("examples") or ())

@@ -1,0 +1,147 @@
+"""Counts, inside a client, which replicas do work and what the workers combine; changes no number and no graph."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from harness.evidence.trace import OUTSIDE, Work
+
+__all__ = ["Working", "working"]
+
+_route = threading.local()
+
+
+@dataclass
+class Working:
+    """The counts so far; threads of several replicas add to them, under the interpreter's lock."""
+
+    entered: Counter[int] = field(default_factory=Counter)
+    gradients: Counter[int] = field(default_factory=Counter)
+    combined: Counter[int] = field(default_factory=Counter)
+    returned: Counter[int] = field(default_factory=Counter)
+    reduced: int = 0
+
+    def counted(self) -> Work:
+        """As it is kept in a trace."""
+        return Work(dict(self.entered), dict(self.gradients), dict(self.combined), dict(self.returned), self.reduced)
+
+
+@contextlib.contextmanager
+def _on(route: str) -> Iterator[None]:
+    before = getattr(_route, "name", None)
+    _route.name = before or route
+    try:
+        yield
+    finally:
+        _route.name = before
+
+
+@contextlib.contextmanager
+def working(strategy: Any) -> Iterator[Working]:
+    """Count what the program does with this strategy, within the context."""
+    import tensorflow as tf
+    from tensorflow.python.distribute import cross_device_ops, cross_device_utils, distribute_lib, values
+
+    seen = Working()
+    launcher = cross_device_utils.CollectiveReplicaLauncher
+    with contextlib.ExitStack() as stack:
+
+        def patch(owner: Any, name: str, around: Callable[..., Any]) -> None:
+            original = getattr(owner, name)
+            stack.enter_context(mock.patch.object(owner, name, functools.wraps(original)(around(original))))
+
+        patch(distribute_lib.ReplicaContextBase, "__enter__", functools.partial(_entering, seen, strategy))
+        patch(tf.GradientTape, "gradient", functools.partial(_differentiating, seen, strategy))
+        # `reduce` and `gather` hand a value to the program, which may only report it.
+        patch(distribute_lib.StrategyBase, "reduce", functools.partial(_routed, "returned"))
+        patch(distribute_lib.Strategy, "gather", functools.partial(_routed, "returned"))
+        # Reading a metric sums it over all workers, and nothing is trained by that.
+        patch(values.SyncOnReadVariable, "_get_cross_replica", functools.partial(_routed, "uncounted"))
+        for name in ("reduce", "batch_reduce"):
+            patch(cross_device_ops.CrossDeviceOps, name, functools.partial(_reducing, seen))
+        for name in ("all_reduce", "_all_gather"):
+            patch(launcher, name, functools.partial(_combining, seen, launcher._next_instance_key))  # noqa: SLF001
+        yield seen
+
+
+def _entering(seen: Working, strategy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    def entered(context: Any) -> Any:
+        if context.strategy is strategy and (replica := _number(context)) is not None:
+            seen.entered[replica] += 1
+        return original(context)
+
+    return entered
+
+
+def _number(context: Any) -> int | None:
+    """The replica's number over all workers; None where it is a tensor, as on a TPU."""
+    number = context._replica_id_in_sync_group  # noqa: SLF001 - the public property makes an op of it
+    return number if isinstance(number, int) else None
+
+
+def _differentiating(seen: Working, strategy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    import tensorflow as tf
+
+    def gradient(tape: Any, *args: Any, **options: Any) -> Any:
+        context = tf.distribute.get_replica_context()
+        inside = context is not None and context.strategy is strategy
+        if (replica := _number(context) if inside else OUTSIDE) is not None:
+            seen.gradients[replica] += 1
+        return original(tape, *args, **options)
+
+    as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(gradient)
+    return as_it_is
+
+
+def _reducing(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(*args: Any, **options: Any) -> Any:
+        seen.reduced += getattr(_route, "name", None) is None
+        return original(*args, **options)
+
+    return reduce
+
+
+def _routed(route: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    import tensorflow as tf
+
+    def call(*args: Any, **options: Any) -> Any:
+        with _on(route):
+            return original(*args, **options)
+
+    as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(call)
+    return as_it_is
+
+
+def _combining(seen: Working, next_key: Callable[[Any], Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Count each time that this collective is carried out.
+
+    TensorFlow asks for a new key each time: at once if it runs eagerly, and each time that a function is called which
+    the collective has become a part of (`CollectiveReplicaLauncher._next_instance_key`). So no op is needed for it; one
+    more in a graph would change the random numbers of those behind it.
+    """
+    import tensorflow as tf
+
+    def combine(launcher: Any, value: Any, *args: Any, **options: Any) -> Any:
+        route = getattr(_route, "name", None)
+        # Whole numbers, such as ids that are gathered for a log, train nothing.
+        if route == "uncounted" or not (value.dtype.is_floating or value.dtype.is_complex):
+            return original(launcher, value, *args, **options)
+        counts = seen.returned if route == "returned" else seen.combined
+        elements = tf.TensorShape(value.shape).num_elements() or 0
+
+        def key() -> Any:
+            if tf.executing_eagerly():
+                counts[elements] += 1
+            return next_key(launcher)
+
+        with mock.patch.object(launcher, "_next_instance_key", key):
+            return original(launcher, value, *args, **options)
+
+    return combine

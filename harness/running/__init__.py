@@ -1,0 +1,3 @@
+"""Makes the runs: of the program under test and of its reference."""
+
+__all__: list[str] = []

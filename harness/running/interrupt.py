@@ -1,0 +1,135 @@
+"""Runs a program, kills all of it after a step, and starts it again where it had saved."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import operator
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.evidence.parts import INTERRUPTED, TRACES, Killed
+from harness.evidence.trace import RunTrace
+from harness.recording.client import Assignment, run_client
+from harness.running.linked import is_linked, run_linked
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError
+
+__all__ = ["Interrupting", "check_interruption", "run_twice"]
+
+_START_ATTEMPTS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Interrupting:
+    """The step after which all tasks are to be killed, and the strategy to resume under."""
+
+    at: int
+    resume_case: StrategyCase
+
+    def check_reached(self, program: str, reference: RunTrace) -> None:
+        """Fail before anything is interrupted if the training has no such step.
+
+        Raises:
+            UsageError: the reference recorded fewer steps.
+        """
+        steps = len(reference.clients[0].steps)
+        if steps < self.at:
+            raise UsageError(f"{program} records {steps} steps, so it cannot be interrupted after step {self.at}")
+
+
+def check_interruption(at: int | None, resume_strategy: object) -> int | None:
+    """The step to interrupt after, as an int, or None for no interruption.
+
+    Raises:
+        UsageError: it is no step, or there is a strategy to resume under but no interruption.
+    """
+    if at is None:
+        if resume_strategy is not None:
+            raise UsageError("resume_strategy says how to go on after interrupt_at; give interrupt_at=STEP as well")
+        return None
+    try:
+        number = operator.index(at)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(at, bool):
+        raise UsageError(f"interrupt_at={at!r} is not a step; steps count from 1")
+    return number
+
+
+def run_twice(
+    program: Program,
+    case: StrategyCase,
+    asked: Interrupting,
+    directory: Path,
+    *,
+    seed: int,
+    timeout: float,
+    stream: bool,
+) -> RunResult:
+    """Run a program until every client has recorded a step, kill all tasks at once, and run it again to its end.
+
+    The clients of both runs share `record.directory`. Traces, logs and journals are left in `directory`: those of the
+    killed part in its `interrupted`, those of the resumed one where a run without interruption has them.
+
+    Returns:
+        How the tasks of the resumed run ended; what both have recorded is for `harness.evidence.parts` to read.
+
+    Raises:
+        UsageError: the program ended without recording that step.
+        RunFailed: a task crashed, hung or vanished unasked, in either part.
+    """
+    first, kept = directory / INTERRUPTED, directory / "kept"
+    traces = [part / TRACES for part in (first, directory)]
+    for folder in (*traces, kept):
+        folder.mkdir(parents=True)
+    options: dict[str, Any] = {"timeout": timeout, "stream": stream}
+    assignment = Assignment(traces=str(traces[0]), directory=str(kept), seed=seed)
+    with _cluster(case, first / "run", **options) as cluster:
+        _kill_after(cluster, asked.at, program, case, assignment)
+    saved = sorted(str(file.relative_to(kept)) for file in kept.rglob("*") if file.is_file())
+    Killed(asked.at, tuple(saved)).leave(directory)
+    assignment = Assignment(traces=str(traces[1]), directory=str(kept), seed=seed, incarnation=1)
+    resume = asked.resume_case
+    with _cluster(resume, directory / "run", **options) as cluster:
+        return run_linked(cluster, directory, run_client, program, resume, assignment)
+
+
+def _cluster(case: StrategyCase, out: Path, **options: Any) -> Cluster:
+    return Cluster(case.topology, relay=is_linked(case.topology), network=case.network, out=out, **options)
+
+
+def _kill_after(cluster: Cluster, step: int, program: Program, case: StrategyCase, assignment: Assignment) -> None:
+    """Start the program, and SIGKILL every task at once when each client stands right after the step."""
+    for attempt in itertools.count(1):
+        for task in case.clients:
+            cluster.set_gate(task, f"step:{step}")
+        with cluster.start(run_client, program, case, assignment) as run:
+            if _all_stand(run, case, step):
+                run.kill()
+                return
+            if not run.port_conflict() or attempt == _START_ATTEMPTS:
+                _never_there(run, step, program, case)
+
+
+def _all_stand(run: Run, case: StrategyCase, step: int) -> bool:
+    deadline = time.monotonic() + run.options.timeout
+    try:
+        return all(run.wait_gate(task, f"step:{step}", max(0.0, deadline - time.monotonic())) for task in case.clients)
+    except DeadlineExceeded:
+        return False
+
+
+def _never_there(run: Run, step: int, program: Program, case: StrategyCase) -> None:
+    """Say why there was nothing to interrupt: the run failed or hung, or it was over before that step."""
+    steps = {task: run.tasks[task].steps for task in case.clients}
+    ended = [run.tasks[task].finished for task in case.clients]
+    if all(ended) or not any(ended) or any(task.error is not None for task in run.tasks.values()):
+        run.join(in_time=any(ended))  # raises what went wrong, if anything did
+    said = ", ".join(f"{task} recorded {count}" for task, count in steps.items())
+    raise UsageError(
+        f"{program.name} under {case.name} never recorded step {step}, after which it was to be interrupted: {said}; "
+        "under ParameterServerStrategy Keras's fit records one step for each epoch"
+    )

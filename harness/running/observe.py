@@ -1,0 +1,129 @@
+"""Runs a program under a strategy and returns what it recorded, without judging it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.errors import MissingHardware, NothingObserved
+from harness.evidence.parts import TRACES, read_parts
+from harness.evidence.struck import save_struck
+from harness.evidence.trace import RunTrace
+from harness.kept import kept_in
+from harness.recording.client import Assignment, run_client
+from harness.running.disturbance import Disturbance
+from harness.running.linked import is_linked, run_linked
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase, strategy_case
+from simulator import Cluster, RunFailed, RunResult, TaskError
+from simulator.capabilities import accelerators
+
+__all__ = ["check_hardware", "observe", "run_once"]
+
+_SEED = 20
+
+
+def observe(
+    program: Callable[..., Any] | str | Program,
+    strategy: str | StrategyCase,
+    *,
+    hardware: str = "cpu",
+    network: str | None = None,
+    timeout: float = 120.0,
+    seed: int = _SEED,
+    out: str | Path | None = None,
+    stream: bool = False,
+) -> RunTrace:
+    """Run a program under a strategy, once and without a reference, and return what its clients recorded.
+
+    Args:
+        program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
+        strategy: a name such as `multi_worker-2`, see `lockstep strategies`.
+        hardware: `cpu`, `gpu` or `tpu`.
+        network: of a strategy with several tasks, as of `simulator.Cluster`.
+        timeout: seconds for the run.
+        seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
+        out: keep traces and logs in this directory, in place of an earlier run; one that holds something else is
+            refused.
+        stream: copy the tasks' output to stderr while they run.
+
+    Raises:
+        UsageError: a program, strategy or option that does not exist.
+        NothingObserved: the program reports nothing.
+        MissingHardware: the strategy needs hardware that is not there.
+        RunFailed: a task crashed, hung or vanished.
+    """
+    case = strategy_case(strategy, hardware, network)
+    under_test = Program.of(program)
+    check_hardware(case)
+    with kept_in(out) as directory:
+        run_once(under_test, case, directory, seed=seed, timeout=timeout, stream=stream, keep=out is not None)
+        return read_parts(directory).last
+
+
+def run_once(
+    program: Program,
+    case: StrategyCase,
+    directory: Path,
+    *,
+    seed: int,
+    timeout: float,
+    stream: bool,
+    keep: bool,
+    disturbance: Disturbance | None = None,
+) -> RunResult:
+    """One run of a loaded program, with its traces in `directory` for `read_parts`; with `keep` also its logs.
+
+    The directory holds no earlier run, as `harness.kept.kept_in` provides it.
+
+    Raises:
+        NothingObserved: the program reports nothing.
+        RunFailed: a task crashed, hung or vanished unasked, or a fault was not real.
+    """
+    traces, kept = directory / TRACES, directory / "kept"
+    for folder in (traces, kept):
+        folder.mkdir(parents=True)
+    with Cluster(
+        case.topology,
+        timeout=timeout,
+        stream=stream,
+        out=directory / "run" if keep else None,
+        relay=is_linked(case.topology),
+        network=case.network,
+        **({} if disturbance is None else disturbance.options(case.topology, kept)),
+    ) as cluster:
+        work = (run_client, program, case, Assignment(traces=str(traces), directory=str(kept), seed=seed))
+        try:
+            result = run_linked(cluster, directory, *work, counted=disturbance is None)
+        except RunFailed as failure:  # of which the numbers may be judged nevertheless
+            if disturbance is not None:
+                save_struck(directory, failure.result)
+            raise
+        if disturbance is not None:
+            save_struck(directory, result)
+    if unfinished := [task for task in case.clients if result[task].value is None]:
+        text = "the plan ended it and nothing started it again, so the training was not finished"
+        raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
+    # A process that was started again may have had nothing left to do.
+    if disturbance is None and not any(result[task].value["observed"] for task in case.clients):
+        raise NothingObserved(program.name)
+    return result
+
+
+def check_hardware(case: StrategyCase) -> None:
+    """Fail before anything starts if the machine lacks what the strategy needs.
+
+    Raises:
+        MissingHardware: names what is missing and where to look.
+    """
+    if case.needs is None:
+        return
+    there = len(accelerators.tpus(os.environ) if "TPU" in case.needs else accelerators.gpus())
+    # One GPU can be split into logical ones, except for NCCL, which wants a device for each replica.
+    if there < (case.replicas if case.option == "nccl" else 1):
+        raise MissingHardware(
+            f"{case.name} needs {case.needs}, and this machine has {there or 'none'}; see `lockstep doctor`"
+        )

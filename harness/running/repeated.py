@@ -1,0 +1,164 @@
+"""The runs that make up one reference, of which the first two must not differ."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import NothingObserved, NotReproducible
+from harness.evidence.independence import Touch, read_touched, reads_back
+from harness.evidence.reproduced import Difference, first_difference
+from harness.evidence.trace import read_client
+from harness.recording.client import Assignment, run_client
+from harness.subject.program import Program
+from harness.subject.strategies import strategy_case
+from simulator import Cluster, Run, RunFailed
+
+__all__ = ["PLAIN", "Runs", "reproducible"]
+
+PLAIN = "plain"
+_AGAIN, _EARLIER = "again", "earlier-"
+_TRACES, _KEPT = "traces", "kept"
+# Another second, hour and day than the first run sees.
+_AHEAD_SECONDS = 100_000.0
+# What the order of threads can change where two runs differ first: roundings of sums, in float16 as well.
+_THREADS_SHARE_MAX = 2.0**-7
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one reference, each in a folder of its own that says when it is complete.
+
+    Attributes:
+        program: what is run, under the default strategy.
+        directory: holds the folders.
+        seed: of every run.
+        timeout: seconds for each of them.
+        threads: that TensorFlow's pools have, None for as many as there are.
+    """
+
+    program: Program
+    directory: Path
+    seed: int
+    timeout: float
+    threads: int | None = None
+
+    def trace(self, name: str) -> Path:
+        """The trace file of a run."""
+        return self._folder(name) / _TRACES / "local-0.trace"
+
+    def _folder(self, name: str) -> Path:
+        return self.directory / (name if self.threads is None else f"{name}-{self.threads}-thread")
+
+    def make(self, names: Sequence[str]) -> None:
+        """Run those of these that are not there yet, at the same time; an interruption ends them all.
+
+        Args:
+            names: `noise-SEED` has noise, any other name has none.
+
+        Raises:
+            NothingObserved: the program reported nothing.
+            RunFailed: it fails even on one device.
+        """
+        missing = [name for name in names if not (self._folder(name) / "done").exists()]
+        case = strategy_case("default")
+        with contextlib.ExitStack() as stack:
+            runs: list[tuple[Path, Run]] = []
+            for name in missing:
+                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout))
+                work = (run_client, self.program, case, self._assignment(name))
+                runs.append((self._folder(name), stack.enter_context(cluster.start(*work))))
+            for folder, run in runs:
+                try:
+                    result = run.join()
+                except RunFailed as failure:
+                    during = "the reference run (default strategy, one device)"
+                    raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
+                if not result["local:0"].value["observed"]:
+                    raise NothingObserved(self.program.name)
+                (folder / "done").touch()
+
+    def _assignment(self, name: str) -> Assignment:
+        folder = self._folder(name)
+        shutil.rmtree(folder, ignore_errors=True)
+        for inner in (_TRACES, _KEPT):
+            (folder / inner).mkdir(parents=True)
+        noise = int(name.removeprefix("noise-")) if name.startswith("noise-") else None
+        ahead = _AHEAD_SECONDS if name == _AGAIN else 0.0
+        return Assignment(
+            str(folder / _TRACES), str(folder / _KEPT), self.seed, noise, threads=self.threads, ahead=ahead
+        )
+
+    def difference(self) -> Difference | None:
+        """Run without noise twice, and say where the two differ first; found once and then kept."""
+        known = self._folder(_AGAIN) / "difference"
+        if not known.exists():
+            self._make_both()
+            found = first_difference(read_client(self.trace(PLAIN)), read_client(self.trace(_AGAIN)))
+            known.write_bytes(msgspec.msgpack.encode(found))
+            self.trace(_AGAIN).unlink()
+        return msgspec.msgpack.decode(known.read_bytes(), type=Difference | None)
+
+    def _make_both(self) -> None:
+        """Make both at once, and again one after the other if they may have met in each other's files.
+
+        What the first ones have written still counts as theirs.
+        """
+        try:
+            self.make([PLAIN, _AGAIN])
+        except RunFailed:
+            one, other = ({each.path for each in self._touches(name) if each.writes} for name in (PLAIN, _AGAIN))
+            if one.isdisjoint(other):
+                raise
+        else:
+            if not self.reads_back:
+                return
+        for name in (PLAIN, _AGAIN):
+            folder = self._folder(name)
+            earlier = folder.with_name(f"{_EARLIER}{folder.name}")
+            shutil.rmtree(earlier, ignore_errors=True)
+            folder.rename(earlier)
+        for name in (PLAIN, _AGAIN):
+            self.make([name])
+
+    def _touches(self, name: str) -> tuple[Touch, ...]:
+        return read_touched(self._folder(name))
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether the program reads a file that it writes, so that two runs of it must not be made at once."""
+        return reads_back([*self._touches(PLAIN), *self._touches(_AGAIN)])
+
+    def touched(self) -> dict[str, Sequence[Touch]]:
+        """What each of the runs has done with files, by what a sentence calls the run."""
+        found: dict[str, Sequence[Touch]] = {}
+        for folder in sorted(path for path in self.directory.iterdir() if path.is_dir()):
+            touches = read_touched(folder)
+            if folder.name.startswith(_EARLIER):
+                found[f"an earlier run of the reference ({folder.name})"] = [each for each in touches if each.writes]
+            else:
+                rerun = "" if folder.name == PLAIN else f" ({folder.name})"
+                found[f"the reference run{rerun}"] = touches
+        return found
+
+
+def reproducible(runs: Runs) -> tuple[Runs, str | None]:
+    """The runs to be used, and where those on several threads differ.
+
+    Raises:
+        NotReproducible: those on a single thread differ too.
+    """
+    differing = runs.difference()
+    if differing is None:
+        return runs, None
+    if differing.share > _THREADS_SHARE_MAX:
+        raise NotReproducible(differing.text)
+    alone = replace(runs, threads=1)
+    if (still := alone.difference()) is not None:
+        raise NotReproducible(still.text)
+    return alone, differing.text

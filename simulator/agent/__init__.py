@@ -1,0 +1,5 @@
+"""Everything of Lockstep that runs inside a task; it imports nothing of what runs in the parent."""
+
+from simulator.agent.agent import current
+
+__all__ = ["current"]

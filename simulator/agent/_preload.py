@@ -1,0 +1,46 @@
+"""Imported first in a forkserver: sends its noise to a file, then imports what tasks will need.
+
+Only imports happen here. A TensorFlow op, or even listing devices, would start threads, and a process with threads must
+not be forked.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import sys
+import traceback
+
+from simulator.agent.site.sitecustomize import SAVES, watch
+
+__all__: list[str] = []
+
+
+def _preload() -> None:
+    # A server that does not hear of the end of its children would be silent for ever.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    log = os.environ.pop("LOCKSTEP_FORKSERVER_LOG")
+    try:
+        fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except FileNotFoundError:
+        sys.exit(1)  # whoever wanted tasks has been interrupted, and its directory is gone
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    # Also for what a task imports by itself. Nothing is recorded where no agent is.
+    watch(SAVES)
+    for name in os.environ.pop("LOCKSTEP_PRELOAD").split():
+        try:
+            importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - whatever an import may raise
+            # A module that cannot be imported here fails again, with its traceback, in the task that needs it.
+            traceback.print_exc()
+    sys.stderr.flush()
+    # Keeps the collector from touching, and so copying, the pages that all tasks share.
+    gc.collect()
+    gc.freeze()
+
+
+_preload()

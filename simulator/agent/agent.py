@@ -1,0 +1,116 @@
+"""The task's side of the control connection; a process has one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from simulator.agent.process import leave
+from simulator.wire import control
+from simulator.wire.spec import TaskSpec
+
+__all__ = ["Agent", "adopt", "current", "sendable"]
+
+
+class Agent:
+    """The task's side of the control connection. One per process; see `current`.
+
+    Args:
+        spec: of the task.
+        perform: does what the parent asks for at a gate.
+    """
+
+    def __init__(self, spec: TaskSpec, perform: Callable[[Agent, Sequence[control.Action]], None]) -> None:
+        self.spec = spec
+        self._perform = perform
+        self.pid = os.getpid()
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connection.connect(spec.control)
+        # A handler of signals may send while its own thread does.
+        self._lock = threading.RLock()
+        self._outbox: deque[bytes] = deque()
+        self._sending = False
+        self._gates = frozenset(spec.gates)
+        self._at_gate = threading.Lock()
+        self.send(control.Hello(task=spec.task, incarnation=spec.incarnation, pid=self.pid, key=spec.key))
+
+    def send(self, message: control.FromTask) -> None:
+        """Send one message to the parent; safe from any thread, and from a handler of signals."""
+        with self._lock:
+            self._outbox.append(control.encode(message))
+            if self._sending:
+                return  # the call that this one has interrupted sends it, after its own message
+            self._sending = True
+            try:
+                while self._outbox:
+                    self._connection.sendall(self._outbox.popleft())
+            finally:
+                self._sending = False
+
+    def receive(self) -> control.ToTask | None:
+        """Wait for the parent's next message; `None` when the parent has gone."""
+        return control.receive(self._connection)
+
+    def step(self, number: int) -> None:
+        """Tell the parent that training step `number` is done, and stop there if gate `step:number` is set."""
+        self.send(control.Step(number=number, at=time.monotonic()))
+        self.gate(f"step:{number}")
+
+    def gate(self, name: str) -> None:
+        """Where gate `name` is set for this task, wait until the parent has let it go on; else do nothing.
+
+        A gate such as `step:*` is at every step.
+        """
+        if name not in self._gates and f"{name.partition(':')[0]}:*" not in self._gates:
+            return
+        with self._at_gate:  # one thread at a time waits for its answer
+            self.send(control.AtGate(gate=name, at=time.monotonic()))
+            message = self.receive()
+        if message is None:
+            leave(1)  # the parent has gone
+        if isinstance(message, control.Continue) and message.actions:
+            self._perform(self, message.actions)
+
+    def report_thread_failures(self) -> None:
+        """An exception that ends a helper thread fails the run instead of a line in the log."""
+
+        def report(args: threading.ExceptHookArgs) -> None:
+            threading.__excepthook__(args)
+            if args.exc_type is SystemExit:
+                return
+            text = sendable("".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)))
+            self.send(
+                control.ThreadFailed(
+                    thread=args.thread.name if args.thread else "?",
+                    kind=args.exc_type.__name__,
+                    message=sendable(str(args.exc_value)),
+                    traceback=text,
+                    at=time.monotonic(),
+                )
+            )
+
+        threading.excepthook = report
+
+
+_current: Agent | None = None
+
+
+def current() -> Agent | None:
+    """The agent of this process, or `None` outside a Lockstep task."""
+    return _current
+
+
+def adopt(agent: Agent) -> None:
+    """Make this the agent of this process."""
+    global _current  # noqa: PLW0603 - one agent per process, for as long as the process lives
+    _current = agent
+
+
+def sendable(text: str) -> str:
+    """Without lone surrogates, as in the name of a file that is not UTF-8: no message can hold them."""
+    return text.encode(errors="backslashreplace").decode()

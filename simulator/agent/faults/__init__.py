@@ -1,0 +1,3 @@
+"""What faults do inside a task."""
+
+__all__: list[str] = []

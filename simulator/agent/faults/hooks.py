@@ -1,0 +1,23 @@
+"""What faults have patched in a task before the program begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from simulator.agent.agent import Agent
+
+__all__ = ["install"]
+
+
+def install(agent: Agent, hooks: Iterable[str]) -> None:
+    """Patch TensorFlow in this process: `phase:NAME` for gates in saving and restoring, `gradient:PATTERN`."""
+    for hook in hooks:
+        kind, _, argument = hook.partition(":")
+        if kind == "phase":
+            from simulator.agent.faults import phases
+
+            phases.install(agent, argument)
+        else:
+            from simulator.agent.faults import numbers
+
+            numbers.watch_gradient(argument)

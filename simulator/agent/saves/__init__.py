@@ -1,0 +1,3 @@
+"""Saves and restores of a task, seen from inside."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Carries out a plan during a run, in threads of the parent."""
+
+__all__: list[str] = []

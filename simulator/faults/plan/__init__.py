@@ -1,0 +1,3 @@
+"""Plans of faults as data: read, checked, drawn."""
+
+__all__: list[str] = []

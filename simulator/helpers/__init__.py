@@ -1,0 +1,3 @@
+"""What runs in helper processes: relay, keeper of hosts, warden, doorkeeper, trials."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""The relay process, through which the connections between tasks go."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Machines on which tasks run."""
+
+__all__: list[str] = []

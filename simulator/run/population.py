@@ -1,0 +1,225 @@
+"""The processes of a run: launched, told to begin, replaced by new incarnations, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simulator.errors import DeadlineExceeded, LockstepError, TaskError
+from simulator.journal.journal import Journal
+from simulator.launch.launching import Launcher
+from simulator.run.events import EventLoop
+from simulator.run.restarts import has_done, kill_surely
+from simulator.run.task import Task
+from simulator.wire.control import Proceed
+
+__all__ = ["Population"]
+
+
+@dataclass
+class Population:
+    """The current incarnation of every task of a run.
+
+    Attributes:
+        tasks: the handles by name; a restart puts another one in a task's place.
+        launcher: makes tasks and starts their processes.
+        events: hears them.
+        journal: the run's record.
+        environ: the variables of the network between the tasks, by task.
+        gates: task to the points of its program at which it stops.
+        hooks: task to what has to be patched in it.
+        joined: called with the process id of each one that was launched.
+        call: the packed function that clients call; `None` where each task runs a program, which is on its own.
+        start_timeout: seconds that a process may take to reach its agent, or to listen.
+    """
+
+    tasks: dict[str, Task]
+    launcher: Launcher
+    events: EventLoop
+    journal: Journal
+    environ: Callable[[str], Mapping[str, str]]
+    gates: Mapping[str, Sequence[str]]
+    hooks: Mapping[str, Sequence[str]]
+    call: bytes | None
+    start_timeout: float
+    joined: Callable[[int], None] = lambda pid: None
+    # Guards which processes there are: held while tasks are replaced, and while the run ends.
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _ending: bool = False
+    # Task to the gates that one of its incarnations has been at: the next ones shall not stop there again.
+    _passed: dict[str, set[str]] = field(default_factory=dict)
+    # Task to the clients that had begun to train, and went on, when its present process was started.
+    _missed: dict[str, Sequence[Task]] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether any task has failed and was not replaced."""
+        return any(task.error is not None for task in self.tasks.values())
+
+    def passed(self, task: Task) -> None:
+        """Remember the gate at which this task stands."""
+        if task.at_gate is not None:
+            self._passed.setdefault(task.name, set()).add(task.at_gate)
+
+    def launch(self, tasks: Sequence[Task]) -> None:
+        """Start the process of each of these tasks and listen to it."""
+        for task in tasks:
+            passed = self._passed.get(task.name, ())
+            task.launched = self.launcher.launch(
+                task,
+                environ=self.environ(task.name),
+                gates=tuple(gate for gate in self.gates.get(task.name, ()) if gate not in passed),
+                hooks=tuple(self.hooks.get(task.name, ())),
+            )
+            self.events.watch(task)
+            self.joined(task.launched.pid)
+
+    def proceed(self, tasks: Sequence[Task], given_up: Callable[[], bool] = lambda: False) -> None:
+        """Wait until these have started and their servers listen; then have the clients call the function.
+
+        Those are the clients of the whole run which nobody has told to yet: they may have waited for a server that
+        failed before it listened, and listens only in a later incarnation.
+
+        Raises:
+            DeadlineExceeded: one has not started in time.
+        """
+        if self.call is None:
+            return
+        deadline = time.monotonic() + self.start_timeout
+        for task in tasks:
+            self._wait_start(
+                task, f"{task.name} to start", lambda task: task.connection is not None, given_up, deadline
+            )
+        for task in tasks:
+            if not task.is_client:
+                what = f"the server of {task.name} to listen"
+                self._wait_start(task, what, lambda task: task.ready, given_up, deadline)
+        with self.events.changed:
+            everybody = self.tasks.values()
+            if not all(task.ready for task in everybody if not task.is_client):
+                return
+            untold = [task for task in everybody if task.is_client and task.connection is not None and not task.told]
+            for task in untold:
+                task.told = True
+        for task in untold:
+            task.send(Proceed(call=self.call))
+
+    def _wait_start(
+        self, task: Task, what: str, done: Callable[[Task], bool], given_up: Callable[[], bool], deadline: float
+    ) -> None:
+        broken = self.events.breakdown
+
+        def over() -> bool:
+            return done(task) or task.ended or task.finished or given_up() or broken.cause is not None
+
+        try:
+            self.events.wait(over, what, max(0.0, deadline - time.monotonic()))
+        except DeadlineExceeded:
+            raise DeadlineExceeded(what, self.start_timeout) from None
+
+    def replace(self, names: Sequence[str], reason: str, replaced: Callable[[], None] = lambda: None) -> list[Task]:
+        """Kill these tasks' processes and launch new ones, whose handles are returned.
+
+        Args:
+            names: the tasks.
+            reason: for the journal.
+            replaced: called at the moment when the new ones take the place of the old ones.
+
+        Raises:
+            LockstepError: the run has ended already.
+        """
+        with self.lock:
+            if self._ending:
+                raise LockstepError(f"{', '.join(names)} cannot be restarted: the run has ended")
+            old = [self.tasks[name] for name in names]
+            for task in old:
+                if task.alive:
+                    task.announce_end(comes_back=True)
+            kill_surely(old, self.events.changed)
+            new = [self._successor(task) for task in old]
+            with self.events.changed:
+                kept = [task for task in self.tasks.values() if task.name not in names and _is_under_way(task)]
+                self._missed.update(dict.fromkeys(names, kept))
+                self.tasks.update({task.name: task for task in new})
+                replaced()
+                self.events.changed.notify_all()
+            for task in new:
+                self.journal.write("restart", task=task.name, incarnation=task.incarnation, reason=reason)
+            self.launch(new)
+            return new
+
+    def proceed_again(self, new: Sequence[Task], given_up: Callable[[], bool] = lambda: False) -> None:
+        """As `proceed`, for tasks that have been replaced: one that does not start has failed."""
+        try:
+            self.proceed(new, given_up)
+        except DeadlineExceeded as late:
+            with self.events.changed:
+                for task in new:
+                    if task.connection is None and task.error is None:
+                        task.error = TaskError(task.name, "NeverStarted", str(late), at=time.monotonic())
+                self.events.changed.notify_all()
+
+    def blame_left_behind(self) -> None:
+        """Fail each client that was started again alone and whose peer, which had begun without it, is done.
+
+        In synchronous training such a task waits without end: its peer joins no cluster any more. A survivor that is
+        still at work fails by itself. One that has announced a step needs nobody.
+        """
+        for name, kept in self._missed.items():
+            task = self.tasks[name]
+            done = [peer.name for peer in kept if self.tasks[peer.name] is peer and has_done(peer)]
+            if done and _is_trainer(task) and task.alive and not task.finished and not task.steps:
+                text = f"was started again alone, and {', '.join(done)} had been training before and is done"
+                task.error = TaskError(name, "LeftBehind", f"{text}: they cannot meet any more", at=time.monotonic())
+                self.journal.write("left_behind", task=name, incarnation=task.incarnation, done=done)
+                self.events.changed.notify_all()
+
+    def _successor(self, task: Task) -> Task:
+        self.passed(task)
+        new = self.launcher.new_task(task.name)
+        new.incarnation = task.incarnation + 1
+        new.earlier = (*task.earlier, task.as_incarnation())
+        with new.log_path.open("a") as log:
+            log.write(f"--- lockstep: {task.name} starts again, incarnation {new.incarnation}\n")
+        return new
+
+    def kill(self) -> None:
+        """SIGKILL every task at the same time, as a power cut would, and wait until all are gone."""
+        with self.lock:
+            for task in self.tasks.values():
+                task.announce_end()
+            for task in self.tasks.values():
+                task.signal_group(signal.SIGKILL)
+            self.events.wait(
+                lambda: not any(task.alive for task in self.tasks.values()), "tasks to end after SIGKILL", 30.0
+            )
+
+    def end(self, grace: float) -> None:
+        """TERM, then KILL after `grace` seconds, every process group that is left; return when all of it is gone."""
+        with self.lock:
+            self._ending = True
+        living = [task for task in self.tasks.values() if task.alive]
+        for task in living:
+            task.stopped = True
+            task.signal_group(signal.SIGTERM)
+            task.signal_group(signal.SIGCONT)  # a stopped process cannot act on TERM
+        with contextlib.suppress(DeadlineExceeded):
+            self.events.wait(lambda: not any(task.alive for task in living), "tasks to end after SIGTERM", grace)
+        for task in self.tasks.values():
+            # Also after a clean exit: what the task started and left behind is in its group.
+            if task.signal_group(signal.SIGKILL) and task.ended:
+                self.journal.write("leaked", task=task.name)
+        kill_surely(list(self.tasks.values()), self.events.changed)
+
+
+def _is_trainer(task: Task) -> bool:
+    """Whether it takes part in collectives, as an evaluator does not."""
+    return task.is_client and task.job != "evaluator"
+
+
+def _is_under_way(task: Task) -> bool:
+    return _is_trainer(task) and (task.steps > 0 or has_done(task))

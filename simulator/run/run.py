@@ -1,0 +1,440 @@
+"""One run of one function on one set of fresh processes, from the first port to the last exit."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageError
+from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
+from simulator.journal.journal import Journal
+from simulator.launch.launching import Launcher
+from simulator.launch.programs import Command
+from simulator.machines.local.room import no_room
+from simulator.machines.local.warden import warden
+from simulator.network import Hosts, Network, hold_addresses, network_causes
+from simulator.results import RunFailed, RunResult
+from simulator.run.breakdown import Breakdown
+from simulator.run.companion import Alone, Companion
+from simulator.run.connection import half_said
+from simulator.run.events import EventLoop
+from simulator.run.expectations import Expectation, unexpected
+from simulator.run.options import Options
+from simulator.run.population import Population
+from simulator.run.stacks import python_stacks
+from simulator.run.stream import LogStream
+from simulator.run.supervisor import Supervisor
+from simulator.run.task import Task
+from simulator.topology import Topology
+from simulator.wire.control import Action, Continue, Release
+
+__all__ = ["JOURNAL", "Run"]
+
+JOURNAL = "journal.jsonl"
+_PROOF_SECONDS_MAX = 60.0
+_CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
+
+
+@dataclass
+class Run:
+    """A started run. Use `join` to wait for its end; leaving its context kills whatever is left."""
+
+    topology: Topology
+    options: Options
+    directory: Path
+    # A packed function call, or a program that every task runs.
+    work: bytes | Command
+    expectations: Sequence[Expectation] = ()
+    # Task to the points of the program at which it stops until `open_gate`.
+    gates: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    companion: Companion = field(default_factory=Alone)
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+    def __enter__(self) -> Run:
+        self._stack = contextlib.ExitStack()
+        try:
+            self._start()
+        except OSError as error:
+            self._stack.close()
+            if advice := no_room(error):
+                raise LockstepError(f"the run could not start: {error}{advice}") from error
+            raise
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    # -- start
+
+    def _start(self) -> None:
+        self._began = time.monotonic()
+        self._over = False
+        self.breakdown = Breakdown(threading.Condition())
+        for name in ("logs", "stacks"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        self._hosts = self._find_hosts()
+        self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
+        address = self.directory / "control.sock"
+        door = (lambda task: None) if self._hosts is None else self._hosts.door
+        key = secrets.token_hex()
+        self._launcher = Launcher(
+            self.topology, self.options, self.directory, self.work, self._addresses, address, key, door
+        )
+        self.tasks = {name: self._launcher.new_task(name) for name in self.topology.tasks}
+        self.journal = Journal(
+            self.directory / JOURNAL, lambda error: self.breakdown.report("the journal cannot be written", error)
+        )
+        self._stack.callback(self.journal.close)
+        self.journal.write(
+            "start",
+            topology=str(self.topology),
+            tasks=list(self.tasks),
+            network=self.options.network.tier,
+            addresses=self._addresses,
+        )
+        self._mark = uuid.uuid4().hex
+        warden.watch_mark(self._mark)
+        self._stack.callback(self._sweep)
+        # Tasks are killed, or leave without the exit handlers that would remove their temporary files.
+        temporary = self.directory.with_name(f"{self.directory.name}-tmp")
+        temporary.mkdir()
+        self._common = {MARK_VARIABLE: self._mark, "TMPDIR": str(temporary)}
+        self._events = EventLoop(self.tasks, address, self.journal, self.breakdown, key)
+        self._stack.callback(address.unlink)
+        self._stack.callback(self._events.close)
+        if self.options.stream:
+            logs = [(task.name, task.log_path) for task in self.tasks.values()]
+            self._stack.callback(LogStream(logs, sys.stderr).close)
+        self._start_network()
+        self._populate()
+        self._stack.callback(self._finish_early)
+        self.companion.begin(self)
+        self._population.proceed(list(self.tasks.values()))
+        self._stack.callback(self._supervisor.stop)
+        self._supervisor.start()
+
+    def _populate(self) -> None:
+        """Launch every task, and prepare to start some of them again."""
+        network = self._network
+        self._population = Population(
+            tasks=self.tasks,
+            launcher=self._launcher,
+            events=self._events,
+            journal=self.journal,
+            environ=lambda task: {**self._common, **({} if network is None else network.environ(task))},
+            gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
+            hooks=self.companion.hooks,
+            joined=lambda pid: None if network is None else network.add_process(pid),
+            call=None if isinstance(self.work, Command) else self.work,
+            # A task that is stopped, or a server that never listens, must not outlast the run's own time.
+            start_timeout=min(self.options.start_timeout, self.options.timeout),
+        )
+        self._supervisor = Supervisor(
+            self._population, self.options.restarts, peer_grace=self.options.peer_grace, cut_off=self._cut_off
+        )
+        self._stack.callback(self._population.end, self.options.stop_grace)
+        self._population.launch(list(self.tasks.values()))
+
+    def _finish_early(self) -> None:
+        """Have faults undone when the run ends otherwise than by `join`; else it has been done."""
+        self._over = True
+        self.companion.finish()
+
+    def _sweep(self) -> None:
+        """Kill what tasks have started that has left their process groups, and remove their temporary files."""
+        for pid in kill_marked(self._mark):
+            self.journal.write("leaked", pid=pid)
+        warden.forget_mark(self._mark)
+        remove_tree(self._common["TMPDIR"])
+
+    def _find_hosts(self) -> Hosts | None:
+        """Hosts for the tasks, if they were asked for; they go last."""
+        if not self.options.network.hosts:
+            return None
+        return self._stack.enter_context(Hosts(self.topology, self.directory))
+
+    def _start_network(self) -> None:
+        """Begin to keep conditions, if there can be any. It goes after the tasks, whose last bytes are counted."""
+        self._network: Network | None = None
+        wanted = self.options.network
+        if wanted.relay or self._hosts is not None:
+            network = Network(
+                self.topology,
+                self._addresses,
+                wanted.links,
+                hosts=self._hosts,
+                relay=wanted.relay,
+                seed=self.options.seed,
+                journal=self.journal,
+            )
+            network.on_ended(self._events.announce)
+            network.on_turned_away(self._say_turned_away)
+            self._network = self._stack.enter_context(network)
+
+    def _say_turned_away(self, task: str, address: str) -> None:
+        if address:
+            with contextlib.suppress(OSError), self.tasks[task].log_path.open("a") as log:
+                host = address.rpartition(":")[0]
+                log.write(
+                    f"--- lockstep: {task} was not connected to {address}, which is no address of this run; "
+                    f"to reach it directly, run the program with no_grpc_proxy={host} in its environment\n"
+                )
+
+    @property
+    def network(self) -> Network:
+        """The running network between the tasks: conditions, counters, probes.
+
+        Raises:
+            UsageError: the cluster was made without links, so its tasks are connected directly.
+        """
+        if self._network is None:
+            raise UsageError("the tasks are connected directly; write Cluster(..., links=[...]) or relay=True")
+        return self._network
+
+    # -- restarts
+
+    def restart(self, task: str, *, after: int | None = None) -> Task:
+        """Start one task again as a new incarnation, with the same port and function, and the gates not yet reached.
+
+        A process that still runs is killed first with its whole group, which the run does not count as a failure. The
+        outcome of the old process stays in `TaskResult.incarnations`. Returns when the new one has called the function,
+        or its server listens, or it has failed. Safe from any thread.
+
+        Args:
+            task: the task.
+            after: number of the incarnation to follow; if there is a later one already, nothing is done. For a restart
+                that was planned a while ago, since the restart policy may have been faster.
+
+        Returns:
+            The handle of the task's current incarnation.
+
+        Raises:
+            UsageError: there is no such task.
+            LockstepError: the run has ended already.
+        """
+        self.topology.check_task(task)
+        with self._population.lock:
+            if after is not None and self.tasks[task].incarnation > after:
+                return self.tasks[task]
+            new = self._population.replace([task], "asked")
+        self._population.proceed_again(new, given_up=lambda: self._over)
+        return new[0]
+
+    def restart_job(self) -> None:
+        """Kill every task and start all of them again, as `restart` does with one."""
+        new = self._population.replace(list(self.tasks), "asked")
+        self._population.proceed_again(new, given_up=lambda: self._over)
+
+    # -- waiting
+
+    @property
+    def clients(self) -> list[Task]:
+        """The tasks that run the function, or whose exit code says whether the program ended well."""
+        return [task for task in self.tasks.values() if task.is_client]
+
+    def wait_step(self, task: str, number: int, timeout: float | None = None) -> None:
+        """Wait until `task` has announced training step `number`, or can no longer do so.
+
+        Raises:
+            DeadlineExceeded: neither happened within `timeout` seconds (the run's own timeout if not given).
+        """
+        self.topology.check_task(task)
+        seconds = self.options.timeout if timeout is None else timeout
+        self._events.wait(
+            lambda: self.tasks[task].steps >= number or self.is_over(task), f"{task} to reach step {number}", seconds
+        )
+
+    def wait_gate(self, task: str, gate: str, timeout: float | None = None) -> bool:
+        """Wait until `task` stands at `gate` (such as `step:20`); `False` when it can no longer come there.
+
+        Raises:
+            DeadlineExceeded: neither happened within `timeout` seconds (the run's own timeout if not given).
+        """
+        self.topology.check_task(task)
+        seconds = self.options.timeout if timeout is None else timeout
+        # A failure elsewhere may keep this task from ever coming there.
+        self._events.wait(
+            lambda: self.tasks[task].at_gate == gate or self.is_over(task) or self._supervisor.doomed,
+            f"{task} to reach {gate}",
+            seconds,
+        )
+        return self.tasks[task].at_gate == gate
+
+    @property
+    def changed(self) -> threading.Condition:
+        """Notified whenever a task has said something or ended."""
+        return self._events.changed
+
+    @property
+    def began(self) -> float:
+        """When the run began, in seconds of CLOCK_MONOTONIC."""
+        return self._began
+
+    def is_over(self, task: str) -> bool:
+        """Whether nothing more is to be expected of this task, not even of a next incarnation."""
+        asked = self.tasks[task]
+        if self._supervisor.problem is not None or self.breakdown.cause is not None:
+            return True
+        return asked.finished and (asked.error is None or self._supervisor.doomed)
+
+    def open_gate(self, task: str, actions: Sequence[Action] = ()) -> None:
+        """Let `task` do this, in order, and go on from the gate at which it waits."""
+        waiting = self.tasks[self.topology.check_task(task)]
+        self._population.passed(waiting)
+        waiting.at_gate = None
+        waiting.send(Continue(actions=tuple(actions)))
+
+    def kill(self) -> None:
+        """SIGKILL every task at the same time, as a power cut would, and wait until all are gone.
+
+        No restart policy answers that, and what tasks say of each other's end is no failure of the run.
+        """
+        self._population.kill()
+
+    def join(self, *, in_time: bool = True) -> RunResult:
+        """Wait for the end of the run, stop what is left, and return every task's outcome.
+
+        Args:
+            in_time: False if the run's timeout has passed already, in a wait for something that did not come: what has
+                not finished hangs, and shows its stacks at once.
+
+        Raises:
+            RunFailed: a task failed, hung or vanished and that was not expected, or an expected failure never came.
+            Exception: what kept the restart policy from starting a task again.
+        """
+        stacks: dict[str, str] = {}
+        deadline = time.monotonic() + self.options.timeout
+        try:
+            self._settle(self.options.timeout if in_time else 0.0)
+            if self._population.failed:
+                # Peers of a failed task usually fail a moment later; their own words help to understand it.
+                with contextlib.suppress(DeadlineExceeded):
+                    self._events.wait(
+                        lambda: all(task.finished for task in self.clients), "peers", self.options.peer_grace
+                    )
+        except DeadlineExceeded:
+            self._supervisor.close()  # a hang is no failure to be answered
+            stacks = python_stacks(self.tasks.values(), self._events.changed)
+            self._blame_hang()
+        self._supervisor.stop()
+        if self._supervisor.problem is not None:
+            raise self._supervisor.problem
+        self._dismiss_servers()
+        self._over = True
+        wrong = self.companion.finish(self._patience(deadline))
+        self._release()
+        self._population.end(self.options.stop_grace)
+        result = RunResult(
+            tasks={name: task.outcome() for name, task in self.tasks.items()},
+            seconds=time.monotonic() - self._began,
+            directory=self.directory,
+            links=() if self._network is None else self._network.finish(),
+            faults=tuple(self.companion.faults()),
+        )
+        causes = (*unexpected(self.tasks, self.expectations), *wrong)
+        if not causes and isinstance(self.work, Command) and all(task.stopped for task in self.clients):
+            name = self.clients[0].name
+            causes = (TaskError(name, "NotFinished", "the plan ended every task that could finish the job", at=0.0),)
+        if self.breakdown.cause is not None:
+            causes = (self.breakdown.cause, *causes)
+        if causes := (*causes, *network_causes(self._network, alone=not causes)):
+            raise RunFailed(causes, result, stacks=stacks)
+        return result
+
+    def port_conflict(self) -> bool:
+        """Whether a task failed because somebody else listens on its port."""
+        return any(
+            task.error is not None
+            and any(
+                text in (task.log if task.is_program else f"{task.error.message}{task.error.traceback}")
+                for text in _CONFLICTS
+            )
+            for task in self.tasks.values()
+        )
+
+    def _settle(self, seconds: float) -> None:
+        """Wait until all clients have finished, or one has failed and is not started again; from then on none is."""
+        supervisor = self._supervisor
+        with self.changed:
+            self._events.wait(
+                lambda: not supervisor.busy and (self._cut_off() or supervisor.doomed or self._done()),
+                "all clients to finish",
+                seconds,
+            )
+            supervisor.close()
+
+    def _done(self) -> bool:
+        finished = all(task.finished for task in self.clients) and not self._population.failed
+        return finished and not self.companion.busy()
+
+    def _cut_off(self) -> bool:
+        if self.breakdown.cause is not None or self.companion.failed():
+            return True
+        return self._network is not None and self._network.failed is not None
+
+    def _patience(self, deadline: float) -> float:
+        """For how long faults may still be seen to work: no longer than the run may last, and shortly if it fails."""
+        most = self.options.peer_grace if self._population.failed or self._cut_off() else _PROOF_SECONDS_MAX
+        return min(most, max(0.0, deadline - time.monotonic()))
+
+    # -- judging
+
+    def _blame_hang(self) -> None:
+        now = time.monotonic()
+        with self._events.changed:
+            for task in self.clients:
+                if not task.finished:
+                    said = f"last announced step {task.steps}" if task.steps else "no step was announced"
+                    text = f"did not finish within {self.options.timeout:g} s ({said}){half_said(task.connection)}"
+                    task.error = TaskError(task.name, "Hang", text, at=now)
+                    self.journal.write("hang", task=task.name)
+
+    # -- the end
+
+    def _release(self) -> None:
+        if isinstance(self.work, Command):
+            self._let_evaluator_finish()
+            return
+        for task in self.tasks.values():
+            if task.result is not None or (task.ready and not task.is_client):
+                # A server's exit is asked for; a client that returned must still end with exit code 0.
+                task.stopped = not task.is_client
+                task.send(Release())
+        with contextlib.suppress(DeadlineExceeded):
+            self._events.wait(
+                lambda: all(
+                    task.ended
+                    for task in self.tasks.values()
+                    if task.leaving or task.stopped or task.result is not None
+                ),
+                "tasks to exit by themselves",
+                self.options.stop_grace * 5,
+            )
+
+    def _dismiss_servers(self) -> None:
+        """A program's servers wait for ever, or fail when the chief has gone: from now on their end is asked for."""
+        if isinstance(self.work, Command) and not self._population.failed:
+            for task in self.tasks.values():
+                task.stopped = task.stopped or not (task.is_client or task.job == "evaluator")
+
+    def _let_evaluator_finish(self) -> None:
+        """An evaluator may still be at the last checkpoint; by TensorFlow's convention it never ends by itself."""
+        evaluators = [task for task in self.tasks.values() if task.job == "evaluator"]
+        if not self._population.failed:
+            with contextlib.suppress(DeadlineExceeded):
+                self._events.wait(
+                    lambda: all(task.ended for task in evaluators), "the evaluator", self.options.evaluator_grace
+                )

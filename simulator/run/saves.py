@@ -1,0 +1,62 @@
+"""What tasks save and restore, as events of the journal: one for each outermost call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.wire.control import SaveBegun, SaveEnded
+
+if TYPE_CHECKING:
+    from simulator.run.task import Task
+
+__all__ = ["OpenSave", "cut_off", "note"]
+
+Write = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class OpenSave:
+    """A save or restore that is under way: what the task has said of it, and the step that it had announced before."""
+
+    begun: SaveBegun
+    step: int
+
+
+def note(task: Task, message: SaveBegun | SaveEnded, write: Write) -> None:
+    """Take in what a task says of a save, and write the event when it is over.
+
+    Args:
+        task: which one.
+        message: what it says.
+        write: writes an event of this task: its name and fields.
+    """
+    if isinstance(message, SaveBegun):
+        task.saving[message.number] = OpenSave(message, task.steps)
+    elif (save := task.saving.pop(message.number, None)) is not None:
+        _write(save, message, message.at, write)
+
+
+def cut_off(task: Task, at: float, write: Write) -> None:
+    """Write what the end of its process, at this time, has left unfinished."""
+    for save in task.saving.values():
+        _write(save, None, at, write)
+    task.saving.clear()
+
+
+def _write(save: OpenSave, ended: SaveEnded | None, at: float, write: Write) -> None:
+    begun = save.begun
+    write(
+        "restore" if begun.restores else "save",
+        step=save.step,
+        kind=begun.kind,
+        path=begun.path if ended is None else ended.path,
+        at=begun.at,
+        seconds=max(0.0, at - begun.at),
+        bytes=None if ended is None else ended.bytes,
+        failed=None if ended is None else ended.failed,
+        unfinished=ended is None,
+        # Of an asynchronous checkpoint: what its caller waits for, and what a thread of TensorFlow's does afterwards.
+        asynchronous="thread" if begun.background else "call" if ended is not None and ended.handed_over else None,
+    )

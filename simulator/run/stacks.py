@@ -1,0 +1,45 @@
+"""Python stacks of tasks that hang, asked for with a signal that each agent answers from C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from simulator.run.task import Task
+
+__all__ = ["python_stacks"]
+
+
+def _catches_usr2(pid: int | None) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> (signal.SIGUSR2 - 1) & 1)
+
+
+def python_stacks(tasks: Iterable[Task], changed: threading.Condition) -> dict[str, str]:
+    """Stacks of every thread of every living task; a program that would die of the signal is left alone."""
+    living = [task for task in tasks if task.alive]
+    for task in living:
+        if task.connection is not None or _catches_usr2(task.pid):
+            task.send_signal(signal.SIGUSR2)
+
+    def complete(task: Task) -> bool:
+        # faulthandler ends with the main thread's stack, whose outermost frame is the forkserver's.
+        text = task.stacks_path.read_text(errors="replace") if task.stacks_path.exists() else ""
+        return text.endswith("in <module>\n") or not task.alive
+
+    deadline = time.monotonic() + 2.0
+    with changed:
+        while time.monotonic() < deadline and not all(complete(task) for task in living):
+            changed.wait(0.02)
+    unknown = "(no answer: the process is stopped, or deaf to signals)"
+    return {
+        task.name: (task.stacks_path.read_text(errors="replace") or unknown) if task.stacks_path.exists() else unknown
+        for task in living
+    }

@@ -1,0 +1,117 @@
+"""The thread of a run that answers failures as the restart policy says."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+from simulator.errors import DeadlineExceeded
+from simulator.run.population import Population
+from simulator.run.restarts import RestartPolicy
+
+__all__ = ["Supervisor"]
+
+
+class Supervisor:
+    """Starts tasks again from the moment the run has begun until `close`, whatever the caller is doing.
+
+    It has a thread of its own: the caller may be waiting for a step, or for nothing, and the thread of events has to go
+    on hearing the tasks while a restart waits for one to die or to start. Its state is guarded by the run's condition.
+    """
+
+    def __init__(
+        self, population: Population, policy: RestartPolicy, *, peer_grace: float, cut_off: Callable[[], bool]
+    ) -> None:
+        self._population = population
+        self._policy = policy
+        self._peer_grace = peer_grace
+        # Whether there is no point in going on with the run.
+        self._cut_off = cut_off
+        self._changed = population.events.changed
+        self._spent = 0
+        self._closed = False
+        # Whether a failure is being answered.
+        self.busy = False
+        # What kept it from answering one.
+        self.problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._main, name="lockstep-restarts", daemon=True)
+
+    def start(self) -> None:
+        """Begin, if the policy restarts anything."""
+        if self._policy.limit:
+            self._thread.start()
+
+    @property
+    def doomed(self) -> bool:
+        """Whether a task has failed that will not be started again, or could not be."""
+        if self.problem is not None:
+            return True
+        tasks = self._population.tasks
+        return self._population.failed and (self._closed or not self._policy.allows(tasks, self._spent))
+
+    def close(self) -> None:
+        """Answer no failure that comes from now on; one that is being answered is given up at the next wait."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """`close`, and wait for the end of what it is doing."""
+        self.close()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _main(self) -> None:
+        try:
+            while self._next_failure():
+                self._answer()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, `Run.join` raises it
+            self.problem = error
+        finally:
+            with self._changed:
+                self.busy = False
+                self._changed.notify_all()
+
+    def _next_failure(self) -> bool:
+        """Wait for a failure that the policy answers; `False` when there is to be no more."""
+        with self._changed:
+            self.busy = False
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._closed or (self._has_failed() and not self.doomed and not self._cut_off())
+            )
+            self.busy = not self._closed
+            return self.busy
+
+    def _has_failed(self) -> bool:
+        if self._policy.kind == "job":
+            # Under the other policies tasks need not wait for each other.
+            self._population.blame_left_behind()
+        return self._population.failed
+
+    def _answer(self) -> None:
+        population, policy = self._population, self._policy
+        # What the survivors saw is worth keeping, and usually comes at once. One that has failed may be about to exit;
+        # killed a moment before, it would be remembered as killed.
+        job = policy.kind == "job"
+        awaited = [task for task in population.tasks.values() if task.error is not None or (job and task.is_client)]
+        with contextlib.suppress(DeadlineExceeded):
+            population.events.wait(
+                lambda: self._closed or all(task.ended or (task.finished and not task.leaving) for task in awaited),
+                "peers",
+                self._peer_grace,
+            )
+        with population.lock:
+            # Somebody else may have restarted the failed task, or more may have failed than can be started again.
+            if self._closed or not population.failed or self.doomed:
+                return
+            names = policy.names(population.tasks)
+            spent = self._spent + policy.cost(population.tasks)
+
+            def replaced() -> None:
+                # Not before: until the failed tasks are replaced, somebody might take them for beyond help.
+                self._spent = spent
+
+            new = population.replace(names, f"policy {policy.kind}, {spent} of {policy.limit}", replaced)
+        population.proceed_again(new, given_up=lambda: self._closed)

@@ -1,0 +1,182 @@
+"""The parent's handle on one task: who it is, what it has said, how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from simulator.errors import TaskError
+from simulator.launch import Launched
+from simulator.results import Incarnation, TaskResult
+from simulator.run.saves import OpenSave
+from simulator.wire.control import ToTask, encode
+
+__all__ = ["Task", "signal_name"]
+
+
+def signal_name(exit_code: int | None) -> str | None:
+    """`SIGKILL` for -9; `None` for an exit that no signal caused."""
+    if exit_code is None or exit_code >= 0:
+        return None
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:
+        return f"signal {-exit_code}"
+
+
+class Hears(Protocol):
+    """What takes messages to a task's agent, such as a socket."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send this."""
+
+
+@dataclass
+class Task:
+    """One incarnation of a task of a running cluster.
+
+    A restart puts a new object in the place of this one, which then stands for a process that is dead. The fields are
+    written by the run's own thread and read by anyone.
+    """
+
+    name: str
+    is_client: bool
+    log_path: Path
+    stacks_path: Path
+    incarnation: int = 0
+    launched: Launched | None = None
+    connection: Hears | None = None
+    # An unmodified program, whose exit code says whether it ended well, rather than a function that returns a value.
+    is_program: bool = False
+    ready: bool = False
+    # A client that was told to call the function.
+    told: bool = False
+    steps: int = 0
+    # In what way an unmodified program's steps are counted, once that is known.
+    counted_by: str | None = None
+    # The gate at which the task waits for the parent, such as `step:20`.
+    at_gate: str | None = None
+    # What it saves or restores now, by the number that it has given to it.
+    saving: dict[int, OpenSave] = field(default_factory=dict)
+    result: bytes | None = None
+    error: TaskError | None = None
+    exit: int | None = None
+    ended: bool = False
+    # The function raised and the agent said so: the process is about to end by itself, with exit code 1.
+    leaving: bool = False
+    # What the agent has reported of each fault that it was told to apply, by the fault's id.
+    acted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # A fault of the plan ends it: neither its exit nor its last exception is a failure of the run.
+    planned: bool = False
+    # Set before Lockstep itself ends the process, so that the exit is not taken for a failure.
+    stopped: bool = False
+    # The end was asked for and a new incarnation follows, so that the run waits for that one.
+    comes_back: bool = False
+    # The incarnations before this one.
+    earlier: tuple[Incarnation, ...] = ()
+
+    @property
+    def job(self) -> str:
+        """`worker` of `worker:1`."""
+        return self.name.partition(":")[0]
+
+    @property
+    def index(self) -> int:
+        """1 of `worker:1`."""
+        return int(self.name.partition(":")[2])
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, `None` before the start. The task leads a process group of the same number."""
+        return None if self.launched is None else self.launched.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self.launched is not None and not self.ended
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to be expected: it returned, failed, or ended and does not come back."""
+        return self.result is not None or self.error is not None or (self.ended and not self.comes_back)
+
+    def announce_end(self, *, comes_back: bool = False) -> None:
+        """Say that this process is about to be ended by plan, so that its exit is no failure of the run.
+
+        Args:
+            comes_back: `Run.restart` will follow; until then the run does not count the task as finished.
+        """
+        self.planned = self.stopped = True
+        self.comes_back = comes_back
+
+    def send(self, message: ToTask) -> None:
+        """Tell its agent something; nothing happens if it has gone."""
+        if self.connection is not None:
+            with contextlib.suppress(OSError):  # it has just ended, which the event loop reports
+                self.connection.sendall(encode(message))
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the task's process, if it is still alive."""
+        if self.alive and self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL the task's process, as a crash of its machine would; the run will report it."""
+        self.send_signal(signal.SIGKILL)
+
+    def signal_group(self, number: int) -> bool:
+        """Send a signal to the task's whole process group; `False` when nobody is left in it."""
+        if self.pid is None:
+            return False
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    @property
+    def log(self) -> str:
+        """What the task has written so far."""
+        try:
+            return self.log_path.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def as_incarnation(self) -> Incarnation:
+        """What is worth remembering of this process."""
+        return Incarnation(self.incarnation, self.exit, signal_name(self.exit), self.error, self.steps, self.stopped)
+
+    def _value(self) -> Any:
+        """What the function returned; one that cannot be read here fails the task."""
+        import dill
+
+        try:
+            return None if self.result is None else dill.loads(self.result)  # noqa: S301 - from our own task
+        except Exception as error:  # noqa: BLE001 - reading it runs code of the class that was returned
+            text = f"what the function returned cannot be read here ({type(error).__name__}: {error})"
+            advice = "return plain Python or NumPy data"
+            self.error = self.error or TaskError(self.name, "BrokenResult", f"{text}; {advice}", at=time.monotonic())
+            return None
+
+    def outcome(self) -> TaskResult:
+        """The task's result as users see it."""
+        value = self._value()
+        return TaskResult(
+            task=self.name,
+            value=value,
+            error=self.error,
+            exit=self.exit,
+            signal=signal_name(self.exit),
+            log=self.log,
+            incarnation=self.incarnation,
+            steps=self.steps,
+            stopped=self.stopped,
+            incarnations=(*self.earlier, self.as_incarnation()),
+            counted_by=self.counted_by,
+        )

@@ -1,5 +1,0 @@
-"""Training steps of unmodified programs: how they are counted, and how a program can count them itself."""
-
-from simulator.steps.counter import step
-
-__all__ = ["step"]

@@ -1,0 +1,3 @@
+"""What processes of a run say to each other, as data."""
+
+__all__: list[str] = []
