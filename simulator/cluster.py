@@ -8,12 +8,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
-from simulator.launch.programs import Command, working_directory
+from simulator.launch.functions import Functions
+from simulator.launch.programs import Programs, working_directory
+from simulator.launch.protocol import Launcher
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.network import HOSTS_TIER, Link, NetworkOptions, default_tier
 from simulator.out import NotKept, OutDirectory
@@ -29,6 +31,7 @@ from simulator.topology import Topology
 __all__ = ["Cluster"]
 
 _START_ATTEMPTS = 3
+T = TypeVar("T")
 
 
 class Cluster:
@@ -168,18 +171,30 @@ class Cluster:
             RunFailed: a task failed, hung or vanished; the root cause comes first. Its `result` holds every outcome.
             UsageError: the function cannot be sent to a task.
         """
-        return self._joined(lambda: self.start(function, *args, **kwargs))
+        return self.attempt(Run.join, lambda: self.start(function, *args, **kwargs))
 
-    def _joined(self, start: Callable[[], contextlib.AbstractContextManager[Run]]) -> RunResult:
+    def attempt(self, use: Callable[[Run], T], start: Callable[[], contextlib.AbstractContextManager[Run]]) -> T:
+        """What `use` makes of a started run; once more on new ports, if it failed since somebody else had taken one.
+
+        Ports are held: only a program that shares them can take one, before anything was trained.
+
+        Args:
+            use: gets the started run.
+            start: starts it, as `lambda: cluster.start(function)` does. What `expect` and `set_gate` have asked of the
+                next run is asked of each attempt.
+
+        Raises:
+            RunFailed: as `use` does, the third time whatever was the reason.
+        """
+        expectations, gates = list(self._expectations), {task: list(names) for task, names in self._gates.items()}
         for attempt in itertools.count(1):
             with start() as run:
                 try:
-                    return run.join()
+                    return use(run)
                 except RunFailed:
-                    # Another process listens there already: nothing was trained, so the start is repeated on new ports.
                     if attempt == _START_ATTEMPTS or not run.port_conflict():
                         raise
-                    self._expectations = list(run.expectations)
+            self._expectations, self._gates = list(expectations), gates
         raise AssertionError("unreachable")
 
     @contextlib.contextmanager
@@ -190,7 +205,7 @@ class Cluster:
                 f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
-        with self._started(pack(function, args, kwargs)) as run:
+        with self._started(Functions(pack(function, args, kwargs), self._options.preload)) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:
@@ -210,18 +225,18 @@ class Cluster:
             RunFailed: a task ended with another exit code or hung; the root cause comes first.
             UsageError: the program cannot be found.
         """
-        return self._joined(lambda: self.start_command(argv, cwd=cwd, steps=steps))
+        return self.attempt(Run.join, lambda: self.start_command(argv, cwd=cwd, steps=steps))
 
     @contextlib.contextmanager
     def start_command(
         self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto"
     ) -> Iterator[Run]:
         """Like `run_command`, but yield the started run; leaving the context kills whatever is left of it."""
-        with self._started(Command.of(argv, cwd, steps)) as run:
+        with self._started(Programs.of(argv, cwd, steps)) as run:
             yield run
 
     @contextlib.contextmanager
-    def _started(self, work: bytes | Command) -> Iterator[Run]:
+    def _started(self, launcher: Launcher) -> Iterator[Run]:
         if self._directory is None:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
         number = next(self._numbers)
@@ -232,7 +247,7 @@ class Cluster:
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults else Alone()
-        run = Run(self.topology, self._options, directory, work, expectations, gates, injector)
+        run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
         self._run = run
         try:
             with run:

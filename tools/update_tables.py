@@ -1,6 +1,6 @@
 """Write the tables in docs/ that follow from the code: `python tools/update_tables.py`.
 
-docs/known-issues.md shows harness/known_issues.toml; docs/numerics.md the rules and docs/ledger.md the causes, by the
+docs/known-issues.md shows harness/judging/known_issues.toml; docs/numerics.md the rules and docs/ledger.md the causes, by the
 first line of their files.
 """
 

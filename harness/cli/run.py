@@ -84,14 +84,14 @@ def run(command: tuple[str, ...], **options: Any) -> int:
 
 def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     from simulator import HostsUnavailable, UsageError
-    from simulator.launch.programs import Command
+    from simulator.launch.programs import Programs
     from simulator.network import default_tier
 
     if not command:
         raise UsageError(
             "there is no command; write it after --, for example: lockstep run --worker 2 -- python train.py"
         )
-    Command.of(command, steps=options["steps"])
+    Programs.of(command, steps=options["steps"])
     plan = plan_of(options)
     topology = _topology(options, plan)
     plan = plan.expand(topology)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import operator
 import time
 from pathlib import Path
@@ -18,8 +17,6 @@ from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError
 
 __all__ = ["Interrupting", "check_interruption", "run_twice"]
-
-_START_ATTEMPTS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,15 +100,16 @@ def _cluster(case: StrategyCase, out: Path, **options: Any) -> Cluster:
 
 def _kill_after(cluster: Cluster, step: int, program: Program, case: StrategyCase, assignment: Assignment) -> None:
     """Start the program, and SIGKILL every task at once when each client stands right after the step."""
-    for attempt in itertools.count(1):
-        for task in case.clients:
-            cluster.set_gate(task, f"step:{step}")
-        with cluster.start(run_client, program, case, assignment) as run:
-            if _all_stand(run, case, step):
-                run.kill()
-                return
-            if not run.port_conflict() or attempt == _START_ATTEMPTS:
-                _never_there(run, step, program, case)
+
+    def kill(run: Run) -> None:
+        if _all_stand(run, case, step):
+            run.kill()
+        else:
+            _never_there(run, step, program, case)
+
+    for task in case.clients:
+        cluster.set_gate(task, f"step:{step}")
+    cluster.attempt(kill, lambda: cluster.start(run_client, program, case, assignment))
 
 
 def _all_stand(run: Run, case: StrategyCase, step: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from simulator import Cluster, DeadlineExceeded, LinkCounters, Run, RunFailed, R
 
 __all__ = ["is_linked", "run_linked"]
 
-_START_ATTEMPTS = 3
 _Counters = Mapping[tuple[str, str], LinkCounters]
 
 
@@ -53,17 +51,14 @@ def run_linked(cluster: Cluster, directory: Path, *work: Any, counted: bool = Tr
 
 def _run_counted(cluster: Cluster, *work: Any) -> tuple[RunResult, _Counters, float]:
     """The outcome, what was carried when every client stood at `BUILT`, and when that was."""
-    for attempt in itertools.count(1):
-        for task in cluster.topology.clients:
-            cluster.set_gate(task, BUILT)
-        with cluster.start(*work) as run:
-            built, at = _built(run, cluster.topology)
-            try:
-                return run.join(in_time=built is not None), built or {}, at
-            except RunFailed:
-                if attempt == _START_ATTEMPTS or not run.port_conflict():
-                    raise
-    raise AssertionError("unreachable")
+
+    def count(run: Run) -> tuple[RunResult, _Counters, float]:
+        built, at = _built(run, cluster.topology)
+        return run.join(in_time=built is not None), built or {}, at
+
+    for task in cluster.topology.clients:
+        cluster.set_gate(task, BUILT)
+    return cluster.attempt(count, lambda: cluster.start(*work))
 
 
 def _built(run: Run, topology: Topology) -> tuple[_Counters | None, float]:

@@ -18,6 +18,7 @@ from harness.evidence.trace import RunTrace
 from harness.running.repeated import PLAIN, Runs, reproducible
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
+from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import make_scratch
 
 __all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "reference_of"]
@@ -51,7 +52,7 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         noisy = [f"noise-{noise}" for noise in NOISE_SEEDS] if perturbed else []
         try:
             runs, differing = reproducible(runs)
-            for batch in _batches(noisy, 1 if runs.reads_back else max(1, os.cpu_count() or 1)):
+            for batch in _batches(noisy, 1 if runs.reads_back else cores()):
                 runs.make(batch)
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())

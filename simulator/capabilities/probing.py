@@ -6,8 +6,9 @@ import importlib.metadata
 import os
 import platform
 
-from simulator.capabilities import accelerators, host, namespaces, processes
+from simulator.capabilities import accelerators, namespaces, processes
 from simulator.capabilities.report import Capabilities, Capability
+from simulator.machines.local import host
 
 __all__ = ["probe"]
 

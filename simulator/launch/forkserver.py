@@ -26,16 +26,14 @@ from multiprocess import context, popen_forkserver, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
-from simulator.errors import LockstepError
-from simulator.helpers.doorkeeper import HostDoor, begin
 from simulator.launch.environment import changed_environment
+from simulator.launch.protocol import Entry
 from simulator.machines.local.scratch import make_scratch
 
-__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "forkserver"]
+__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "fork", "forkserver"]
 
 # tf_keras costs 0.1 s on top of TensorFlow (which imports Keras 3 itself).
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
-_ENTER_SECONDS_MAX = 10.0
 _also: list[str] = []
 
 
@@ -100,42 +98,17 @@ class Forkserver:
         self._lock = threading.Lock()
         self._log: Path | None = None
 
-    def start(
-        self, target: Callable[..., None], args: tuple[Any, ...], name: str, door: HostDoor | None = None
-    ) -> Launched:
-        """Start `target(*args)` in a fresh process called `name`, inside a host where a door is given.
-
-        Raises:
-            LockstepError: the process could not get into the host.
-        """
-        if door is not None:
-            return self._start_inside(door, target, args, name)
+    def start(self, target: Callable[..., None], args: tuple[Any, ...], name: str) -> Launched:
+        """Start `target(*args)` in a fresh process called `name`."""
         with self._lock:
             self._ensure_running()
             popen = _Popen(self._context.Process(target=target, args=args, name=name), self._server)
         return Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
 
-    def _start_inside(self, door: HostDoor, target: Callable[..., None], args: tuple[Any, ...], name: str) -> Launched:
-        told, teller = self._context.Pipe(duplex=False)
-        outside = self.start(begin, (door, teller, target, args), name)
-        teller.close()
-        pid, why = -1, f"no answer within {_ENTER_SECONDS_MAX:g} s"
-        with told, contextlib.suppress(EOFError):
-            if told.poll(_ENTER_SECONDS_MAX):
-                pid, why = told.recv()
-        if pid < 0:
-            raise LockstepError(f"{name} could not get into its host: {why}")
-        # The process outside ends after the one inside, and in the same way.
-        return Launched(pid=pid, sentinel=outside.sentinel, _popen=outside._popen)  # noqa: SLF001 - of the same class
-
     def warm_up(self) -> None:
         """Start the server, if it does not run yet, and wait until its imports are done."""
         launched = self.start(_nothing, (), "warm-up")
         launched.wait()
-
-    def import_noise(self) -> str:
-        """What the preloaded modules wrote while they were imported."""
-        return "" if self._log is None else self._log.read_text(errors="replace")
 
     def _ensure_running(self) -> None:
         if self._log is None:
@@ -165,3 +138,8 @@ def _nothing() -> None:
 def forkserver(preload: tuple[str, ...] = DEFAULT_PRELOAD) -> Forkserver:
     """This process's forkserver for these modules, started on first use; those that are not installed are left out."""
     return Forkserver(name for name in preload if importlib.util.find_spec(name) is not None)
+
+
+def fork(entry: Entry, name: str) -> Launched:
+    """Start a process called `name` that begins so."""
+    return forkserver(entry.preload).start(entry.target, entry.args, name)

@@ -1,30 +1,27 @@
-"""Starts an unmodified program as a task: any command, with its environment and log, in a process group of its own."""
+"""Tasks that are an unmodified program: any command, on its own, whose exit code says whether it ended well."""
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 
-from simulator.agent.process import fresh_signals, join_no_one, redirect_output
-from simulator.errors import UsageError
-from simulator.helpers.doorkeeper import HostDoor
-from simulator.launch.forkserver import Launched, forkserver
+from simulator.agent.program import Program, become
+from simulator.errors import TaskError, UsageError
+from simulator.launch.forkserver import fork
+from simulator.launch.protocol import End, Entry, Failure, Process
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["COUNTERS", "Command", "CommandSpec", "launch_command", "working_directory"]
+__all__ = ["COUNTERS", "Programs", "last_exception", "working_directory"]
 
 COUNTERS = ("auto", "fit", "function", "explicit")
 _SITE = Path(__file__).parents[1] / "agent" / "site"
-_NOT_FOUND = 127
 
 
 def working_directory() -> Path:
@@ -40,7 +37,7 @@ def working_directory() -> Path:
 
 
 @dataclass(frozen=True)
-class Command:
+class Programs:
     """A program that every task of a cluster runs.
 
     Attributes:
@@ -54,8 +51,13 @@ class Command:
     cwd: str
     steps: str = "auto"
 
+    @property
+    def call(self) -> None:
+        """A program begins and ends when it likes."""
+        return
+
     @classmethod
-    def of(cls, argv: Sequence[str], cwd: str | Path | None = None, steps: str = "auto") -> Command:
+    def of(cls, argv: Sequence[str], cwd: str | Path | None = None, steps: str = "auto") -> Programs:
         """Check a command before anything is started.
 
         Raises:
@@ -103,39 +105,43 @@ class Command:
             added["CUDA_VISIBLE_DEVICES"] = "-1"
         return added
 
+    def entry(self, spec: TaskSpec) -> Entry:
+        """The process becomes the program.
 
-class CommandSpec(msgspec.Struct, frozen=True):
-    """What the process of a task needs to become the program."""
+        It is forked by a forkserver that has imported nothing: PR_SET_PDEATHSIG follows the *thread* that forked, and
+        the caller's thread may be a short-lived one.
+        """
+        bare = msgspec.structs.replace(spec, environ={}, tensorflow=False, server=False)
+        environ = self.environment(spec.environ, msgspec.json.encode(bare), spec.devices)
+        return Entry((), become, (Program(argv=self.argv, cwd=self.cwd, environ=environ, log=spec.log),))
 
-    argv: tuple[str, ...]
-    cwd: str
-    environ: dict[str, str]
-    log: str
+    def launch(self, spec: TaskSpec) -> Process:
+        """Start it."""
+        return fork(self.entry(spec), spec.task)
+
+    def failure(self, end: End) -> Failure | None:
+        """Any exit code but 0."""
+        if end.signal:
+            return "Signal", f"killed by {end.signal}"
+        if end.exit == 0:
+            return None
+        said = last_exception(_read(end.log))
+        return "Exit", f"ended with exit code {end.exit}{f': {said}' if said else ''}"
+
+    def complaint(self, error: TaskError, log: Path) -> str:
+        """Its log: nothing else is known of a program."""
+        return _read(log)
 
 
-def launch_command(command: Command, spec: TaskSpec, door: HostDoor | None = None) -> Launched:
-    """Start the program as the process of a task, inside a host where a door is given.
-
-    It is forked by a forkserver that has imported nothing: PR_SET_PDEATHSIG follows the *thread* that forked, and the
-    caller's thread may be a short-lived one.
-    """
-    bare = msgspec.structs.replace(spec, environ={}, tensorflow=False, server=False)
-    environ = command.environment(spec.environ, msgspec.json.encode(bare), spec.devices)
-    program = CommandSpec(argv=command.argv, cwd=command.cwd, environ=environ, log=spec.log)
-    return forkserver(()).start(execute, (program,), spec.task, door)
+def last_exception(log: str) -> str | None:
+    """The line with which the last Python traceback in a log ends, for example `ValueError: no data`."""
+    _, mark, last = log.rpartition("Traceback (most recent call last)")
+    found = re.findall(r"^((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:: .*)?)$", last, re.MULTILINE)
+    return found[0] if found and mark else None
 
 
-def execute(spec: CommandSpec) -> NoReturn:
-    """Become the program; called in the forked process, and never returns."""
-    join_no_one()
-    redirect_output(spec.log)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    fresh_signals(python=False)
+def _read(log: Path) -> str:
     try:
-        os.chdir(spec.cwd)
-        os.execvpe(spec.argv[0], spec.argv, spec.environ)  # noqa: S606 - the program that was asked for
-    except OSError as error:
-        sys.stderr.write(f"lockstep: {json.dumps(spec.argv)} cannot be run: {error}\n")
-        sys.stderr.flush()
-        os._exit(_NOT_FOUND)
+        return log.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""

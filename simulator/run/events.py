@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import re
 import selectors
 import socket
 import threading
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from simulator.errors import DeadlineExceeded, TaskError
 from simulator.journal.journal import Journal
-from simulator.machines.local.room import full_disk
+from simulator.launch.protocol import End, Failure
 from simulator.machines.local.warden import warden
 from simulator.run.breakdown import Breakdown
 from simulator.run.connection import Connection, half_said
@@ -39,6 +38,7 @@ class EventLoop:
         tasks: the current incarnations by name.
         address: of the control socket, which is made.
         journal: the run's record.
+        failure: what is wrong with the end of a process, as of `Launcher`.
         breakdown: is told of every exception in the thread, which goes on if it can: it has to see processes end.
         key: what a task says when it greets.
     """
@@ -48,6 +48,7 @@ class EventLoop:
         tasks: Mapping[str, Task],
         address: Path,
         journal: Journal,
+        failure: Callable[[End], Failure | None],
         breakdown: Breakdown | None = None,
         key: str = "",
     ) -> None:
@@ -56,6 +57,7 @@ class EventLoop:
         self._tasks = tasks
         self._journal = journal
         self._key = key
+        self._failure = failure
         self._watched: list[Task] = []
         self._strangers: list[Connection] = []
         self._closing = threading.Event()
@@ -282,7 +284,7 @@ class EventLoop:
                 task.ended = True
                 cut_off(task, time.monotonic(), partial(self._write, task=task))
                 self._write("exit", task, code=code, signal=signal_name(code), asked=task.stopped)
-                if not task.stopped and task.error is None and (error := _exit_failure(task)):
+                if not task.stopped and task.error is None and (error := self._wrong_end(task)):
                     self._fail(task, error)
                 self.changed.notify_all()
 
@@ -295,29 +297,15 @@ class EventLoop:
             task.error = error
         self._write("error", task, kind=error.kind, message=error.message, at=error.at, planned=task.planned)
 
-
-def last_exception(log: str) -> str | None:
-    """The line with which the last Python traceback in a log ends, for example `ValueError: no data`."""
-    _, mark, last = log.rpartition("Traceback (most recent call last)")
-    found = re.findall(r"^((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:: .*)?)$", last, re.MULTILINE)
-    return found[0] if found and mark else None
-
-
-def _exit_failure(task: Task) -> TaskError | None:
-    now = time.monotonic()
-    if task.connection is None and not task.is_program:
-        text = f"ended with exit code {task.exit} before it reached the agent{full_disk(task.log_path)}"
-        return TaskError(task.name, "NeverStarted", text, at=now)
-    if name := signal_name(task.exit):
-        return TaskError(task.name, "Signal", f"killed by {name}", at=now)
-    if task.exit != 0:
-        why = f": {said}" if task.is_program and (said := last_exception(task.log)) else ""
-        return TaskError(task.name, "Exit", f"ended with exit code {task.exit}{why}", at=now)
-    if task.is_program:
-        return None
-    if not task.is_client:
-        return TaskError(task.name, "Exit", "the server ended although nobody had asked it to", at=now)
-    if task.result is None:
-        text = f"ended with exit code 0 without returning a result{half_said(task.connection)}"
-        return TaskError(task.name, "NoResult", text, at=now)
-    return None
+    def _wrong_end(self, task: Task) -> TaskError | None:
+        end = End(
+            exit=task.exit,
+            signal=signal_name(task.exit),
+            greeted=task.connection is not None,
+            is_client=task.is_client,
+            returned=task.result is not None,
+            log=task.log_path,
+            half_said=half_said(task.connection),
+        )
+        found = self._failure(end)
+        return None if found is None else TaskError(task.name, *found, at=time.monotonic())

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError
 from simulator.journal.journal import Journal
-from simulator.launch.launching import Launcher
 from simulator.run.events import EventLoop
 from simulator.run.restarts import has_done, kill_surely
+from simulator.run.starter import Starter
 from simulator.run.task import Task
 from simulator.wire.control import Proceed
 
@@ -26,7 +26,7 @@ class Population:
 
     Attributes:
         tasks: the handles by name; a restart puts another one in a task's place.
-        launcher: makes tasks and starts their processes.
+        starter: makes tasks and starts their processes.
         events: hears them.
         journal: the run's record.
         environ: the variables of the network between the tasks, by task.
@@ -38,7 +38,7 @@ class Population:
     """
 
     tasks: dict[str, Task]
-    launcher: Launcher
+    starter: Starter
     events: EventLoop
     journal: Journal
     environ: Callable[[str], Mapping[str, str]]
@@ -69,7 +69,7 @@ class Population:
         """Start the process of each of these tasks and listen to it."""
         for task in tasks:
             passed = self._passed.get(task.name, ())
-            task.launched = self.launcher.launch(
+            task.launched = self.starter.start(
                 task,
                 environ=self.environ(task.name),
                 gates=tuple(gate for gate in self.gates.get(task.name, ()) if gate not in passed),
@@ -180,7 +180,7 @@ class Population:
 
     def _successor(self, task: Task) -> Task:
         self.passed(task)
-        new = self.launcher.new_task(task.name)
+        new = self.starter.new_task(task.name)
         new.incarnation = task.incarnation + 1
         new.earlier = (*task.earlier, task.as_incarnation())
         with new.log_path.open("a") as log:

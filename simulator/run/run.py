@@ -16,8 +16,8 @@ from types import TracebackType
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageError
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
 from simulator.journal.journal import Journal
-from simulator.launch.launching import Launcher
-from simulator.launch.programs import Command
+from simulator.launch.hosts import InHosts
+from simulator.launch.protocol import Launcher
 from simulator.machines.local.room import no_room
 from simulator.machines.local.warden import warden
 from simulator.network import Hosts, Network, hold_addresses, network_causes
@@ -30,6 +30,7 @@ from simulator.run.expectations import Expectation, unexpected
 from simulator.run.options import Options
 from simulator.run.population import Population
 from simulator.run.stacks import python_stacks
+from simulator.run.starter import Starter
 from simulator.run.stream import LogStream
 from simulator.run.supervisor import Supervisor
 from simulator.run.task import Task
@@ -50,8 +51,8 @@ class Run:
     topology: Topology
     options: Options
     directory: Path
-    # A packed function call, or a program that every task runs.
-    work: bytes | Command
+    # What every task executes, and how it becomes a process.
+    launcher: Launcher
     expectations: Sequence[Expectation] = ()
     # Task to the points of the program at which it stops until `open_gate`.
     gates: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -88,12 +89,13 @@ class Run:
         self._hosts = self._find_hosts()
         self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
         address = self.directory / "control.sock"
-        door = (lambda task: None) if self._hosts is None else self._hosts.door
         key = secrets.token_hex()
-        self._launcher = Launcher(
-            self.topology, self.options, self.directory, self.work, self._addresses, address, key, door
+        if self._hosts is not None:
+            self.launcher = InHosts(self.launcher, self._hosts.door)
+        self._starter = Starter(
+            self.topology, self.options, self.directory, self.launcher, self._addresses, address, key
         )
-        self.tasks = {name: self._launcher.new_task(name) for name in self.topology.tasks}
+        self.tasks = {name: self._starter.new_task(name) for name in self.topology.tasks}
         self.journal = Journal(
             self.directory / JOURNAL, lambda error: self.breakdown.report("the journal cannot be written", error)
         )
@@ -112,7 +114,7 @@ class Run:
         temporary = self.directory.with_name(f"{self.directory.name}-tmp")
         temporary.mkdir()
         self._common = {MARK_VARIABLE: self._mark, "TMPDIR": str(temporary)}
-        self._events = EventLoop(self.tasks, address, self.journal, self.breakdown, key)
+        self._events = EventLoop(self.tasks, address, self.journal, self.launcher.failure, self.breakdown, key)
         self._stack.callback(address.unlink)
         self._stack.callback(self._events.close)
         if self.options.stream:
@@ -131,14 +133,14 @@ class Run:
         network = self._network
         self._population = Population(
             tasks=self.tasks,
-            launcher=self._launcher,
+            starter=self._starter,
             events=self._events,
             journal=self.journal,
             environ=lambda task: {**self._common, **({} if network is None else network.environ(task))},
             gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
             hooks=self.companion.hooks,
             joined=lambda pid: None if network is None else network.add_process(pid),
-            call=None if isinstance(self.work, Command) else self.work,
+            call=self.launcher.call,
             # A task that is stopped, or a server that never listens, must not outlast the run's own time.
             start_timeout=min(self.options.start_timeout, self.options.timeout),
         )
@@ -237,6 +239,11 @@ class Run:
         """Kill every task and start all of them again, as `restart` does with one."""
         new = self._population.replace(list(self.tasks), "asked")
         self._population.proceed_again(new, given_up=lambda: self._over)
+
+    @property
+    def _is_unled(self) -> bool:
+        """Whether tasks are told neither when to begin nor when to end."""
+        return self.launcher.call is None
 
     # -- waiting
 
@@ -345,7 +352,7 @@ class Run:
             faults=tuple(self.companion.faults()),
         )
         causes = (*unexpected(self.tasks, self.expectations), *wrong)
-        if not causes and isinstance(self.work, Command) and all(task.stopped for task in self.clients):
+        if not causes and self._is_unled and all(task.stopped for task in self.clients):
             name = self.clients[0].name
             causes = (TaskError(name, "NotFinished", "the plan ended every task that could finish the job", at=0.0),)
         if self.breakdown.cause is not None:
@@ -358,10 +365,7 @@ class Run:
         """Whether a task failed because somebody else listens on its port."""
         return any(
             task.error is not None
-            and any(
-                text in (task.log if task.is_program else f"{task.error.message}{task.error.traceback}")
-                for text in _CONFLICTS
-            )
+            and any(text in self.launcher.complaint(task.error, task.log_path) for text in _CONFLICTS)
             for task in self.tasks.values()
         )
 
@@ -405,7 +409,7 @@ class Run:
     # -- the end
 
     def _release(self) -> None:
-        if isinstance(self.work, Command):
+        if self._is_unled:
             self._let_evaluator_finish()
             return
         for task in self.tasks.values():
@@ -426,7 +430,7 @@ class Run:
 
     def _dismiss_servers(self) -> None:
         """A program's servers wait for ever, or fail when the chief has gone: from now on their end is asked for."""
-        if isinstance(self.work, Command) and not self._population.failed:
+        if self._is_unled and not self._population.failed:
             for task in self.tasks.values():
                 task.stopped = task.stopped or not (task.is_client or task.job == "evaluator")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from simulator.errors import TaskError
-from simulator.launch import Launched
+from simulator.launch.protocol import Process
 from simulator.results import Incarnation, TaskResult
 from simulator.run.saves import OpenSave
 from simulator.wire.control import ToTask, encode
@@ -49,10 +49,8 @@ class Task:
     log_path: Path
     stacks_path: Path
     incarnation: int = 0
-    launched: Launched | None = None
+    launched: Process | None = None
     connection: Hears | None = None
-    # An unmodified program, whose exit code says whether it ended well, rather than a function that returns a value.
-    is_program: bool = False
     ready: bool = False
     # A client that was told to call the function.
     told: bool = False

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from harness.cli.doctor import doctor
 from simulator import capabilities
-from simulator.capabilities import Capabilities, Capability, accelerators, host, namespaces, probing, processes
+from simulator.capabilities import Capabilities, Capability, accelerators, namespaces, probing, processes
+from simulator.machines.local import host
 
 
 def _write(root: Path, path: str, text: str) -> None:

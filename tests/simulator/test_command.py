@@ -17,7 +17,7 @@ import pytest
 import simulator
 from simulator import Cluster, RunFailed, RunResult, Topology, UsageError
 from simulator.journal import read_journal
-from simulator.run.events import last_exception
+from simulator.launch.programs import last_exception
 
 ROOT = Path(__file__).parents[2]
 bare = partial(Cluster, preload=(), timeout=30)

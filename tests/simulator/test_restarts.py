@@ -19,10 +19,10 @@ import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
 from simulator.journal.journal import Journal, read_journal
-from simulator.launch.launching import Launcher
 from simulator.run.events import EventLoop
 from simulator.run.population import Population
 from simulator.run.restarts import RestartPolicy, group_members
+from simulator.run.starter import Starter
 from simulator.run.task import Task
 from simulator.wire import control
 
@@ -263,14 +263,14 @@ def test_a_power_cut_is_not_answered() -> None:
 
 def test_a_policy_that_cannot_start_a_task_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in the thread that restarts ends every wait at once, and `join` raises it."""
-    launch = Launcher.launch
+    start = Starter.start
 
-    def fails(self: Launcher, task: Task, **how: Any) -> Any:
+    def fails(self: Starter, task: Task, **how: Any) -> Any:
         if task.incarnation:
             raise OSError("no more processes")
-        return launch(self, task, **how)
+        return start(self, task, **how)
 
-    monkeypatch.setattr(Launcher, "launch", fails)
+    monkeypatch.setattr(Starter, "start", fails)
     with bare(Topology(worker=2), restarts=3) as cluster, cluster.start(_announces_from, 1) as run:
         run.wait_step("worker:1", 1, timeout=20)
         with pytest.raises(OSError, match="no more processes"):
@@ -286,7 +286,9 @@ def test_a_client_is_told_to_begin_when_a_later_incarnation_of_a_server_listens(
     tasks = {"chief:0": chief, "ps:0": dead}
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(contextlib.closing(Journal(tmp_path / "journal.jsonl")))
-        events = stack.enter_context(contextlib.closing(EventLoop(tasks, tmp_path / "control", journal)))
+        events = stack.enter_context(
+            contextlib.closing(EventLoop(tasks, tmp_path / "control", journal, lambda _: None))
+        )
         stack.callback(ours.close)
         stack.callback(theirs.close)
         population = Population(tasks, None, events, journal, dict, {}, {}, b"call", 1.0)  # type: ignore[arg-type]

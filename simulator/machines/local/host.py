@@ -7,9 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cores_affinity", "cores_quota", "memory_bytes"]
+__all__ = ["cores", "cores_affinity", "cores_quota", "memory_bytes"]
 
 _ROOT = Path("/")
+
+
+def cores() -> int:
+    """How many threads of this process can run at once: whole CPUs, by affinity and by control groups, at least 1."""
+    quota = cores_quota()
+    return max(1, cores_affinity() if quota is None else min(cores_affinity(), math.floor(quota)))
 
 
 def cores_affinity() -> int:

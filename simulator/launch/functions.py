@@ -1,0 +1,59 @@
+"""Tasks that call a function: forked with TensorFlow imported, told when to begin, and asked for a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.agent import main
+from simulator.errors import TaskError
+from simulator.launch.forkserver import DEFAULT_PRELOAD, fork
+from simulator.launch.protocol import End, Entry, Failure, Process
+from simulator.machines.local.room import full_disk
+from simulator.topology import Topology
+from simulator.wire.spec import TaskSpec
+
+__all__ = ["Functions"]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Every client calls a function; the others are servers of TensorFlow.
+
+    Attributes:
+        call: the function and its arguments, from `simulator.wire.payload.pack`.
+        preload: modules that the forkserver has imported.
+    """
+
+    call: bytes
+    preload: tuple[str, ...] = DEFAULT_PRELOAD
+
+    def clients(self, topology: Topology) -> tuple[str, ...]:
+        """Those that call the function."""
+        return topology.clients
+
+    def entry(self, spec: TaskSpec) -> Entry:
+        """The agent's main function."""
+        return Entry(self.preload, main.main, (spec,))
+
+    def launch(self, spec: TaskSpec) -> Process:
+        """Fork it."""
+        return fork(self.entry(spec), spec.task)
+
+    def failure(self, end: End) -> Failure | None:
+        """A server never ends by itself, and a client owes a result."""
+        if not end.greeted:
+            return "NeverStarted", f"ended with exit code {end.exit} before it reached the agent{full_disk(end.log)}"
+        if end.signal:
+            return "Signal", f"killed by {end.signal}"
+        if end.exit != 0:
+            return "Exit", f"ended with exit code {end.exit}"
+        if not end.is_client:
+            return "Exit", "the server ended although nobody had asked it to"
+        if not end.returned:
+            return "NoResult", f"ended with exit code 0 without returning a result{end.half_said}"
+        return None
+
+    def complaint(self, error: TaskError, log: Path) -> str:
+        """What the agent has reported."""
+        return f"{error.message}{error.traceback}"
