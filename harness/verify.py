@@ -14,8 +14,8 @@ from harness.errors import Abstained
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
-from harness.judging.align import Judged, judge_parts
 from harness.judging.explain import closest, explain
+from harness.judging.judge import Judged, judge_parts
 from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in

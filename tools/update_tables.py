@@ -1,7 +1,7 @@
 """Write the tables in docs/ that follow from the code: `python tools/update_tables.py`.
 
-docs/known-issues.md shows harness/judging/known_issues.toml; docs/numerics.md the rules and docs/ledger.md the causes, by the
-first line of their files.
+docs/known-issues.md shows known_issues.toml; docs/numerics.md the rules and docs/ledger.md the causes, by the first
+line of their files.
 """
 
 from __future__ import annotations

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from harness.evidence.trace import ClientTrace, RunTrace, Step
+from harness.ledger._consumed import Batches, Consumed
 from harness.ledger._epochs import epochs_of_steps
 
-if TYPE_CHECKING:
-    from harness.ledger._ledger import Batches, Ledger
-
 __all__ = ["ledger_of"]
+
+C = TypeVar("C", bound=Consumed)
 
 _NO_EPOCH = 1
 """The epoch of all steps where nobody says or shows where epochs end."""
 
 
-def ledger_of(kind: type[Ledger], columns: type[Batches], run: RunTrace, reference: RunTrace | None) -> Ledger:
+def ledger_of(kind: type[C], run: RunTrace, reference: RunTrace | None) -> C:
     """See `Ledger.of`."""
     import numpy as np
 
@@ -49,7 +49,7 @@ def ledger_of(kind: type[Ledger], columns: type[Batches], run: RunTrace, referen
         replicas=replicas,
         silent=tuple(client.header.task for client in run.clients if not _records(client)),
         reached=tuple(sorted({step.index for client in run.clients for step in client.steps})),
-        batches=columns(*table.reshape(len(rows), 6).T),
+        batches=Batches(*table.reshape(len(rows), 6).T),
         id=np.fromiter(chain.from_iterable(shards), np.int64, total),
     )
 

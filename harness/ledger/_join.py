@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
+from harness.ledger._consumed import Batches, Consumed
 from harness.ledger._multiset import Ints
-
-if TYPE_CHECKING:
-    from harness.ledger._ledger import Batches, Ledger
 
 __all__ = ["joined"]
 
+C = TypeVar("C", bound=Consumed)
 
-def joined(before: Ledger, after: Ledger, resumed_at: int | None) -> Ledger:
+
+def joined(before: C, after: C, resumed_at: int | None) -> C:
     """See `Ledger.joined`."""
     import numpy as np
 
@@ -44,16 +44,16 @@ def joined(before: Ledger, after: Ledger, resumed_at: int | None) -> Ledger:
     )
 
 
-def _names(before: Ledger, after: Ledger) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+def _names(before: Consumed, after: Consumed) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     return (before.clients, after.clients), (before.workers, after.workers)
 
 
-def _replicas(ledger: Ledger, task: str) -> int:
+def _replicas(ledger: Consumed, task: str) -> int:
     return ledger.replicas[ledger.workers.index(task)] if task in ledger.workers else 0
 
 
 def _renumbered(
-    ledger: Ledger, clients: tuple[str, ...], workers: tuple[str, ...], replicas: tuple[int, ...]
+    ledger: Consumed, clients: tuple[str, ...], workers: tuple[str, ...], replicas: tuple[int, ...]
 ) -> Batches:
     """The batches with the numbers that clients, workers and replicas have in the whole."""
     import numpy as np

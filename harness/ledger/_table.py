@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from harness.ledger._consumed import Consumed
 from harness.ledger._multiset import Ints, differing
-
-if TYPE_CHECKING:
-    from harness.ledger._ledger import Ledger
 
 __all__ = ["table"]
 
@@ -17,7 +14,7 @@ _CELL_MAX = 28
 _Marks = tuple[dict[int, list[str]], dict[int, list[str]]]
 
 
-def table(ledger: Ledger, expected: Ledger | None, *, width: int, rows: int) -> str:
+def table(ledger: Consumed, expected: Consumed | None, *, width: int, rows: int) -> str:
     """See `Ledger.table`."""
     steps = sorted({*ledger.reached, *(() if expected is None else expected.reached)})
     marks = _repeated(ledger) if expected is None else _differing(ledger, expected)
@@ -44,7 +41,7 @@ def _chosen(steps: Sequence[int], marks: _Marks, rows: int) -> list[int]:
     return sorted({*wrong, *list(dict.fromkeys(rest))[: rows - len(wrong)]})
 
 
-def _cells(ledger: Ledger, steps: Iterable[int]) -> dict[tuple[int, int], str]:
+def _cells(ledger: Consumed, steps: Iterable[int]) -> dict[tuple[int, int], str]:
     """`4+4: 0..7` for each step shown and each worker: sizes of the replicas' batches, first and last id."""
     import numpy as np
 
@@ -61,12 +58,12 @@ def _cells(ledger: Ledger, steps: Iterable[int]) -> dict[tuple[int, int], str]:
     return found
 
 
-def _differing(ledger: Ledger, expected: Ledger) -> _Marks:
+def _differing(ledger: Consumed, expected: Consumed) -> _Marks:
     """By step, the ids consumed too often and too rarely."""
     return _marks(*differing((ledger.step, ledger.id), (expected.step, expected.id)))
 
 
-def _repeated(ledger: Ledger) -> _Marks:
+def _repeated(ledger: Consumed) -> _Marks:
     """By step, the ids that occurred before in the same epoch."""
     import numpy as np
 
@@ -116,7 +113,7 @@ def _laid_out(lines: Sequence[Sequence[str]], workers: int, width: int) -> list[
     return found
 
 
-def _whole(ledger: Ledger, expected: Ledger | None, width: int) -> list[str]:
+def _whole(ledger: Consumed, expected: Consumed | None, width: int) -> list[str]:
     """The last line: what each worker consumed over the whole run, and how that compares."""
     import numpy as np
 

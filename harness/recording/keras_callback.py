@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from harness.recording.recorder import Recorder
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["make_callback"]
 
 _CALL = "record.keras_callback"
 
 
-def make_callback(record: Recorder, model: Any) -> Any:
+@dataclass(frozen=True)
+class Reports:
+    """What the callback has of the recorder.
+
+    Attributes:
+        strategy: of this run.
+        step: as `record.step`, in the name of a `call`.
+        final: as `record.final`, in the name of a `call`.
+    """
+
+    strategy: Any
+    step: Callable[..., None]
+    final: Callable[..., None]
+
+
+def make_callback(record: Reports, model: Any) -> Any:
     """A callback of the same Keras flavour as `model`."""
     import tensorflow as tf
 
@@ -41,10 +55,10 @@ def _variables(model: Any) -> list[Any]:
     return [*model.variables, *slots]
 
 
-def _report(record: Recorder, model: Any, logs: dict[str, Any] | None, epoch: int, *, per_epoch: bool) -> None:
+def _report(record: Reports, model: Any, logs: dict[str, Any] | None, epoch: int, *, per_epoch: bool) -> None:
     logs = {name: value for name, value in (logs or {}).items() if not name.startswith("val_")}
     loss = logs.pop("loss", None)
-    record._write_step(  # noqa: SLF001 - the recorder's own callback
+    record.step(
         call=_CALL,
         loss=loss,
         gradients=None,
@@ -56,12 +70,12 @@ def _report(record: Recorder, model: Any, logs: dict[str, Any] | None, epoch: in
     )
 
 
-def _final(record: Recorder, model: Any, last_logs: dict[str, Any]) -> None:
+def _final(record: Reports, model: Any, last_logs: dict[str, Any]) -> None:
     validation = {name: value for name, value in last_logs.items() if name.startswith("val_")}
-    record._write_final(call=_CALL, variables=_variables(model), metrics=validation or None)  # noqa: SLF001 - as above
+    record.final(call=_CALL, variables=_variables(model), metrics=validation or None)
 
 
-def _per_batch_body(record: Recorder) -> dict[str, Any]:
+def _per_batch_body(record: Reports) -> dict[str, Any]:
     state: dict[str, Any] = {"epoch": 0, "logs": {}}
 
     def on_epoch_begin(self: Any, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -84,7 +98,7 @@ def _per_batch_body(record: Recorder) -> dict[str, Any]:
     }
 
 
-def _per_epoch_body(record: Recorder) -> dict[str, Any]:
+def _per_epoch_body(record: Reports) -> dict[str, Any]:
     state: dict[str, Any] = {"logs": {}}
 
     def on_epoch_end(self: Any, epoch: int, logs: dict[str, Any] | None = None) -> None:

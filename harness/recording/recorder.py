@@ -18,6 +18,7 @@ from harness.recording.capture import (
     check_variables,
     flat_variables,
 )
+from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
 from simulator.agent import current
 
@@ -113,9 +114,7 @@ class Recorder:
         program may still call `final` itself, for example with predictions; what it gives there is added to what the
         callback has reported.
         """
-        from harness.recording.keras_callback import make_callback
-
-        return make_callback(self, model)
+        return make_callback(Reports(self._strategy, self._write_step, self._write_final), model)
 
     @property
     def strategy(self) -> Any:

@@ -17,7 +17,7 @@ from msgspec.structs import FieldInfo, fields
 from simulator.errors import LockstepError, UsageError
 from simulator.faults.values import Value
 from simulator.network import Link, Rule
-from simulator.run.run import Run
+from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.units import parse_duration
 
@@ -36,7 +36,7 @@ class NoEffect(LockstepError):
 class Scene(Protocol):
     """What a fault can see and do while it is applied; the injector provides it."""
 
-    run: Run
+    run: Running
     # The id of the fault.
     name: str
     tasks: Sequence[str]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from simulator.errors import TaskError
 from simulator.results import PlannedFault
-
-if TYPE_CHECKING:
-    from simulator.run.run import Run
+from simulator.run.protocol import Running
 
 __all__ = ["Alone", "Companion"]
 
@@ -25,7 +23,7 @@ class Companion(Protocol):
     def hooks(self) -> Mapping[str, Sequence[str]]:
         """Task to what has to be patched in it."""
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: Running) -> None:
         """Start to act on this run. Nobody waits for its work to be done."""
 
     def busy(self) -> bool:
@@ -51,7 +49,7 @@ class Alone:
     gates: Mapping[str, Sequence[str]] = {}
     hooks: Mapping[str, Sequence[str]] = {}
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: Running) -> None:
         """Do nothing."""
 
     def busy(self) -> bool:

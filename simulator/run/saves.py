@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from simulator.wire.control import SaveBegun, SaveEnded
 
-if TYPE_CHECKING:
-    from simulator.run.task import Task
-
-__all__ = ["OpenSave", "cut_off", "note"]
+__all__ = ["OpenSave", "Saving", "cut_off", "note"]
 
 Write = Callable[..., None]
 
@@ -24,7 +21,14 @@ class OpenSave:
     step: int
 
 
-def note(task: Task, message: SaveBegun | SaveEnded, write: Write) -> None:
+class Saving(Protocol):
+    """A task, as far as its saves are concerned."""
+
+    steps: int
+    saving: dict[int, OpenSave]
+
+
+def note(task: Saving, message: SaveBegun | SaveEnded, write: Write) -> None:
     """Take in what a task says of a save, and write the event when it is over.
 
     Args:
@@ -38,7 +42,7 @@ def note(task: Task, message: SaveBegun | SaveEnded, write: Write) -> None:
         _write(save, message, message.at, write)
 
 
-def cut_off(task: Task, at: float, write: Write) -> None:
+def cut_off(task: Saving, at: float, write: Write) -> None:
     """Write what the end of its process, at this time, has left unfinished."""
     for save in task.saving.values():
         _write(save, None, at, write)

@@ -18,8 +18,8 @@ from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
 from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import Array, RunTrace, Variable
-from harness.judging.align import judge_parts
 from harness.judging.explain import Explanation, explain
+from harness.judging.judge import judge_parts
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Strike
 from harness.saved import load_run

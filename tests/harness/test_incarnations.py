@@ -15,7 +15,7 @@ from harness.evidence.found import FOUND, Found, note_found, traces_of
 from harness.evidence.parts import Part, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, Final, RunTrace, write_client
-from harness.judging.align import judge_parts
+from harness.judging.judge import judge_parts
 from harness.judging.laws.protocol import Judgement
 from tests.harness._traces import client, step, variable
 

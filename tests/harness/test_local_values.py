@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import RunTrace
+from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.laws import Case, all_laws
-from harness.judging.local_values import with_local_values_marked
 from harness.judging.tolerance import Exact
 from tests.harness._traces import client, step
 

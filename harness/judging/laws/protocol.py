@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from harness.evidence.links import Links
 from harness.evidence.struck import Struck
 from harness.evidence.trace import RunTrace
+from harness.judging.interruption import Interruption
 from harness.judging.tolerance import Tolerance
-
-if TYPE_CHECKING:
-    from harness.evidence.links import Links
-    from harness.judging.interruption import Interruption
 
 __all__ = ["Case", "Finding", "Judgement", "Law", "Status", "Strike", "judged", "not_judged"]
 
@@ -74,7 +72,7 @@ class Case:
 
     Of an interrupted run `run` is the resumed part and `reference` the steps that it should have; `interruption` holds
     the rest. `links` is what the links between the tasks of the whole run carried, None if there are none. `struck` are
-    the numbers that faults have changed, here or in what was restored.
+    the numbers that faults have changed, here or in what was restored. `where` names the part of a run in parts.
     """
 
     run: RunTrace
@@ -83,6 +81,7 @@ class Case:
     interruption: Interruption | None = None
     links: Links | None = None
     struck: tuple[Strike, ...] = ()
+    where: str = ""
 
 
 @dataclass(frozen=True)

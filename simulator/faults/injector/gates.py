@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from simulator.run.run import Run
+from simulator.run.protocol import Running
 from simulator.wire.control import Action
 
 __all__ = ["Keeper", "Point"]
@@ -30,9 +30,9 @@ class Keeper:
         self._arrived: dict[str, tuple[object, str, float]] = {}
         self._held: Counter[str] = Counter()
         self._closed = False
-        self._run: Run | None = None
+        self._run: Running | None = None
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: Running) -> None:
         """Start the thread that opens gates."""
         self._run = run
         self._thread = run.breakdown.thread("lockstep-gates", self._open_gates, "gates are not opened any more")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from simulator.errors import TaskError
 from simulator.faults.injector.gates import Keeper
+from simulator.faults.injector.season import Limits, Season
 from simulator.faults.injector.strike import Strike
 from simulator.faults.injector.triggers import points
 from simulator.faults.plan.plan import FaultPlan
 from simulator.results import PlannedFault
-from simulator.run.run import Run
+from simulator.run.protocol import Running
 from simulator.units import parse_duration
 
 __all__ = ["Injector"]
@@ -21,14 +21,6 @@ __all__ = ["Injector"]
 _UNDO_SECONDS_MAX = 60.0
 # What the undo of every fault may take once a run has no time left: signals, limits lifted, a word to the relay.
 _HASTY_UNDO_SECONDS_MAX = 5.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Until when, in seconds of CLOCK_MONOTONIC, faults may still be seen to work, and be undone."""
-
-    seen: float
-    undone: float
 
 
 class Injector:
@@ -51,22 +43,20 @@ class Injector:
                 self.hooks.setdefault(task, []).extend(
                     hook for hook in fault.hooks if hook not in self.hooks.get(task, ())
                 )
-        self.ending = self.healed = False
-        # Set when the run is over.
-        self.limits: Limits | None = None
+        self._season = Season(self.keeper)
         self._strikes: list[Strike] = []
         self._problems: list[TaskError] = []
         self._stuck_at_last: list[str] = []
         self._finished = False
         self._healer = threading.Thread()
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: Running) -> None:
         """Save the plan in the run's directory and start to wait for the triggers."""
         self._run = run
         (run.directory / "plan.json").write_text(self.plan.to_json())
         run.journal.write("plan", seed=self.plan.seed, faults=[fault.id for fault in self.plan.faults])
         self.keeper.begin(run)
-        self._strikes = [Strike(fault, self, run) for fault in self.plan.faults]
+        self._strikes = [Strike(fault, self._season, run) for fault in self.plan.faults]
         for strike in self._strikes:
             strike.start()
         self._healer = run.breakdown.thread("lockstep-heal", self._heal, "the plan does not heal")
@@ -93,11 +83,11 @@ class Injector:
         now = time.monotonic()
         undo = _UNDO_SECONDS_MAX if patience else _HASTY_UNDO_SECONDS_MAX
         with self._run.changed:
-            self.ending = True
-            self.limits = Limits(seen=now + patience, undone=now + patience + undo)
+            self._season.ending = True
+            limits = self._season.limits = Limits(seen=now + patience, undone=now + patience + undo)
             self._run.changed.notify_all()
         for strike in self._strikes:
-            strike.join(max(0.0, self.limits.undone - time.monotonic()))
+            strike.join(max(0.0, limits.undone - time.monotonic()))
         if self._healer.is_alive():
             self._healer.join()
         self.keeper.close()
@@ -124,18 +114,20 @@ class Injector:
         run = self._run
         with run.changed:
             due = run.began + parse_duration(self.plan.heal, "heal")
-            if run.changed.wait_for(lambda: self.ending, max(0.0, due - time.monotonic())):
+            if run.changed.wait_for(lambda: self._season.ending, max(0.0, due - time.monotonic())):
                 return
-            self.healed = True
+            self._season.healed = True
             run.changed.notify_all()
-            run.changed.wait_for(lambda: self.ending or all(strike.over for strike in self._strikes), _UNDO_SECONDS_MAX)
+            run.changed.wait_for(
+                lambda: self._season.ending or all(strike.over for strike in self._strikes), _UNDO_SECONDS_MAX
+            )
             run.journal.write("healed")
             before = {task.name: (task.incarnation, task.steps) for task in run.clients}
             run.changed.wait_for(
-                lambda: self.ending or not self._stuck(before), parse_duration(self.plan.progress, "progress")
+                lambda: self._season.ending or not self._stuck(before), parse_duration(self.plan.progress, "progress")
             )
             stuck = self._stuck(before)
-            self._stuck_at_last = [] if self.ending else stuck
+            self._stuck_at_last = [] if self._season.ending else stuck
             self._problems += [
                 TaskError(
                     name,

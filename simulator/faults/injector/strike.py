@@ -5,18 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.errors import TaskError
+from simulator.faults.injector.season import Season
 from simulator.faults.injector.triggers import until_gate, wait_trigger
 from simulator.faults.protocol import Effect, Fault, NoEffect
 from simulator.network import Rule
-from simulator.run.run import Run
+from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.wire.control import Action
-
-if TYPE_CHECKING:
-    from simulator.faults.injector.injector import Injector
 
 __all__ = ["Strike"]
 
@@ -26,12 +24,12 @@ _POLL_SECONDS = 0.005
 class Strike:
     """Waits, applies, measures and undoes one fault; to the fault it is the `Scene`."""
 
-    def __init__(self, fault: Fault, injector: Injector, run: Run) -> None:
+    def __init__(self, fault: Fault, season: Season, run: Running) -> None:
         self.fault = fault
         self.run = run
         self.name = str(fault.id)
-        self.injector = injector
-        self.keeper = injector.keeper
+        self.keeper = season.keeper
+        self._season = season
         self.tasks: Sequence[str] = tuple(getattr(fault, "task", ()))
         self.processes: Sequence[Task] = ()
         # The condition on the network that is the fault, or that waits for its trigger.
@@ -80,12 +78,12 @@ class Strike:
     @property
     def ending(self) -> bool:
         """Whether the run is over."""
-        return self.injector.ending
+        return self._season.ending
 
     @property
     def stopping(self) -> bool:
         """Whether faults are to be undone now."""
-        return self.injector.ending or self.injector.healed
+        return self._season.ending or self._season.healed
 
     def task(self, name: str) -> Task:
         """The present incarnation of a task."""
@@ -94,7 +92,7 @@ class Strike:
     @property
     def out_of_time(self) -> bool:
         """Whether the run, or the undo that follows its end, has no more time for what is waited for."""
-        limits = self.injector.limits
+        limits = self._season.limits
         return limits is not None and time.monotonic() >= (limits.undone if self._undoing else limits.seen)
 
     def wait(self, done: Callable[[], bool], what: str, seconds: float = 10.0) -> None:

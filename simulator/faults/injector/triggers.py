@@ -5,20 +5,41 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from simulator.faults.injector.gates import Keeper
 from simulator.faults.injector.tail import Tail
 from simulator.faults.protocol import Fault
-from simulator.network import Link
+from simulator.network import Link, Rule
+from simulator.run.protocol import Running
+from simulator.run.task import Task
 from simulator.units import parse_duration
-
-if TYPE_CHECKING:
-    from simulator.faults.injector.strike import Strike
 
 __all__ = ["counting_link", "points", "until_gate", "wait_trigger"]
 
 # A log announces its lines to nobody.
 _LOG_POLL_SECONDS = 0.02
+
+
+class Waiting(Protocol):
+    """A fault that waits for its trigger during a run."""
+
+    fault: Fault
+    run: Running
+    name: str
+    keeper: Keeper
+    # The condition on the network that counts to the trigger.
+    rule: Rule | None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether faults are to end."""
+
+    def at_until(self) -> bool:
+        """Whether what would end the fault has come already."""
+
+    def task(self, name: str) -> Task:
+        """The present incarnation of a task."""
 
 
 def points(faults: Iterable[Fault]) -> dict[tuple[str, str], list[str]]:
@@ -37,60 +58,62 @@ def until_gate(fault: Fault) -> str | None:
     return None if fault.until is None else f"step:{fault.until}"
 
 
-def wait_trigger(strike: Strike) -> bool:
+def wait_trigger(waiting: Waiting) -> bool:
     """Wait until the fault's trigger has come; False when faults are to end before that, or it cannot come any more."""
-    trigger = strike.fault.trigger
+    trigger = waiting.fault.trigger
     if trigger in ("step", "phase"):
-        return _wait_gate(strike)
+        return _wait_gate(waiting)
     if trigger in ("bytes", "connections"):
-        return _wait_link(strike)
+        return _wait_link(waiting)
     if trigger == "log":
-        return _wait_log(strike)
-    return _wait_time(strike)
+        return _wait_log(waiting)
+    return _wait_time(waiting)
 
 
-def _wait(strike: Strike, come: Callable[[], bool], hopeless: Callable[[], bool], seconds: float | None = None) -> bool:
+def _wait(
+    waiting: Waiting, come: Callable[[], bool], hopeless: Callable[[], bool], seconds: float | None = None
+) -> bool:
     """Wait until it has come, cannot come any more, or this time has passed; whether it has come."""
-    with strike.run.changed:
-        strike.run.changed.wait_for(lambda: strike.stopping or come() or hopeless(), seconds)
-        return come() and not strike.stopping
+    with waiting.run.changed:
+        waiting.run.changed.wait_for(lambda: waiting.stopping or come() or hopeless(), seconds)
+        return come() and not waiting.stopping
 
 
-def _wait_gate(strike: Strike) -> bool:
-    gate, of = strike.fault.gate, strike.fault.of or ()
+def _wait_gate(waiting: Waiting) -> bool:
+    gate, of = waiting.fault.gate, waiting.fault.of or ()
     assert gate is not None
     return _wait(
-        strike,
-        lambda: strike.keeper.has_turn(strike.name, of, gate),
-        lambda: any(strike.run.is_over(task) for task in of),
+        waiting,
+        lambda: waiting.keeper.has_turn(waiting.name, of, gate),
+        lambda: any(waiting.run.is_over(task) for task in of),
     )
 
 
-def _wait_link(strike: Strike) -> bool:
+def _wait_link(waiting: Waiting) -> bool:
     def announce(*_: object) -> None:
-        with strike.run.changed:
-            strike.run.changed.notify_all()
+        with waiting.run.changed:
+            waiting.run.changed.notify_all()
 
-    strike.run.network.on_fired(announce)
-    rule = strike.rule = strike.run.network.set(strike.fault.trigger_link() or counting_link(strike.fault))
+    waiting.run.network.on_fired(announce)
+    rule = waiting.rule = waiting.run.network.set(waiting.fault.trigger_link() or counting_link(waiting.fault))
     # A task that has come to the step of the end stands there until this fault is out of the question.
-    return _wait(strike, lambda: bool(rule.fired), strike.at_until)
+    return _wait(waiting, lambda: bool(rule.fired), waiting.at_until)
 
 
-def _wait_log(strike: Strike) -> bool:
-    pattern = re.compile(strike.fault.log or "")
-    logs = [Tail(strike.task(task).log_path) for task in strike.fault.of or tuple(strike.run.tasks)]
+def _wait_log(waiting: Waiting) -> bool:
+    pattern = re.compile(waiting.fault.log or "")
+    logs = [Tail(waiting.task(task).log_path) for task in waiting.fault.of or tuple(waiting.run.tasks)]
     # Not while holding the condition, which the thread of events needs: a log may be long.
     while not any(pattern.search(line) for log in logs for line in log.read()):
-        _wait(strike, lambda: False, strike.at_until, _LOG_POLL_SECONDS)
-        if strike.stopping or strike.at_until():
+        _wait(waiting, lambda: False, waiting.at_until, _LOG_POLL_SECONDS)
+        if waiting.stopping or waiting.at_until():
             return False
-    return not strike.stopping
+    return not waiting.stopping
 
 
-def _wait_time(strike: Strike) -> bool:
-    due = strike.run.began + parse_duration(strike.fault.time, "time")
-    return _wait(strike, lambda: time.monotonic() >= due, strike.at_until, max(0.0, due - time.monotonic()))
+def _wait_time(waiting: Waiting) -> bool:
+    due = waiting.run.began + parse_duration(waiting.fault.time, "time")
+    return _wait(waiting, lambda: time.monotonic() >= due, waiting.at_until, max(0.0, due - time.monotonic()))
 
 
 def counting_link(fault: Fault) -> Link:

@@ -6,14 +6,11 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from simulator.helpers.relay.timers import Timers
 from simulator.helpers.rules import Rules
 from simulator.wire.network import Conditions, LinkCounters
-
-if TYPE_CHECKING:
-    from simulator.helpers.relay.pump import Pump
 
 __all__ = ["READ_BYTES_MAX", "Directed", "Tally", "Trigger"]
 
@@ -56,6 +53,34 @@ class Trigger:
     fire: Callable[[], None]
 
 
+class Relayed(Protocol):
+    """A connection between two tasks, of which a link is one direction."""
+
+    def reset(self, by: Directed) -> None:
+        """End it as if a host on the way had."""
+
+
+class Flow(Protocol):
+    """One direction of a connection, which a link carries."""
+
+    tally: Tally
+    gap: bool
+
+    @property
+    def connection(self) -> Relayed:
+        """Whose direction it is."""
+
+    @property
+    def queued(self) -> int:
+        """Bytes that it holds back."""
+
+    def flush(self) -> None:
+        """Send what may go on now."""
+
+    def update_reading(self) -> None:
+        """Read, or do not, as the rules have it now."""
+
+
 @dataclass
 class Directed:
     """State of the link from `src` to `dst`; `plain` when it has nothing to do to the bytes."""
@@ -66,7 +91,7 @@ class Directed:
     random: random.Random
     rules: Rules = field(default_factory=Rules)
     triggers: list[Trigger] = field(default_factory=list)
-    pumps: set[Pump] = field(default_factory=set)
+    pumps: set[Flow] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
     connections: int = 0
     refused: int = 0

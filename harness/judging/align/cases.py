@@ -1,0 +1,116 @@
+"""How a run in parts is judged: each part by every law against the same steps of the reference, and all as one run.
+
+A program counts its calls of `record.step` from 1 in every incarnation and does not say where it has resumed. The last
+part is aligned with the reference by its end, as `harness.judging.interruption` has it. A part before it that was
+resumed and killed has neither end in common with the reference: it is taken to begin where the laws find nothing wrong
+with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from harness.evidence.observed import epoch_ends, per_epoch
+from harness.evidence.parts import Parts
+from harness.evidence.reference import Reference
+from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
+from harness.judging.align.killed import killed_case
+from harness.judging.align.local_values import with_local_values_marked
+from harness.judging.align.resumed import interrupted_case
+from harness.judging.align.strikes import placed, restored
+from harness.judging.interruption import Interruption
+from harness.judging.laws.protocol import Case, Strike
+from harness.judging.tolerance import tolerance_of
+
+__all__ = ["aligned_cases"]
+
+
+@dataclass
+class _Done:
+    """What the parts so far have done: the step reached, and what each client recorded, later steps over earlier."""
+
+    reached: int = 0
+    steps: dict[str, dict[int, Step]] = field(default_factory=dict)
+    clients: dict[str, ClientTrace] = field(default_factory=dict)
+
+    def add(self, run: RunTrace, shift: int) -> None:
+        """Keep the steps of a part, `shift` later than they count themselves."""
+        for client in run.clients:
+            task = client.header.task
+            self.clients.setdefault(task, client)
+            moved = (msgspec.structs.replace(step, index=step.index + shift) for step in client.steps)
+            self.steps.setdefault(task, {}).update({step.index: step for step in moved})
+
+    def trace(self) -> RunTrace:
+        """All of it as if it were one run, up to the last kill."""
+        return RunTrace(
+            tuple(
+                ClientTrace(
+                    client.header,
+                    tuple(self.steps[task][index] for index in sorted(self.steps[task])),
+                    counters=Counters(per_epoch=client.counters.per_epoch),
+                )
+                for task, client in self.clients.items()
+            )
+        )
+
+
+def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
+    """The cases of a run, in the order of its parts; the last one is that of the last part.
+
+    A part in which a client recorded nothing has none: there is nothing to hold against the reference.
+    """
+    number = 1 + len(parts.earlier)
+    done = _Done()
+    cases: list[Case] = []
+    struck: tuple[Strike, ...] = ()
+    for k, part in enumerate(parts.earlier, start=1):
+        if part.common == 0:  # it may have got no further than one step
+            done.reached += part.furthest
+            continue
+        begin, case = killed_case(part, done.reached if k > 1 else 0, reference)
+        struck = (*restored(case, struck), *placed(case, part.struck))
+        cases.append(replace(case, struck=struck, where=_where(k, number)))
+        # Ends of epochs count from 1 in each part, steps are those of the reference already.
+        done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0)
+        done.reached = max(done.reached, begin + part.furthest)
+    last = _last_case(parts, reference, done)
+    struck = (*restored(last, struck), *placed(last, parts.struck))
+    return (*cases, replace(last, links=parts.links, struck=struck, where=_where(number, number) if cases else ""))
+
+
+def _where(number: int, count: int) -> str:
+    """Which part it is, as findings begin."""
+    if count == 2:
+        return "before the interruption" if number == 1 else "resumed"
+    return f"in part {number} of {count}"
+
+
+def _units(run: RunTrace, reference: RunTrace) -> int:
+    """How many steps the whole run records: those of the reference, or its epochs."""
+    return len(epoch_ends(reference)) if per_epoch(run, reference) else len(reference.clients[0].steps)
+
+
+def _last_case(parts: Parts, reference: Reference, done: _Done) -> Case:
+    truth, last = reference.trace, parts.last
+    recorded = max(len(client.steps) for client in last.clients)
+    anew = _units(last, truth) <= recorded and not parts.saved and not parts.must_resume
+    if not done.reached or anew:
+        return with_local_values_marked(Case(run=last, reference=truth, tolerance=tolerance_of(reference)))
+    before = done.trace() if done.clients else RunTrace(tuple(map(_empty, last.clients)))
+    interruption = Interruption(
+        at=min(done.reached, _units(before, truth)),
+        before=before,
+        recorded=recorded,
+        in_epochs=per_epoch(last, truth),
+        reference=truth,
+        resume_strategy=last.header.strategy,
+        saved=parts.saved,
+    )
+    return with_local_values_marked(interrupted_case(last, reference, interruption))
+
+
+def _empty(client: ClientTrace) -> ClientTrace:
+    return ClientTrace(client.header, counters=Counters(per_epoch=client.counters.per_epoch))
