@@ -81,7 +81,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())
-        if case.kind == "multi_worker":
+        if case.family.draws_apart:
             stack.enter_context(own_shuffles(client))
         recorder.scheduled = lambda: counts.scheduled
         train(strategy, recorder)
@@ -106,13 +106,12 @@ def _task() -> str:
 
 
 def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header:
-    local = len(strategy.experimental_local_results(0)) if case.kind == "parameter_server" else case.devices
     return Header(
         task=_task(),
         incarnation=assignment.incarnation,
         strategy=case.name,
         replicas=strategy.num_replicas_in_sync,
-        local_replicas=local,
+        local_replicas=case.family.local_replicas(strategy, case),
         clients=len(case.clients),
         seed=assignment.seed,
         versions=_versions(),
@@ -152,24 +151,12 @@ def _seed_everything(seed: int) -> None:
 
 def _check_shape(strategy: Any, case: StrategyCase) -> None:
     """A multi-worker run must run as one: TensorFlow itself is asked how many replicas and workers it sees."""
-    seen = strategy.num_replicas_in_sync
-    if case.kind not in ("parameter_server", "tpu") and seen != case.replicas:
-        raise RuntimeError(f"{case.name} should have {case.replicas} replicas in sync, TensorFlow sees {seen}")
-    if case.kind in ("multi_worker", "parameter_server"):
-        workers = _workers_seen(strategy, case)
-        if workers != case.workers:
-            raise RuntimeError(f"{case.name} should have {case.workers} workers, TensorFlow sees {workers}")
-
-
-def _workers_seen(strategy: Any, case: StrategyCase) -> int:
-    import tensorflow as tf
-
-    if case.kind == "multi_worker":
-        resolver = strategy.cluster_resolver  # None for a strategy that knows no other workers
-        return 1 if resolver is None else len(resolver.cluster_spec().as_dict().get("worker", []))
-    # ParameterServerStrategy keeps no resolver; connecting to the cluster made every worker's devices visible.
-    names = [tf.DeviceSpec.from_string(device.name) for device in tf.config.list_logical_devices("CPU")]
-    return len({name.task for name in names if name.job == "worker"})
+    replicas = case.family.replicas_seen(strategy, case)
+    if replicas != case.replicas:
+        raise RuntimeError(f"{case.name} should have {case.replicas} replicas in sync, TensorFlow sees {replicas}")
+    workers = case.family.workers_seen(strategy, case)
+    if workers != case.workers:
+        raise RuntimeError(f"{case.name} should have {case.workers} workers, TensorFlow sees {workers}")
 
 
 @dataclasses.dataclass

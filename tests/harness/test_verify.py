@@ -15,6 +15,7 @@ import pytest
 from harness import MissingHardware, NothingObserved, StrategyCase, strategy_case, verify
 from harness.judging.verdict import Verdict
 from harness.running.reference import NOISE_SEEDS
+from harness.subject.strategies import all_kinds
 from harness.verify import Tier, check_hardware, on_verdict
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.capabilities import accelerators
@@ -276,7 +277,7 @@ def _fewer_replicas() -> StrategyCase:
 
             return tf.distribute.MirroredStrategy(["CPU:0"])
 
-    return Lying(name="mirrored-2", kind="mirrored", devices=2)
+    return Lying(name="mirrored-2", family=all_kinds()["mirrored"], devices=2)
 
 
 def _alone() -> StrategyCase:
@@ -286,7 +287,7 @@ def _alone() -> StrategyCase:
 
             return tf.distribute.get_strategy()
 
-    return Lying(name="multi_worker-2", kind="multi_worker", workers=2)
+    return Lying(name="multi_worker-2", family=all_kinds()["multi_worker"], workers=2)
 
 
 def _two_alone() -> StrategyCase:
@@ -300,7 +301,7 @@ def _two_alone() -> StrategyCase:
 
             return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
-    return Lying(name="multi_worker-2", kind="multi_worker", workers=2)
+    return Lying(name="multi_worker-2", family=all_kinds()["multi_worker"], workers=2)
 
 
 def _one_server_left_out() -> StrategyCase:
@@ -316,7 +317,7 @@ def _one_server_left_out() -> StrategyCase:
                 )
             )
 
-    return Lying(name="parameter_server-2w1p", kind="parameter_server", workers=2, ps=1)
+    return Lying(name="parameter_server-2w1p", family=all_kinds()["parameter_server"], workers=2, ps=1)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.evidence.trace import OUTSIDE, ClientTrace, RunTrace
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.subject.strategies import kind_of
 
 __all__ = ["LAW"]
 
@@ -21,10 +22,11 @@ class _ReplicasRan:
 
     def judge(self, case: Case) -> Judgement:
         run = case.run
-        if run.header.replicas < 2 or run.header.strategy.startswith("parameter_server"):
+        kind = kind_of(run.header.strategy)
+        if kind is not None and kind.steps_apart:
+            return not_judged(self.id, kind.steps_apart)
+        if run.header.replicas < 2:
             return not_judged(self.id, "the strategy has no replicas that run in step")
-        if run.header.strategy == "tpu":
-            return not_judged(self.id, "the replicas of a TPU are traced as one, so that none can be told from another")
         if not _trains(run):
             return not_judged(self.id, "nothing was reported that a step of training computes")
         # A process that a fault has killed never came to write down what its replicas did.

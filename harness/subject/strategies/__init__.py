@@ -1,0 +1,73 @@
+"""The catalogue: every strategy name, the cluster it needs, and how a task builds it. A new file is a new kind."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from functools import cache
+
+from harness.subject.strategies.protocol import StrategyCase, StrategyKind
+from simulator import UsageError
+from simulator.network import TIERS
+
+__all__ = ["HARDWARE", "StrategyCase", "StrategyKind", "all_kinds", "catalogue", "kind_of", "strategy_case"]
+
+HARDWARE = ("cpu", "gpu", "tpu")
+
+
+@cache
+def all_kinds() -> dict[str, StrategyKind]:
+    """Every kind of this package by its name, in the order of reports."""
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "protocol"]
+    kinds: list[StrategyKind] = [importlib.import_module(f"{__name__}.{name}").KIND for name in names]
+    return {kind.name: kind for kind in sorted(kinds, key=lambda kind: (kind.order, kind.name))}
+
+
+def kind_of(name: str) -> StrategyKind | None:
+    """The kind of a strategy's name; None for one that another version of Lockstep may have known."""
+    return all_kinds().get(re.split("[-:]", name)[0])
+
+
+def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str | None = None) -> StrategyCase:
+    """The case for a strategy name.
+
+    Args:
+        name: for example `mirrored-2` or `multi_worker-2x2:ring`.
+        hardware: `cpu`, `gpu` or `tpu`.
+        network: what the tasks of a cluster are joined by, as of `simulator.Cluster`; a single process has no network.
+
+    Raises:
+        UsageError: the name, the hardware or the network is unknown; the message lists the accepted forms.
+    """
+    if isinstance(name, StrategyCase):
+        return name
+    if hardware not in HARDWARE:
+        raise UsageError(f"hardware {hardware!r} is unknown; accepted are {', '.join(HARDWARE)}")
+    if network not in (None, *TIERS):
+        raise UsageError(f"network {network!r} is unknown; accepted are {', '.join(TIERS)}")
+    for kind in all_kinds().values():
+        if match := re.fullmatch(kind.name + kind.form, str(name)):
+            parts = match.groupdict()
+            return StrategyCase(
+                name=name,
+                family=kind,
+                workers=int(parts.get("workers") or 1),
+                devices=int(parts.get("replicas") or 1),
+                ps=int(parts.get("ps") or 0),
+                option=parts.get("option"),
+                hardware=hardware,
+                network=network if kind.clustered else None,
+            )
+    raise UsageError(f"strategy {name!r} is unknown; accepted are {_accepted()}")
+
+
+def _accepted() -> str:
+    kinds = all_kinds().values()
+    forms, options = (", ".join(kind.accepted for kind in kinds), "; ".join(filter(None, (k.options for k in kinds))))
+    return f"{forms}; options: {options}"
+
+
+def catalogue(hardware: str = "cpu") -> tuple[StrategyCase, ...]:
+    """One case of every kind and option."""
+    return tuple(strategy_case(name, hardware) for kind in all_kinds().values() for name in kind.examples)

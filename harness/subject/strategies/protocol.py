@@ -1,0 +1,150 @@
+"""What a kind of strategy is, and one strategy under one name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from simulator import Topology
+
+__all__ = ["StrategyCase", "StrategyKind"]
+
+
+class StrategyKind:
+    """A kind of strategy; each lives in its own file, as `KIND`, and overrides what is not so by default.
+
+    Its objects hold nothing, so that a case can be sent to a task.
+
+    Attributes:
+        name: the part of a strategy's name before the first dash.
+        order: the place in lists and reports, lowest first.
+        form: a regular expression for the rest of the name, with any of the groups `workers`, `replicas`, `ps` and
+            `option`.
+        accepted: the form as error messages show it.
+        options: example of a name with an option, and the other options of that name.
+        examples: the names in the catalogue: one of each shape and each option.
+        synchronous: whether every step waits for all replicas.
+        clustered: whether its tasks are a cluster, so that there is a network between them.
+        draws_apart: whether each client draws what `tf.data` shuffles without a seed, as workers of a cluster do.
+        steps_apart: why replicas cannot be seen to run in step, for a report; empty where they can.
+    """
+
+    name: str = ""
+    order: int = 0
+    form: str = ""
+    accepted: str = ""
+    options: str = ""
+    examples: tuple[str, ...] = ()
+    synchronous: bool = True
+    clustered: bool = False
+    draws_apart: bool = False
+    steps_apart: str = ""
+
+    def replicas(self, case: StrategyCase) -> int:
+        """Replicas in sync, as TensorFlow counts them."""
+        return case.workers * case.devices
+
+    def needs(self, case: StrategyCase) -> str | None:
+        """Hardware without which it cannot run, whatever devices it computes on, in words."""
+        return None
+
+    def topology(self, case: StrategyCase) -> Topology:
+        """The cluster it runs on."""
+        return Topology(devices=case.device_text)
+
+    def build(self, case: StrategyCase) -> Any:
+        """Create the `tf.distribute.Strategy` on the devices that the simulator has set up; called in a client task."""
+        raise NotImplementedError
+
+    def replicas_seen(self, strategy: Any, case: StrategyCase) -> int:
+        """The replicas in sync that TensorFlow sees, to be compared with `replicas`."""
+        return int(strategy.num_replicas_in_sync)
+
+    def workers_seen(self, strategy: Any, case: StrategyCase) -> int:
+        """The workers that TensorFlow sees, to be compared with those of the case."""
+        return case.workers
+
+    def local_replicas(self, strategy: Any, case: StrategyCase) -> int:
+        """Replicas in the client's own process."""
+        return case.devices
+
+
+@dataclass(frozen=True)
+class StrategyCase:
+    """One strategy under one name.
+
+    Attributes:
+        name: as in pytest ids, on the command line and in reports.
+        family: its kind.
+        workers: worker tasks, 1 where the strategy knows no workers.
+        devices: devices each worker computes on.
+        ps: parameter-server tasks.
+        option: the suffix after the colon, or `None`.
+        hardware: `cpu`, `gpu` or `tpu`.
+        network: `loopback` or `namespaces`, as of `simulator.Cluster`; None for the default of the session.
+    """
+
+    name: str
+    family: StrategyKind
+    workers: int = 1
+    devices: int = 1
+    ps: int = 0
+    option: str | None = None
+    hardware: str = "cpu"
+    network: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The part of the name before the first dash, for example `multi_worker`."""
+        return self.family.name
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether every step waits for all replicas. Parameter-server training does not."""
+        return self.family.synchronous
+
+    @property
+    def replicas(self) -> int:
+        """Replicas in sync, as TensorFlow counts them: a parameter-server worker is a replica of its own."""
+        return self.family.replicas(self)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Tasks that run the program."""
+        return self.topology.clients
+
+    @property
+    def needs(self) -> str | None:
+        """Hardware without which this strategy cannot run, in words; `None` if a CPU will do."""
+        if (own := self.family.needs(self)) is not None:
+            return own
+        if self.option == "nccl":
+            return f"{self.devices * self.workers} GPUs"
+        return {"gpu": "a GPU", "tpu": "a TPU"}.get(self.hardware)
+
+    @property
+    def device_kind(self) -> str:
+        """What each worker computes on, `cpu` or `gpu`."""
+        return "gpu" if self.hardware == "gpu" or self.option == "nccl" else "cpu"
+
+    @property
+    def device_text(self) -> str:
+        """The devices of each worker as of `Topology`, such as `cpu:2`."""
+        return f"{self.device_kind}:{self.devices}"
+
+    @property
+    def device_names(self) -> list[str]:
+        """The devices of each worker as of TensorFlow, such as `CPU:1`."""
+        return [f"{self.device_kind.upper()}:{index}" for index in range(self.devices)]
+
+    @property
+    def topology(self) -> Topology:
+        """The cluster this strategy runs on."""
+        return self.family.topology(self)
+
+    def build(self) -> Any:
+        """Create the `tf.distribute.Strategy`; called in a client task, never in the parent."""
+        return self.family.build(self)
+
+    def __str__(self) -> str:
+        return self.name
