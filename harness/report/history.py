@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.report.timeline import Timeline
-from simulator.journal.history import canonical_history
+from simulator.faults.history import canonical_history
 
 __all__ = ["Difference", "History", "first_difference", "history"]
 
@@ -49,7 +49,7 @@ class Difference(msgspec.Struct, frozen=True):
 def history(journal: Path | Iterable[Mapping[str, Any]]) -> History:
     """The canonical history of a run by task and plan, without what a scheduler decides in milliseconds.
 
-    `simulator.journal.history.canonical_history` says what is in it. Two things of it are left out here, because a
+    `simulator.faults.history.canonical_history` says what is in it. Two things of it are left out here, because a
     restart of one task and the restart of the whole job after it race each other: processes that ended before their
     first step, with what they restored, and the numbers of incarnations.
 

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from harness.running.disturbance import RECORD
 from harness.search.profiles import Profile
-from harness.search.values import VALUES
 from simulator import FaultPlan, Topology
-from simulator.faults import Fault, LinkFault, all_kinds
+from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
 from simulator.faults.protocol import PHASES, fields_of
 
 __all__ = ["Space", "draw_plans", "plans"]
@@ -109,9 +109,11 @@ def _fault(draw: Draw, kind: str, space: Space) -> Fault:
     table: dict[str, Any] = {"kind": kind}
     if issubclass(known, LinkFault):
         table |= {**_link(draw, topology), "one_way": draw(st.booleans())}
-    elif kind != "torn_checkpoint":
-        table["task"] = _tasks(draw, kind, topology)
-    for key, values in VALUES.get(kind, {}).items():
+    elif issubclass(known, TaskFault):
+        table["task"] = _tasks(draw, known, topology)
+    if "directory" in known.needed:
+        table["directory"] = RECORD
+    for key, values in known.searched.items():
         if (value := draw(st.sampled_from(values))) is not None:
             table[key] = value
     # In synchronous training the others fail with a task that dies, and the policy starts all of them.
@@ -152,11 +154,10 @@ def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, An
     return when if "task" in table else {**when, "of": topology.clients[0]}
 
 
-def _tasks(draw: Draw, kind: str, topology: Topology) -> list[str]:
+def _tasks(draw: Draw, kind: type[Fault], topology: Topology) -> list[str]:
     """Mostly one task, sometimes all that can be struck, as by a power cut, or all of one job."""
-    inside = all_kinds()[kind].in_task or kind in ("late_start", "slow")
-    able: Sequence[str] = topology.clients if inside else topology.tasks
-    if len(able) > 1 and kind in ("kill", "preempt", "pause") and draw(st.integers(0, 4)) == 4:
+    able: Sequence[str] = topology.clients if kind.in_task or kind.clients_only else topology.tasks
+    if len(able) > 1 and kind.strikes_many and draw(st.integers(0, 4)) == 4:
         jobs = sorted({task.partition(":")[0] for task in able})
         wanted = draw(st.sampled_from(["", *jobs] if len(jobs) > 1 else [""]))
         return [task for task in able if task.startswith(wanted)]

@@ -29,8 +29,6 @@ __all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
 # What the injector says of a fault that could not be made: a plan that was drawn may ask for what never comes.
 _UNFIRED = ("FaultNotFired", "FaultWithoutEffect")
 _STUCK = ("Hang", "NoProgress")
-# Kinds after which a run may end with an error, as long as it ends.
-_LOUD = ("torn_checkpoint",)
 _SEED = 20
 
 
@@ -162,7 +160,7 @@ def outcome_of_failure(plan: FaultPlan, failure: RunFailed) -> Outcome:
     """
     own = [cause for cause in failure.causes if cause.task not in ("plan", "network")]
     broken = [cause for cause in failure.causes if cause not in own and cause.kind not in _UNFIRED]
-    if own and not any(cause.kind in _STUCK for cause in own) and any(fault.kind in _LOUD for fault in plan.faults):
+    if own and not any(cause.kind in _STUCK for cause in own) and any(fault.may_end_run for fault in plan.faults):
         return Outcome(text=f"ended with an error, as it may with a damaged checkpoint: {own[0]}")
     if own:
         return Outcome(symptom="liveness", text=f"the plan healed and restarts were allowed, yet {failure}")

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simulator import Topology, UsageError
 from simulator.faults import LinkFault, all_kinds
 
-__all__ = ["PROFILES", "Profile", "choose_kinds", "profile_of", "searchable"]
-
-# These change numbers by themselves, so that a law that notices them has found nothing wrong with the program.
-_CORRUPTING = ("bitflip", "nan")
-# These need a host for each task; a search runs its plans on one.
-_BETWEEN_HOSTS = ("loss",)
+__all__ = ["CAUSES", "PROFILES", "Profile", "choose_kinds", "profile_of", "searchable"]
 
 # Parts of a thousand, by the cause of unplanned stops in published training logs; see docs/search.md.
-_CAUSES: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (650, ("kill",)),  # hard death
-    (130, ("crash", "crash_loop", "restart")),  # software
-    (100, ("partition", "delay", "jitter", "rate", "stall", "flap")),  # network
-    (80, ("preempt",)),  # maintenance
-    (20, ("pause", "slow", "late_start")),  # hang
-    (14, ("torn_checkpoint",)),  # silent corruption
-    (7, ("disk_full", "oom")),  # disk and memory
-)
+CAUSES: Mapping[str, int] = {
+    "hard death": 650,
+    "software": 130,
+    "network": 100,
+    "maintenance": 80,
+    "hang": 20,
+    "silent corruption": 14,
+    "disk and memory": 7,
+}
 
 
 @dataclass(frozen=True)
@@ -36,26 +31,26 @@ class Profile:
         subset: each plan first enables a random subset of the kinds, all of which are then equally likely. Faults that
             hide each other when everything happens at once are thereby also tried apart (Groce and others, Swarm
             testing, ISSTA 2012).
-        causes: otherwise the likelihoods, as parts of a thousand for groups of kinds; those of a group share equally.
+        causes: otherwise the likelihoods of causes, as parts of a thousand; kinds of one cause share equally.
     """
 
     name: str
     subset: bool
-    causes: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    causes: Mapping[str, int] = field(default_factory=dict)
 
     def weights(self, kinds: Iterable[str]) -> Mapping[str, float]:
         """The likelihood of each of these kinds, in parts of those of all; equal where the profile knows none."""
         wanted = list(kinds)
         found = {
             kind: parts / len(there)
-            for parts, group in self.causes
-            if (there := [kind for kind in group if kind in wanted])
+            for cause, parts in self.causes.items()
+            if (there := [kind for kind in wanted if all_kinds()[kind].cause == cause])
             for kind in there
         }
         return found or dict.fromkeys(wanted, 1.0)
 
 
-PROFILES = {"swarm": Profile("swarm", subset=True), "realistic": Profile("realistic", subset=False, causes=_CAUSES)}
+PROFILES = {"swarm": Profile("swarm", subset=True), "realistic": Profile("realistic", subset=False, causes=CAUSES)}
 
 
 def profile_of(name: str) -> Profile:
@@ -75,7 +70,7 @@ def searchable(topology: Topology) -> tuple[str, ...]:
     return tuple(
         name
         for name, kind in all_kinds().items()
-        if name not in (*_CORRUPTING, *_BETWEEN_HOSTS) and (linked or not issubclass(kind, LinkFault))
+        if not kind.unsearched and (linked or not issubclass(kind, LinkFault))
     )
 
 
@@ -88,11 +83,8 @@ def choose_kinds(wanted: Iterable[str], topology: Topology) -> tuple[str, ...]:
     possible = searchable(topology)
     chosen = tuple(dict.fromkeys(wanted))
     for kind in chosen:
-        why = "is unknown" if kind not in all_kinds() else f"strikes links, and {topology} has none"
-        if kind in _CORRUPTING:
-            why = "changes numbers by itself, which every law notices"
-        elif kind in _BETWEEN_HOSTS and kind in all_kinds():
-            why = "strikes packets between hosts, and a search runs on one"
+        known = all_kinds().get(kind)
+        why = "is unknown" if known is None else known.unsearched or f"strikes links, and {topology} has none"
         if kind not in possible:
             raise UsageError(f"kind {kind!r} {why}; a search here draws from {', '.join(possible)}")
     return chosen or possible

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from harness.search.values import VALUES
 from simulator import FaultPlan, Topology, UsageError
 from simulator.faults import Fault, goes_without_saying
 from simulator.faults.protocol import fields_of
@@ -178,7 +177,7 @@ def _fewer_tasks(fault: Fault, topology: Topology) -> Iterator[_Changes]:
 
 
 def _simpler_values(fault: Fault) -> Iterator[_Changes]:
-    for key, values in VALUES.get(fault.kind, {}).items():
+    for key, values in fault.searched.items():
         if getattr(fault, key) in values[1:]:
             yield {key: values[0]}
     if getattr(fault, "one_way", False):

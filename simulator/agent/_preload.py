@@ -31,7 +31,8 @@ def _preload() -> None:
     os.close(fd)
     # Also for what a task imports by itself. Nothing is recorded where no agent is.
     watch(SAVES)
-    for name in os.environ.pop("LOCKSTEP_PRELOAD").split():
+    # What every task that calls a function begins with.
+    for name in ("simulator.agent.main", *os.environ.pop("LOCKSTEP_PRELOAD").split()):
         try:
             importlib.import_module(name)
         except Exception:  # noqa: BLE001 - whatever an import may raise

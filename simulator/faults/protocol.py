@@ -21,10 +21,24 @@ from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.units import parse_duration
 
-__all__ = ["PHASES", "TRIGGERS", "Effect", "Fault", "LinkFault", "NoEffect", "Scene", "TaskFault", "fields_of"]
+__all__ = [
+    "LASTING",
+    "PHASES",
+    "TRIGGERS",
+    "Effect",
+    "Fault",
+    "LinkFault",
+    "NoEffect",
+    "Scene",
+    "TaskFault",
+    "fields_of",
+]
 
 Effect = dict[str, Any]
 
+# How long faults of a search last, the simplest first: on both sides of the 10 s in which TensorFlow notices a silent
+# task.
+LASTING = ("1s", "300ms", "12s")
 TRIGGERS = ("step", "phase", "bytes", "connections", "log", "time")
 PHASES = ("before_save", "in_save", "after_data_before_index", "after_save", "before_restore", "at_barrier")
 
@@ -94,9 +108,23 @@ class Fault(
         time: strikes this long after the start; not reproducible to the step, so the last resort.
         until: undo it when the tasks of `of` have come to this later step, instead of after a duration.
         id: names the fault in reports; also its random stream, which is otherwise that of its place in the plan.
+
+    What a kind says of itself, besides what it does:
+
+    Attributes:
         environment: the kind stands for a shortage of the machine, which a report does not blame on the product.
         in_task: the agent applies it at the task's own gate.
+        clients_only: only tasks that run the function can be struck.
         implied: the trigger that a kind has by itself.
+        drawn: keys that are drawn when they are not given, and from what.
+        values: what keys of this kind take, where that is not what `simulator.faults.values.UNITS` says.
+        needed: keys without which the kind makes no sense.
+        repeats: what of its effect does not depend on how fast the machine is, so that a second run repeats it.
+        cause: what stops trainings in this way, by the names of `harness.search.profiles`; empty for no such cause.
+        searched: what a search draws keys from, the simplest value first: plans are shrunk towards it.
+        unsearched: why a search does not draw the kind, after its name; empty where it does.
+        strikes_many: whether several tasks are struck at once by one such cause, as by a power cut.
+        may_end_run: a program may end with an error after it, as long as it ends.
     """
 
     step: int | str | None = None
@@ -114,13 +142,17 @@ class Fault(
 
     environment: ClassVar[bool] = False
     in_task: ClassVar[bool] = False
+    clients_only: ClassVar[bool] = False
     implied: ClassVar[Mapping[str, object]] = {}
-    # Keys that are drawn when they are not given, and from what.
     drawn: ClassVar[Mapping[str, str]] = {}
-    # What keys of this kind take, where that is not what `simulator.faults.values.UNITS` says.
     values: ClassVar[Mapping[str, Value]] = {}
-    # Keys without which the kind makes no sense.
     needed: ClassVar[tuple[str, ...]] = ()
+    repeats: ClassVar[tuple[str, ...]] = ()
+    cause: ClassVar[str] = ""
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    unsearched: ClassVar[str] = ""
+    strikes_many: ClassVar[bool] = False
+    may_end_run: ClassVar[bool] = False
 
     @property
     def kind(self) -> str:

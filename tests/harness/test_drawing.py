@@ -13,7 +13,6 @@ from harness.search import describe_plan
 from harness.search.drawing import Space, draw_plans, plans
 from harness.search.hunting import drawn
 from harness.search.profiles import PROFILES, choose_kinds, profile_of, searchable
-from harness.search.values import VALUES
 from simulator import FaultPlan, Topology, UsageError
 from simulator.faults import Fault, all_kinds
 from simulator.faults.protocol import PHASES
@@ -47,10 +46,14 @@ def test_every_kind_is_drawn() -> None:
     for kind in searchable(WORKERS):
         for plan in draw_plans(_space(WORKERS, "swarm", kind), 1, 60):
             kinds.update(fault.kind for fault in plan.faults)
-            values |= {(kind, key, getattr(fault, key)) for fault in plan.faults for key in VALUES.get(kind, {})}
+            searched = all_kinds()[kind].searched
+            values |= {(kind, key, getattr(fault, key)) for fault in plan.faults for key in searched}
     assert set(kinds) == set(searchable(WORKERS)) == set(all_kinds()) - {"nan", "bitflip", "loss"}
     assert values == {
-        (kind, key, value) for kind in kinds for key in VALUES.get(kind, {}) for value in VALUES[kind][key]
+        (kind, key, value)
+        for kind in kinds
+        for key in all_kinds()[kind].searched
+        for value in all_kinds()[kind].searched[key]
     }
 
 

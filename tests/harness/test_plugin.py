@@ -18,8 +18,8 @@ Session = Callable[..., pytest.RunResult]
 
 # Verdicts and failures as `verify` would give them, without the seconds that TensorFlow takes.
 HELPERS = '''
-from harness.laws.protocol import Finding, Judgement
-from harness.verdict import Verdict
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.verdict import Verdict
 from _lockstep.verdicts import announce
 from simulator import Cluster, Topology
 
@@ -40,7 +40,7 @@ def fail(error):
 '''
 CONFTEST = """
 import pathlib
-from harness import known_issues
+from harness.judging import known_issues
 known_issues._FILE = pathlib.Path(__file__).with_name("issues.toml")
 """
 ISSUES = """

@@ -31,7 +31,7 @@ def _links(carried: _Carried, seconds: float | None = 1.0, tasks: tuple[str, ...
     return Links(tasks, tuple(links), seconds)
 
 
-def _judge(links: Links | None, *clients: str, variables: bool = True) -> Judgement:
+def _judge(links: Links, *clients: str, variables: bool = True) -> Judgement:
     found = {"variables": {"w": np.zeros(2)}} if variables else {"loss": 1.0}
     run = RunTrace(tuple(client(step(1, **found), task=task, clients=len(clients)) for task in clients))
     return LAW.judge(Case(run, run, Exact(), links=links))
@@ -41,9 +41,11 @@ def _workers(links: Links, **options: Any) -> Judgement:
     return _judge(links, "worker:0", "worker:1", **options)
 
 
-def test_one_process_is_not_judged() -> None:
-    """It has no links."""
-    assert _judge(None, "local:0").status == "not_judged"
+def test_one_process_is_not_concerned() -> None:
+    """It has no links; two tasks without a byte between them have."""
+    run = RunTrace((client(step(1, loss=1.0), task="local:0", clients=1),))
+    assert not LAW.concerns(Case(run, run, Exact(), links=None))
+    assert LAW.concerns(Case(run, run, Exact(), links=Links((), ())))
 
 
 @pytest.mark.parametrize(("since", "opened"), [((900, 700), (0, 0)), ((10, 10), (1, 0)), ((10, 10), (0, 1))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulator import FaultPlan
-from simulator.journal.history import canonical_history
+from simulator.faults.history import canonical_history
 from tests.simulator._faults import plan_of, run_steps
 
 PLAN = plan_of(
@@ -47,10 +47,11 @@ def test_times_and_process_ids_are_left_out() -> None:
             "t": 4.0,
             "event": "fired",
             "fault": "kill-1",
+            "kind": "kill",
             "trigger": "step=1",
             "effect": {"ended": {"worker:1": "SIGKILL"}},
         },
-        {"t": 5.0, "event": "undone", "fault": "kill-1", "effect": {"seconds": 0.1}},
+        {"t": 5.0, "event": "undone", "fault": "kill-1", "kind": "kill", "effect": {"seconds": 0.1}},
     ]
     assert canonical_history(events) == (
         "worker:1: incarnation 0",

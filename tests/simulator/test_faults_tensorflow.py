@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, Topology
-from simulator.journal.history import canonical_history
+from simulator.faults.history import canonical_history
 from tests.simulator._faults import events, plan_of
 
 WORKERS = Topology(worker=2)

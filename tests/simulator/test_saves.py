@@ -17,7 +17,7 @@ import pytest
 from simulator import Cluster, RunFailed, Topology
 from simulator.agent.agent import Agent
 from simulator.agent.saves import saving
-from simulator.journal.history import canonical_history
+from simulator.faults.history import canonical_history
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
 from tests.simulator._fake_saves import checkpoints, run_one, saves_of, train, write_fakes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, RunResult, Topology
-from simulator.journal.history import canonical_history
+from simulator.faults.history import canonical_history
 from simulator.launch.forkserver import DEFAULT_PRELOAD
 from tests.simulator._fake_saves import saves_of
 from tests.simulator._faults import plan_of

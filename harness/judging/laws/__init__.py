@@ -9,11 +9,7 @@ from functools import cache
 
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, Status
 
-__all__ = ["CONNECTED", "Case", "Finding", "Judgement", "Law", "Status", "all_laws", "judge_all"]
-
-
-RESUMES = "resumes_exactly"
-CONNECTED = "tasks_connected"
+__all__ = ["Case", "Finding", "Judgement", "Law", "Status", "all_laws", "judge_all"]
 
 
 @cache
@@ -30,7 +26,5 @@ def all_laws() -> tuple[Law, ...]:
 
 
 def judge_all(case: Case) -> tuple[Judgement, ...]:
-    """What every law says of one run; those about resuming and about links are left out where there was neither."""
-    absent = {RESUMES: case.interruption is None, CONNECTED: case.links is None}
-    laws = [law for law in all_laws() if not absent.get(law.id, False)]
-    return tuple(replace(law.judge(case), suffices=law.suffices) for law in laws)
+    """What every law says of one run that it concerns."""
+    return tuple(replace(law.judge(case), suffices=law.suffices) for law in all_laws() if law.concerns(case))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from harness.evidence.comparing import Comparison, compare, place
 from harness.evidence.observed import Observed, history, is_integer, moments
 from harness.judging.laws._counters import is_counter
-from harness.judging.laws.protocol import Case, Finding, Judgement, judged, not_judged
+from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["FINDINGS_MAX", "MatchesReference", "first_per_value"]
 
@@ -29,7 +29,7 @@ def first_per_value(findings: list[tuple[Finding, float]]) -> tuple[Finding, ...
 
 
 @dataclass(frozen=True)
-class MatchesReference:
+class MatchesReference(Law):
     """The law that one observable equals the reference's, within the tolerance, at every step and at the end.
 
     A value that only one of the two recorded at a step that both reached is a finding.

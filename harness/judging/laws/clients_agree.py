@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from harness.evidence.comparing import Comparison, differing_bits, place
 from harness.evidence.observed import Moment, items, moments
@@ -17,11 +16,10 @@ _REDUCED = ("loss", "gradients", "metrics", "predictions")
 _RECORDED = (*_REDUCED, "variables", "examples")
 
 
-@dataclass(frozen=True)
-class _ClientsAgree:
-    id: str = "clients_agree"
-    order: int = 10
-    suffices: bool = False
+class _ClientsAgree(Law):
+    id = "clients_agree"
+    order = 10
+    suffices = False
 
     def judge(self, case: Case) -> Judgement:
         clients = case.run.clients
@@ -119,4 +117,4 @@ def _bits(ours: Value, theirs: Value, first_task: str) -> Comparison | None:
     return Comparison(difference.ratio, text, difference.index, difference.observed, difference.expected)
 
 
-LAW: Law = _ClientsAgree()
+LAW = _ClientsAgree()

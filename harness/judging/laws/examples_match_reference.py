@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.ledger import Aligned, Differences, Ledger, aligned
@@ -14,11 +13,10 @@ _SHOWN_MAX = 8
 _PLACES_MAX = 4
 
 
-@dataclass(frozen=True)
-class _ExamplesMatchReference:
-    id: str = "examples_match_reference"
-    order: int = 40
-    suffices: bool = True
+class _ExamplesMatchReference(Law):
+    id = "examples_match_reference"
+    order = 40
+    suffices = True
 
     def judge(self, case: Case) -> Judgement:
         both = aligned(case.run, case.reference)
@@ -102,4 +100,4 @@ def _and(texts: Sequence[str]) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
-LAW: Law = _ExamplesMatchReference()
+LAW = _ExamplesMatchReference()

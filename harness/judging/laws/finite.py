@@ -25,11 +25,10 @@ class _Reported:
     array: Array
 
 
-@dataclass(frozen=True)
-class _Finite:
-    id: str = "finite"
-    order: int = 100
-    suffices: bool = False
+class _Finite(Law):
+    id = "finite"
+    order = 100
+    suffices = False
 
     def judge(self, case: Case) -> Judgement:
         reference = {observable: history(case.reference, observable) for observable in OBSERVABLES}
@@ -92,4 +91,4 @@ def _reported(moment: Moment) -> Iterator[_Reported]:
                     yield _Reported(observable, name, task, f"{task}, aggregated", item.aggregated)
 
 
-LAW: Law = _Finite()
+LAW = _Finite()

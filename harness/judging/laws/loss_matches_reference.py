@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from harness.judging.laws._compare import MatchesReference
-from harness.judging.laws.protocol import Law
 
 __all__ = ["LAW"]
 
-LAW: Law = MatchesReference(id="loss_matches_reference", observable="loss", order=50)
+LAW = MatchesReference(id="loss_matches_reference", observable="loss", order=50)

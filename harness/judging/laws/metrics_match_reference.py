@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from harness.judging.laws._compare import MatchesReference
-from harness.judging.laws.protocol import Law
 
 __all__ = ["LAW"]
 
-LAW: Law = MatchesReference(id="metrics_match_reference", observable="metrics", order=80)
+LAW = MatchesReference(id="metrics_match_reference", observable="metrics", order=80)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from harness.evidence.links import Links
 from harness.evidence.struck import Struck
@@ -96,23 +96,26 @@ class Strike:
     after: int
 
 
-class Law(Protocol):
-    """One statement that must hold of every run; each lives in its own file, as `LAW`."""
+class Law:
+    """One statement that must hold of every run that it concerns; each lives in its own file, as `LAW`.
 
-    @property
-    def id(self) -> str:
-        """The name in reports; also the name of the file."""
+    Attributes:
+        id: the name in reports; also the name of the file.
+        order: the place in reports, lowest first.
+        suffices: whether a run of which it alone could be judged counts as consistent: it compares with the truth.
+    """
 
-    @property
-    def order(self) -> int:
-        """The place in reports, lowest first."""
+    id: str
+    order: int
+    suffices: bool
 
-    @property
-    def suffices(self) -> bool:
-        """Whether a run of which this law alone could be judged counts as consistent: it compares with the truth."""
+    def concerns(self, case: Case) -> bool:
+        """Whether it has a place in the report of such a run: one about resuming has none where nothing resumed."""
+        return True
 
     def judge(self, case: Case) -> Judgement:
         """Compare whatever was recorded; say `not_judged` when that is nothing."""
+        raise NotImplementedError
 
 
 def not_judged(law: str, reason: str) -> Judgement:

@@ -29,11 +29,10 @@ class _Copy:
         return self.task if self.replica is None else f"{self.task} replica {self.replica}"
 
 
-@dataclass(frozen=True)
-class _ReplicasAgree:
-    id: str = "replicas_agree"
-    order: int = 20
-    suffices: bool = False
+class _ReplicasAgree(Law):
+    id = "replicas_agree"
+    order = 20
+    suffices = False
 
     def judge(self, case: Case) -> Judgement:
         findings: list[tuple[Finding, float]] = []
@@ -108,4 +107,4 @@ def _copies(task: str, variable: object) -> list[_Copy]:
     return [_Copy(task, replica, array) for replica, array in enumerate(variable.copies)]
 
 
-LAW: Law = _ReplicasAgree()
+LAW = _ReplicasAgree()

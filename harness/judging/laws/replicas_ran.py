@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from harness.evidence.trace import OUTSIDE, ClientTrace, RunTrace
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
@@ -12,13 +11,12 @@ from harness.subject.strategies import kind_of
 __all__ = ["LAW"]
 
 
-@dataclass(frozen=True)
-class _ReplicasRan:
+class _ReplicasRan(Law):
     """A program that leaves the strategy alone and trains on one device has all the right numbers."""
 
-    id: str = "replicas_ran"
-    order: int = 115
-    suffices: bool = False
+    id = "replicas_ran"
+    order = 115
+    suffices = False
 
     def judge(self, case: Case) -> Judgement:
         run = case.run
@@ -83,4 +81,4 @@ def _listed(replicas: Iterable[int]) -> str:
     return f"replica{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-LAW: Law = _ReplicasRan()
+LAW = _ReplicasRan()

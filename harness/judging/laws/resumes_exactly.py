@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from harness.evidence.comparing import compare, place
 from harness.evidence.observed import history
 from harness.judging.interruption import Interruption
-from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged
 
 __all__ = ["LAW"]
 
 
-@dataclass(frozen=True)
-class _ResumesExactly:
-    id: str = "resumes_exactly"
-    order: int = 35
-    suffices: bool = True
+class _ResumesExactly(Law):
+    id = "resumes_exactly"
+    order = 35
+    suffices = True
+
+    def concerns(self, case: Case) -> bool:
+        return case.interruption is not None
 
     def judge(self, case: Case) -> Judgement:
         """Judge how many steps were recorded, where the run resumed, and the state after its first resumed step."""
         interruption = case.interruption
-        if interruption is None:
-            return not_judged(self.id, "the run was not interrupted")
+        assert interruption is not None
         findings = [*self._number(interruption), *self._restart(interruption)]
         compared, wrong = _first_step(case)
         if wrong:
@@ -81,4 +81,4 @@ def _first_step(case: Case) -> tuple[int, list[str]]:
     return len(names), wrong
 
 
-LAW: Law = _ResumesExactly()
+LAW = _ResumesExactly()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.trace import ClientTrace
@@ -13,11 +12,10 @@ from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged,
 __all__ = ["LAW"]
 
 
-@dataclass(frozen=True)
-class _StepsMatchReference:
-    id: str = "steps_match_reference"
-    order: int = 30
-    suffices: bool = False
+class _StepsMatchReference(Law):
+    id = "steps_match_reference"
+    order = 30
+    suffices = False
 
     def judge(self, case: Case) -> Judgement:
         run, reference = case.run, case.reference
@@ -65,4 +63,4 @@ def _listed(steps: Sequence[int], shown_max: int = 8) -> str:
     return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps[:shown_max]))}{more}"
 
 
-LAW: Law = _StepsMatchReference()
+LAW = _StepsMatchReference()

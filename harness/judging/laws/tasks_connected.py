@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from harness.evidence.links import Links
 from harness.evidence.observed import is_integer
 from harness.evidence.trace import Array, ClientTrace, RunTrace, Value, Variable
-from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged
 
 __all__ = ["LAW"]
 
@@ -20,17 +19,18 @@ _HEARTBEAT_SECONDS = 5.0
 _HEARTBEAT_BYTES = 256
 
 
-@dataclass(frozen=True)
-class _TasksConnected:
-    id: str = "tasks_connected"
-    order: int = 120
-    suffices: bool = False
+class _TasksConnected(Law):
+    id = "tasks_connected"
+    order = 120
+    suffices = False
+
+    def concerns(self, case: Case) -> bool:
+        return case.links is not None
 
     def judge(self, case: Case) -> Judgement:
         """Judge the whole run by its bytes, and what came after the strategy was built by those that are more."""
         links = case.links
-        if links is None:
-            return not_judged(self.id, "the run was one process")
+        assert links is not None
         clients = [client.header.task for client in case.run.clients]
         texts = {task: text for task in clients if (text := _silent(links, task)) is not None}
         if not texts and links.seconds is not None and _keeps_state(case.run):
@@ -140,4 +140,4 @@ def _served(links: Links, chief: str, workers: list[str], servers: tuple[str, ..
         yield chief, text
 
 
-LAW: Law = _TasksConnected()
+LAW = _TasksConnected()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from harness.evidence.observed import is_integer, items, moments
 from harness.evidence.trace import RunTrace, Variable
 from harness.judging.laws._counters import COUNTERS, last_component
@@ -12,11 +10,10 @@ from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged,
 __all__ = ["COUNTERS", "LAW", "counter"]
 
 
-@dataclass(frozen=True)
-class _UpdatesCounted:
-    id: str = "updates_counted"
-    order: int = 110
-    suffices: bool = True
+class _UpdatesCounted(Law):
+    id = "updates_counted"
+    order = 110
+    suffices = True
 
     def judge(self, case: Case) -> Judgement:
         scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]
@@ -63,4 +60,4 @@ def counter(run: RunTrace) -> tuple[str, int] | None:
     return None
 
 
-LAW: Law = _UpdatesCounted()
+LAW = _UpdatesCounted()

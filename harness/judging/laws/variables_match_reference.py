@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from harness.judging.laws._compare import MatchesReference
-from harness.judging.laws.protocol import Law
 
 __all__ = ["LAW"]
 
-LAW: Law = MatchesReference(id="variables_match_reference", observable="variables", order=70)
+LAW = MatchesReference(id="variables_match_reference", observable="variables", order=70)

@@ -35,6 +35,9 @@ class Corruption(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     in_task: ClassVar[bool] = True
     drawn: ClassVar[Mapping[str, str]] = {"element": "0..4294967295"}
 
+    repeats: ClassVar[tuple[str, ...]] = ("changed",)
+    unsearched: ClassVar[str] = "changes numbers by itself, which every law notices"
+
     @property
     def gate(self) -> str | None:
         """A gradient is changed in its step, so the task stops before that, at the end of the step before."""

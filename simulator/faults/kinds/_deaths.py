@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from typing import ClassVar
 
 from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
 from simulator.run.task import Task, signal_name
@@ -20,6 +21,8 @@ class Death(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=True, om
     """
 
     restart: str | None = None
+
+    repeats: ClassVar[tuple[str, ...]] = ("ended", "restarted")
 
     def stay(self, scene: Scene) -> None:
         """Wait for the time of the restart."""

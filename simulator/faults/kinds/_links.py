@@ -20,6 +20,9 @@ class Condition(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields=True
     # Whether a byte has to come by while it is in force; a closed link takes none.
     needs_traffic: ClassVar[bool] = True
 
+    repeats: ClassVar[tuple[str, ...]] = ("probe",)
+    cause: ClassVar[str] = "network"
+
     def conditions(self) -> dict[str, Any]:
         """The keys of `Link` that say it."""
         raise NotImplementedError

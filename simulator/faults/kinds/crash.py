@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import Death, announce, ends
@@ -26,6 +27,9 @@ class Crash(Death, tag="crash", kw_only=True, frozen=True, forbid_unknown_fields
     code: int | str = 1
 
     in_task: ClassVar[bool] = True
+
+    cause: ClassVar[str] = "software"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"how": ("exception", "exit", "segfault")}
 
     def check(self) -> None:
         """One of the three ways, and an exit code only where it leaves with one."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
 from simulator.faults.kinds._deaths import Death, kill_all, start_again
 from simulator.faults.kinds.kill import Kill
 from simulator.faults.protocol import Effect, Scene
@@ -19,6 +22,11 @@ class CrashLoop(Kill, tag="crash_loop", kw_only=True, frozen=True, forbid_unknow
 
     times: int | str = 3
     restart: str | None = "0s"
+
+    repeats: ClassVar[tuple[str, ...]] = ("ended", "restarted", "deaths")
+    cause: ClassVar[str] = "software"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"times": (2, 3)}
+    strikes_many: ClassVar[bool] = False
 
     def measure(self, scene: Scene) -> Effect:
         """Go through the other rounds; the last restart is the undo."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from simulator.faults.kinds._links import Condition, slower
-from simulator.faults.protocol import Effect, Scene
+from simulator.faults.protocol import LASTING, Effect, Scene
 from simulator.units import parse_duration
 
 __all__ = ["KIND", "Delay"]
@@ -17,6 +18,8 @@ class Delay(Condition, tag="delay", kw_only=True, frozen=True, forbid_unknown_fi
     delay: str = "20ms"
 
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "delay")
+
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"delay": ("10ms", "5ms", "100ms"), "duration": LASTING}
 
     def conditions(self) -> dict[str, Any]:
         """The delay."""

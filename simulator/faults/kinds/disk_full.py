@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from simulator.errors import UsageError
 from simulator.faults.kinds._limits import lift, refused
-from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
+from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene, TaskFault
 from simulator.units import format_size, parse_size
 
 __all__ = ["KIND", "DiskFull"]
@@ -40,6 +41,10 @@ class DiskFull(TaskFault, tag="disk_full", kw_only=True, frozen=True, forbid_unk
 
     environment: ClassVar[bool] = True
     in_task: ClassVar[bool] = True
+
+    repeats: ClassVar[tuple[str, ...]] = ("refused", "lifted")
+    cause: ClassVar[str] = "disk and memory"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"size": ("64KiB", "1B"), "duration": LASTING}
 
     def check(self) -> None:
         """A directory has a name."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
 from simulator.errors import UsageError
 from simulator.faults.kinds._links import cut_off
 from simulator.faults.kinds.partition import Partition
@@ -24,6 +27,9 @@ class Flap(Partition, tag="flap", kw_only=True, frozen=True, forbid_unknown_fiel
     times: int | str = 3
     down: str = "500ms"
     up: str = "500ms"
+
+    repeats: ClassVar[tuple[str, ...]] = ("probe", "times_down")
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"mode": ("hold", "reset", "blackhole"), "times": (2, 3)}
 
     def check(self) -> None:
         """It has no other duration than its own."""

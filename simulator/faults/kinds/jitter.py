@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from simulator.faults.kinds._links import Condition, slower
-from simulator.faults.protocol import Effect, Scene
+from simulator.faults.protocol import LASTING, Effect, Scene
 from simulator.faults.values import Value
 from simulator.units import parse_duration
 
@@ -33,6 +33,8 @@ class Jitter(Condition, tag="jitter", kw_only=True, frozen=True, forbid_unknown_
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "jitter")
     # It may vary around nothing.
     values: ClassVar[Mapping[str, Value]] = {"delay": Value("duration")}
+
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"jitter": ("20ms", "10ms"), "duration": LASTING}
 
     def check(self) -> None:
         """The relay knows the distribution."""

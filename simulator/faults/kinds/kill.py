@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from simulator.faults.kinds._deaths import Death, kill_all
 from simulator.faults.protocol import Effect, Scene
 
@@ -10,6 +12,9 @@ __all__ = ["KIND", "Kill"]
 
 class Kill(Death, tag="kill", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """SIGKILL to the process group of each task, to all at once. Proof: each exit by SIGKILL."""
+
+    cause: ClassVar[str] = "hard death"
+    strikes_many: ClassVar[bool] = True
 
     def inject(self, scene: Scene) -> Effect:
         """Kill them, and wait until each one's exit was seen."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from simulator.errors import UsageError
 from simulator.faults.protocol import Effect, Scene, TaskFault
@@ -23,6 +23,10 @@ class LateStart(TaskFault, tag="late_start", kw_only=True, frozen=True, forbid_u
 
     in_task: ClassVar[bool] = True
     implied: ClassVar[Mapping[str, object]] = {"step": 0}
+
+    cause: ClassVar[str] = "hang"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"duration": ("1s", "300ms", "3s")}
+    clients_only: ClassVar[bool] = True
 
     @property
     def lasts(self) -> bool:

@@ -24,6 +24,8 @@ class Loss(Condition, tag="loss", kw_only=True, frozen=True, forbid_unknown_fiel
 
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "loss")
 
+    unsearched: ClassVar[str] = "strikes packets between hosts, and a search runs on one"
+
     def conditions(self) -> dict[str, Any]:
         """The loss."""
         return {"loss": self.loss}

@@ -39,6 +39,9 @@ class Oom(Death, tag="oom", kw_only=True, frozen=True, forbid_unknown_fields=Tru
     environment: ClassVar[bool] = True
     in_task: ClassVar[bool] = True
 
+    repeats: ClassVar[tuple[str, ...]] = ("ended", "restarted", "refused", "lifted")
+    cause: ClassVar[str] = "disk and memory"
+
     def check(self) -> None:
         """A task that it ends has no bound any more, and one that it does not end is not started again."""
         if self.fatal and self.duration is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from simulator.errors import UsageError
 from simulator.faults.kinds._links import Condition, cut_off
-from simulator.faults.protocol import Effect, Scene
+from simulator.faults.protocol import LASTING, Effect, Scene
 
 __all__ = ["KIND", "Partition"]
 
@@ -23,6 +24,11 @@ class Partition(Condition, tag="partition", kw_only=True, frozen=True, forbid_un
     """
 
     mode: str = "blackhole"
+
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "mode": ("hold", "reset", "refuse", "blackhole"),
+        "duration": LASTING,
+    }
 
     def check(self) -> None:
         """The mode is one of four."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import psutil
 
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import alive
-from simulator.faults.protocol import Effect, Scene, TaskFault
+from simulator.faults.protocol import LASTING, Effect, Scene, TaskFault
 from simulator.run.task import Task
 
 __all__ = ["KIND", "Pause", "is_stopped"]
@@ -23,6 +25,11 @@ class Pause(TaskFault, tag="pause", kw_only=True, frozen=True, forbid_unknown_fi
     """
 
     duration: str | None = None
+
+    repeats: ClassVar[tuple[str, ...]] = ("state", "continued")
+    cause: ClassVar[str] = "hang"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"duration": LASTING}
+    strikes_many: ClassVar[bool] = True
 
     def check(self) -> None:
         """A task that is stopped comes to no step."""

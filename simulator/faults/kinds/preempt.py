@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import Death, alive, announce, how_ended, start_again
@@ -32,6 +33,10 @@ class Preempt(Death, tag="preempt", kw_only=True, frozen=True, forbid_unknown_fi
 
     grace: str = "10s"
     to: str = "process"
+
+    cause: ClassVar[str] = "maintenance"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"grace": ("1s", "100ms", "3s")}
+    strikes_many: ClassVar[bool] = True
 
     def check(self) -> None:
         """`to` is one of two."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from simulator.faults.kinds._links import Condition, traffic
-from simulator.faults.protocol import Effect, NoEffect, Scene
+from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene
 from simulator.units import parse_rate
 
 __all__ = ["KIND", "Rate"]
@@ -22,6 +23,8 @@ class Rate(Condition, tag="rate", kw_only=True, frozen=True, forbid_unknown_fiel
     rate: str = "10MB/s"
 
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "rate")
+
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": ("1MB/s", "100KB/s"), "duration": LASTING}
 
     def conditions(self) -> dict[str, Any]:
         """The rate."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from simulator.faults.kinds.kill import Kill
 
 __all__ = ["KIND", "Restart"]
@@ -11,6 +13,9 @@ class Restart(Kill, tag="restart", kw_only=True, frozen=True, forbid_unknown_fie
     """`kill` that comes back at once unless `restart` says later. Proof: exit by SIGKILL, and the new incarnation."""
 
     restart: str | None = "0s"
+
+    cause: ClassVar[str] = "software"
+    strikes_many: ClassVar[bool] = False
 
 
 KIND = Restart

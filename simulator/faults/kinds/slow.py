@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import alive
 from simulator.faults.kinds.pause import is_stopped
-from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
+from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene, TaskFault
 from simulator.units import parse_duration
 
 __all__ = ["KIND", "Slow"]
@@ -28,6 +30,11 @@ class Slow(TaskFault, tag="slow", kw_only=True, frozen=True, forbid_unknown_fiel
     period: str = "100ms"
     per_step: str | None = None
     duration: str | None = None
+
+    repeats: ClassVar[tuple[str, ...]] = ("state",)
+    cause: ClassVar[str] = "hang"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"per_step": ("20ms", "100ms"), "duration": LASTING}
+    clients_only: ClassVar[bool] = True
 
     def check(self) -> None:
         """One of the two ways."""

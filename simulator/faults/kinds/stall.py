@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from simulator.faults.kinds._links import Condition, cut_off
@@ -17,6 +18,8 @@ class Stall(Condition, tag="stall", kw_only=True, frozen=True, forbid_unknown_fi
 
     # What the sender has in its own buffers was not seen by the relay.
     needs_traffic: ClassVar[bool] = False
+
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {"duration": ("1s", "300ms", "3s")}
 
     def conditions(self) -> dict[str, Any]:
         """The flag."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from simulator.errors import UsageError
 from simulator.faults import damage
@@ -36,6 +36,14 @@ class TornCheckpoint(
 
     drawn: ClassVar[Mapping[str, str]] = {"seed": "0..4294967295"}
     needed: ClassVar[tuple[str, ...]] = ("directory",)
+
+    repeats: ClassVar[tuple[str, ...]] = ("damage", "file", "offset", "length")
+    cause: ClassVar[str] = "silent corruption"
+    searched: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "damage": ("flip_bit", "truncate", "zero_block", "empty", "remove", "stale"),
+        "file": ("*.data-*", "*.index"),
+    }
+    may_end_run: ClassVar[bool] = True
 
     @property
     def lasts(self) -> bool:

@@ -6,27 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from simulator.journal.journal import read_journal
+from simulator.faults.kinds import all_kinds
+from simulator.journal import read_journal
 
 __all__ = ["canonical_history"]
-
-# What of a fault's measured effect does not depend on how fast the machine is.
-_STABLE = (
-    "ended",
-    "restarted",
-    "deaths",
-    "state",
-    "continued",
-    "refused",
-    "lifted",
-    "probe",
-    "times_down",
-    "changed",
-    "damage",
-    "file",
-    "offset",
-    "length",
-)
 
 
 def canonical_history(journal: Path | Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -65,9 +48,9 @@ def canonical_history(journal: Path | Iterable[Mapping[str, Any]]) -> tuple[str,
             if event["failed"] or not behind:
                 (late if behind else tasks).setdefault(event["task"], []).append(_save(event))
         elif kind == "fired":
-            faults.setdefault(event["fault"], []).append(f"fired at {event['trigger']}{_effect(event['effect'])}")
+            faults.setdefault(event["fault"], []).append(f"fired at {event['trigger']}{_effect(event)}")
         elif kind == "undone":
-            faults.setdefault(event["fault"], []).append(f"undone{_effect(event['effect'])}")
+            faults.setdefault(event["fault"], []).append(f"undone{_effect(event)}")
     return (
         *(
             f"{task}: {line}"
@@ -90,8 +73,10 @@ def _save(event: Mapping[str, Any]) -> str:
     return f"{verb} {what} by {event['kind']}"
 
 
-def _effect(effect: Mapping[str, Any]) -> str:
-    words = [f"{key}={_text(effect[key])}" for key in _STABLE if key in effect]
+def _effect(event: Mapping[str, Any]) -> str:
+    """What of a fault's measured effect does not depend on how fast the machine is."""
+    kind, effect = all_kinds().get(event["kind"]), event["effect"]
+    words = [f"{key}={_text(effect[key])}" for key in (kind.repeats if kind else ()) if key in effect]
     return ", " + ", ".join(words) if words else ""
 
 
