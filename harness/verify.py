@@ -29,7 +29,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, RunFailed, RunResult, UsageError
 
-__all__ = ["Tier", "check_hardware", "judge", "on_verdict", "task_summaries", "verify"]
+__all__ = ["Tier", "check_hardware", "judge", "judge_left", "judged_run", "on_verdict", "task_summaries", "verify"]
 
 Tier = Literal["derived", "exact"]
 _SEED = 20
@@ -91,7 +91,8 @@ def verify(
         except Abstained as why:
             return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
         asked: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
-        verdict = _judged_run(under_test, case, disturbed, directory, reference, began, **asked)
+        verdict = judged_run(under_test, case, disturbed, directory, reference, **asked)
+        verdict = dataclasses.replace(verdict, seconds=time.monotonic() - began)
         if out is not None:
             save_run(directory, verdict, reference)
     return _told(verdict)
@@ -118,18 +119,45 @@ def _told(verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _judged_run(
+def judged_run(
     program: Program,
     case: StrategyCase,
     disturbed: Interrupting | Disturbance | None,
     directory: Path,
     reference: Reference,
-    began: float,
     **options: Any,
 ) -> Verdict:
+    """Run a program once and judge what it has left in `directory`.
+
+    Args:
+        program: what to run.
+        case: the strategy.
+        disturbed: what happens to it.
+        directory: as `kept_in` gives it.
+        reference: what should come out.
+        options: `seed`, `timeout`, `stream` and `keep`, as of `run_once`.
+
+    Raises:
+        SharedState: it has read a file that a run of the reference had written.
+        RunFailed: as of `run_once`.
+    """
+    began = time.monotonic()
     result = _run(program, case, disturbed, directory, reference, **options)
+    return judge_left(program, case, disturbed, directory, reference, result, time.monotonic() - began)
+
+
+def judge_left(
+    program: Program,
+    case: StrategyCase,
+    disturbed: Interrupting | Disturbance | None,
+    directory: Path,
+    reference: Reference,
+    result: RunResult,
+    seconds: float,
+) -> Verdict:
+    """Judge what a run has left; also of one that failed, as long as every client has come to its end."""
     faults = disturbed.to_json(case.topology) if isinstance(disturbed, Disturbance) else None
-    seconds, tasks = time.monotonic() - began, task_summaries(result)
+    tasks = task_summaries(result)
     return judge(read_parts(directory), reference, program=program.name, tasks=tasks, seconds=seconds, faults=faults)
 
 

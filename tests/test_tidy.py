@@ -22,6 +22,52 @@ LAYERS = ("simulator", "harness", "scenarios")
 OUTSIDE_THE_LAYERS = {"tests", "benchmarks"}
 HEAVY = {"keras", "numpy", "tensorflow", "tf_keras"}
 
+# The rooms of each layer, from the bottom up: the folders and files on the top floor of its package. A room may import
+# from itself and from rows before its own.
+ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "simulator": (
+        ("errors", "kernel", "journal"),
+        ("units", "topology", "out"),
+        ("wire",),
+        ("results",),
+        # What runs in tasks, and in helper processes.
+        ("agent", "helpers"),
+        # What runs in the parent.
+        ("machines",),
+        ("launch",),
+        ("network",),
+        ("capabilities", "run"),
+        ("faults",),
+        ("cluster",),
+    ),
+    "harness": (
+        ("errors", "damaged", "kept", "plugin"),
+        ("subject", "evidence"),
+        # What runs in client tasks.
+        ("recording",),
+        # What runs in the parent.
+        ("ledger",),
+        ("judging",),
+        ("running", "report"),
+        ("saved",),
+        ("verify",),
+        ("search",),
+        ("cli",),
+    ),
+}
+# What a process of a run besides the parent may load of its own layer. Whether a file runs there follows from its path.
+AWAY_FROM_THE_PARENT = {
+    "simulator.agent": {
+        "simulator.agent",
+        "simulator.wire",
+        "simulator.errors",
+        "simulator.kernel",
+        "simulator.topology",
+    },
+    "simulator.helpers": {"simulator.helpers", "simulator.wire", "simulator.kernel"},
+    "harness.recording": {"harness.recording", "harness.evidence", "harness.subject"},
+}
+
 # Files exempt from one rule, each with the reason.
 MAY_SLEEP: dict[str, str] = {}
 MAY_PRINT_FOLDERS = ("benchmarks",)
@@ -183,6 +229,109 @@ def test_layers_use_public_names_only() -> None:
                 if top in LAYERS and top != folder and private:
                     problems.append(f"{path}:{line}: imports {module} {' '.join(names)}")
     _check(problems)
+
+
+def _modules(layer: str) -> dict[str, Path]:
+    """Every module of a package by its name."""
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in _python_files(layer)}
+
+
+def _arrows(layer: str) -> dict[str, set[str]]:
+    """Every module of a package, and those modules of it that it imports, at any depth and for types as well."""
+    modules = _modules(layer)
+    found: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found[name] = set()
+        for _, module, names in _imports(_tree(path)):
+            for imported in [f"{module}.{each}" for each in names] or [module]:
+                target = imported if imported in modules else module
+                if target in modules and target != name:
+                    found[name].add(target)
+    return found
+
+
+def _room(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def _circles(arrows: dict[str, set[str]]) -> list[str]:
+    """One line for each module from which arrows lead back to itself."""
+    circles = []
+    for start in arrows:
+        reached: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for target in arrows[waiting.pop()] - reached:
+                reached.add(target)
+                waiting.append(target)
+        if start in reached:
+            circles.append(start)
+    return circles
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_files_import_in_no_circle(layer: str) -> None:
+    """Whoever wants to understand a file can begin with what it imports, and comes to an end."""
+    _check(_circles(_arrows(layer)))
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_arrows_between_rooms_point_down(layer: str) -> None:
+    """A room uses rooms below its own, and knows nobody who uses it; the package's own `__init__` is above all."""
+    floor = {room: number for number, row in enumerate(ROOMS[layer]) for room in row}
+    floor[""] = len(ROOMS[layer])
+    _check(
+        [
+            f"{module} imports {target}"
+            for module, targets in _arrows(layer).items()
+            for target in targets
+            if _room(module) != _room(target) and floor[_room(module)] <= floor[_room(target)]
+        ]
+    )
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_every_room_is_known(layer: str) -> None:
+    """The table of rooms is the package's top floor."""
+    assert sorted(room for row in ROOMS[layer] for room in row) == sorted(
+        {_room(name) for name in _modules(layer)} - {""}
+    )
+
+
+@pytest.mark.parametrize("place", AWAY_FROM_THE_PARENT)
+def test_other_processes_load_nothing_of_the_parent(place: str) -> None:
+    """What runs in a task or in a helper process imports no code that is meant for the parent."""
+    allowed = AWAY_FROM_THE_PARENT[place]
+    _check(
+        [
+            f"{module} imports {target}"
+            for module, targets in _arrows(place.partition(".")[0]).items()
+            if module == place or module.startswith(f"{place}.")
+            for target in targets
+            if not any(target == name or target.startswith(f"{name}.") for name in allowed)
+        ]
+    )
+
+
+def test_a_task_loads_nothing_of_the_parent() -> None:
+    """Not through the package either: what an unmodified program is counted with, and what calls a function."""
+    code = (
+        "import sys, simulator, simulator.agent.main, simulator.agent.saves.saving, simulator.agent.steps.patches\n"
+        "simulator.step\n"
+        "sys.stdout.write(' '.join({name.split('.')[1] for name in sys.modules if name.startswith('simulator.')}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {f"simulator.{room}" for room in done.stdout.split()} <= AWAY_FROM_THE_PARENT["simulator.agent"]
+
+
+def test_circles_are_found() -> None:
+    """Of two files, through a third, and none where arrows only meet."""
+    assert _circles({"a": {"b"}, "b": {"a"}}) == ["a", "b"]
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
+    assert _circles({"a": {"b", "c"}, "b": {"d"}, "c": {"d"}, "d": set()}) == []
 
 
 def test_no_heavy_import_at_module_level() -> None:

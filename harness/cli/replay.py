@@ -16,7 +16,7 @@ from harness.cli._saved_job import check_place, load_job, make_place, save_job
 from harness.cli._trust import confirm_command
 
 if TYPE_CHECKING:
-    from harness.report.history import Difference, History
+    from harness.report.history import Deviation, History
 
 __all__ = ["replay"]
 
@@ -110,7 +110,7 @@ def _failed_otherwise(before: dict[str, Any], outcome: dict[str, Any]) -> str | 
 
 
 def _show(
-    wrong: str | None, difference: Difference | None, now: History, outcome: dict[str, Any], *, as_data: bool
+    wrong: str | None, difference: Deviation | None, now: History, outcome: dict[str, Any], *, as_data: bool
 ) -> None:
     if as_data:
         told = {"same": wrong is None and difference is None, "difference": difference, "failure": wrong}

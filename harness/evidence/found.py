@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["FOUND", "Found", "note_found", "traces_of"]
+__all__ = ["FOUND", "FoundFiles", "note_found", "traces_of"]
 
 FOUND = "found.json"
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundFiles(msgspec.Struct, frozen=True):
     """When the process noted it, and when each file that it found was last written, in seconds of CLOCK_MONOTONIC."""
 
     began: float
@@ -33,4 +33,4 @@ def note_found(folder: Path, task: str, directory: Path) -> None:
         for file in sorted(directory.rglob("*"))
         if file.is_file() and file.stat().st_size
     }
-    (folder / f"{task.replace(':', '-')}.{FOUND}").write_bytes(msgspec.json.encode(Found(time.monotonic(), found)))
+    (folder / f"{task.replace(':', '-')}.{FOUND}").write_bytes(msgspec.json.encode(FoundFiles(time.monotonic(), found)))

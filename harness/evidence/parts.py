@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.found import FOUND, Found
+from harness.evidence.found import FOUND, FoundFiles
 from harness.evidence.links import Links, read_links
 from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
@@ -123,7 +123,7 @@ def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | N
     except (FileNotFoundError, NoHeader):
         return None
     note = folder / f"{stem}.{FOUND}"
-    found = msgspec.json.decode(note.read_bytes(), type=Found) if note.exists() else Found(0.0, {})
+    found = msgspec.json.decode(note.read_bytes(), type=FoundFiles) if note.exists() else FoundFiles(0.0, {})
     process = (trace.header.task, int(folder.name) if folder.name.isdigit() else 0)
     own = tuple(each for each in struck if (each.task, each.incarnation) == process)
     return _Incarnation(trace, found.began, found.files, own)

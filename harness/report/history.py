@@ -13,7 +13,7 @@ import msgspec
 from harness.report.timeline import Timeline
 from simulator.faults.history import canonical_history
 
-__all__ = ["Difference", "History", "first_difference", "history"]
+__all__ = ["Deviation", "History", "first_difference", "history"]
 
 # For each task, and for the plan, what happened in its own order.
 History = dict[str, list[str]]
@@ -23,7 +23,7 @@ _RESTARTED = re.compile(r", restarted=\{[^}]*\}")
 _LOOSE = ("time", "log", "bytes", "connections")
 
 
-class Difference(msgspec.Struct, frozen=True):
+class Deviation(msgspec.Struct, frozen=True):
     """Where two histories part.
 
     Attributes:
@@ -89,7 +89,7 @@ def _is_progress(entry: str) -> bool:
     return entry.startswith(("step ", "stood at "))
 
 
-def first_difference(saved: History, now: History, timeline: Timeline) -> Difference | None:
+def first_difference(saved: History, now: History, timeline: Timeline) -> Deviation | None:
     """The first entry in which two histories differ; of several tasks, the one that parted earliest in its own order.
 
     Args:
@@ -108,7 +108,7 @@ def first_difference(saved: History, now: History, timeline: Timeline) -> Differ
     place, lane = min(found, key=lambda pair: (pair[1] != _PLAN, pair[0]))
     before, mine, other = saved.get(lane, [])[:place], saved.get(lane, []), now.get(lane, [])
     loose = [fault.id for fault in timeline.faults if fault.trigger.partition("=")[0] in _LOOSE]
-    return Difference(
+    return Deviation(
         lane=lane,
         after=before[-1] if before else None,
         saved=mine[place] if place < len(mine) else None,

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.errors import Abstained
-from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.judging.unknown import not_finite
+from harness.judging.verdict import Verdict
 from harness.kept import check_out, kept_in
 from harness.running.disturbance import Disturbance
-from harness.running.observe import check_hardware, run_once
+from harness.running.observe import check_hardware
 from harness.running.reference import reference_of
 from harness.saved import save_run
 from harness.search.outcome import Outcome
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from harness.verify import Tier, judge, task_summaries
-from simulator import FaultPlan, RunFailed, RunResult, TaskError
+from harness.verify import Tier, judge_left, judged_run, task_summaries
+from simulator import FaultPlan, RunFailed, TaskError
 
 __all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
 
@@ -70,26 +70,22 @@ class Subject:
         causes: tuple[TaskError, ...] = ()
         found = Outcome()
         with kept_in(out) as directory:
+            run = (self.program, self.case, disturbance, directory, self.reference)
+            verdict: Verdict | None = None
             try:
-                result = run_once(
-                    self.program, self.case, directory, keep=out is not None, disturbance=disturbance, **options
-                )
+                verdict = judged_run(*run, keep=out is not None, **options)
+                tasks = verdict.tasks
             except RunFailed as failure:
-                result, causes = failure.result, failure.causes
+                causes, tasks = failure.causes, task_summaries(failure.result)
                 found = outcome_of_failure(plan, failure)
-            if found and all(result[task].value is not None for task in self.case.clients):
-                verdict = judge(
-                    read_parts(directory),
-                    self.reference,
-                    program=self.program.name,
-                    tasks=task_summaries(result),
-                    seconds=result.seconds,
-                    faults=disturbance.to_json(self.case.topology),
-                )
+                # A plan that was drawn may ask for what never comes, which says nothing of the numbers.
+                if found and all(failure.result[task].value is not None for task in self.case.clients):
+                    verdict = judge_left(*run, failure.result, failure.result.seconds)
+            if verdict is not None:
                 found = Outcome() if verdict else Outcome(symptom="numbers", text=str(verdict))
                 if out is not None:
                     save_run(directory, verdict, self.reference)
-        return _finished(found, result, causes, time.monotonic() - began)
+        return _finished(found, tasks, causes, time.monotonic() - began)
 
 
 def subject_of(
@@ -167,10 +163,12 @@ def outcome_of_failure(plan: FaultPlan, failure: RunFailed) -> Outcome:
     return Outcome(void=str(broken[0]) if broken else None)
 
 
-def _finished(found: Outcome, result: RunResult, causes: Sequence[TaskError], seconds: float) -> Outcome:
+def _finished(
+    found: Outcome, tasks: Mapping[str, Mapping[str, Any]], causes: Sequence[TaskError], seconds: float
+) -> Outcome:
     return dataclasses.replace(
         found,
         unfired=tuple(cause.message for cause in causes if cause.task == "plan" and cause.kind in _UNFIRED),
-        restarts=max((task.incarnation for task in result.values()), default=0),
+        restarts=max((task["incarnation"] for task in tasks.values()), default=0),
         seconds=seconds,
     )

@@ -21,7 +21,7 @@ from harness.evidence.trace import Array, RunTrace, Variable
 from harness.judging.explain import Explanation, explain
 from harness.judging.judge import judge_parts
 from harness.judging.laws import Case, judge_all
-from harness.judging.laws.protocol import Strike
+from harness.judging.laws.protocol import StruckAt
 from harness.saved import load_run
 from harness.search import survives
 from harness.verify import judge
@@ -35,14 +35,14 @@ RULE = "corrupted_by_fault"
 
 def _strike(
     target: str = "variable", after: int = 2, name: str = "kernel", value: float = 3.0, was: float = 0.5
-) -> Strike:
+) -> StruckAt:
     element = 4 if name == "kernel" else 1
     fault = f"nan worker:1 step={after}"
-    return Strike(Struck(fault, "worker:1", 0, after, target, f"{name}:0", 1, element, repr(was), repr(value)), after)
+    return StruckAt(Struck(fault, "worker:1", 0, after, target, f"{name}:0", 1, element, repr(was), repr(value)), after)
 
 
 def _struck(
-    strike: Strike, mistake: str = "", of_case: Strike | None = None, without: str = "", **options: Any
+    strike: StruckAt, mistake: str = "", of_case: StruckAt | None = None, without: str = "", **options: Any
 ) -> Case:
     """A case of two replicas where this was changed on the second; `of_case` is what the case knows of it."""
     struck = strike.struck
@@ -143,7 +143,7 @@ def test_a_change_elsewhere_is_only_suspected() -> None:
     ],
     ids=["another variable", "too small a change"],
 )
-def test_a_change_that_does_not_fit_is_only_suspected(changed: Strike, known: Strike) -> None:
+def test_a_change_that_does_not_fit_is_only_suspected(changed: StruckAt, known: StruckAt) -> None:
     """Something is wrong in the very step, but not what was changed, or by more than that."""
     found = _explained(_struck(changed, of_case=known))
     assert found is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.history import Difference, History, first_difference, history
+from harness.report.history import Deviation, History, first_difference, history
 from harness.report.timeline import timeline_of
 from tests.harness._journals import DELAY, KILL, Script, killed
 
@@ -67,7 +67,7 @@ def test_points_of_checkpoints_stand_between_steps() -> None:
 
     early, late = saved(1), saved(0)
     assert history(early.events)["worker:0"] == ["step 1", "stood at phase:after_save:1", "step 2"]
-    assert first_difference(history(early.events), history(late.events), NOTHING) == Difference(
+    assert first_difference(history(early.events), history(late.events), NOTHING) == Deviation(
         lane="worker:0", after="step 1", saved="stood at phase:after_save:1", now="step 2"
     )
 

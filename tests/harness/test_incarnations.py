@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.found import FOUND, Found, note_found, traces_of
+from harness.evidence.found import FOUND, note_found, traces_of
 from harness.evidence.parts import Part, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, Final, RunTrace, write_client
@@ -110,7 +110,7 @@ def _leave(traces: Path, kept: Path, incarnation: int, done: Sequence[int], at: 
     if incarnation:
         note_found(folder, task, kept)
         note = folder / f"{task.replace(':', '-')}.{FOUND}"
-        found = msgspec.json.decode(note.read_bytes(), type=Found)
+        found = msgspec.json.decode(note.read_bytes(), type=FoundFiles)
         note.write_bytes(msgspec.json.encode(msgspec.structs.replace(found, began=at - 0.5)))
     trace = _client(done, task, clients=1 if task == "local:0" else 2)
     steps = tuple(msgspec.structs.replace(each, at=at + each.index - 1) for each in trace.steps)

@@ -21,7 +21,7 @@ from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.align.resumed import interrupted_case
 from harness.judging.align.strikes import placed, restored
 from harness.judging.interruption import Interruption
-from harness.judging.laws.protocol import Case, Strike
+from harness.judging.laws.protocol import Case, StruckAt
 from harness.judging.tolerance import tolerance_of
 
 __all__ = ["aligned_cases"]
@@ -65,7 +65,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     number = 1 + len(parts.earlier)
     done = _Done()
     cases: list[Case] = []
-    struck: tuple[Strike, ...] = ()
+    struck: tuple[StruckAt, ...] = ()
     for k, part in enumerate(parts.earlier, start=1):
         if part.common == 0:  # it may have got no further than one step
             done.reached += part.furthest

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from harness.judging.explain._prediction import check, judged
 from harness.judging.explain._response import combined, exceeding, excess, paired, span
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt
 
 __all__ = ["SAME_NORM", "in_moments", "in_variables", "listed", "norm_of"]
@@ -28,35 +28,35 @@ def listed(norms: Sequence[float]) -> str:
     return ", ".join(f"{norm:.6g}" for norm in norms)
 
 
-def _unseen(scene: Scene, moments: bool) -> tuple[int, dict[str, str], list[list[Floats]]] | None:
+def _unseen(view: View, moments: bool) -> tuple[int, dict[str, str], list[list[Floats]]] | None:
     """Gradients were recorded before clipping and are right: the step, what follows them, and the parts by replica."""
-    step = scene.origin("variables")
-    if step is None or step not in scene.steps("gradients") or scene.wrong("gradients", step) or scene.drifted(step):
+    step = view.origin("variables")
+    if step is None or step not in view.steps("gradients") or view.wrong("gradients", step) or view.drifted(step):
         return None
-    pairs = paired(scene, step, moments)
-    parts = [part for name in pairs if (part := scene.parts("gradients", step, name)) is not None]
-    if scene.replicas < 2 or not pairs or len(parts) < len(pairs):
+    pairs = paired(view, step, moments)
+    parts = [part for name in pairs if (part := view.parts("gradients", step, name)) is not None]
+    if view.replicas < 2 or not pairs or len(parts) < len(pairs):
         return None
-    return step, pairs, [[part[replica] for part in parts] for replica in range(scene.replicas)]
+    return step, pairs, [[part[replica] for part in parts] for replica in range(view.replicas)]
 
 
-def in_moments(rule: str, cure: str, scene: Scene) -> Attempt | None:
+def in_moments(rule: str, cure: str, view: View) -> Attempt | None:
     """The first moments hold a sum of parts, each with the factor that brings it down to one common norm."""
-    found = _unseen(scene, moments=True)
-    if found is None or found[0] != min(scene.steps("variables")):
+    found = _unseen(view, moments=True)
+    if found is None or found[0] != min(view.steps("variables")):
         return None
     step, pairs, parts = found
-    factors = span([scene.value("variables", step, name) for name in pairs.values()], parts)
+    factors = span([view.value("variables", step, name) for name in pairs.values()], parts)
     whole = span(
-        [scene.truth("variables", step, name) for name in pairs.values()],
-        [[scene.truth("gradients", step, name) for name in pairs]],
+        [view.truth("variables", step, name) for name in pairs.values()],
+        [[view.truth("gradients", step, name) for name in pairs]],
     )
     if factors is None or whole is None:
         return None
     norms = [norm_of(part) for part in parts]
     reached = [abs(factor) * norm for factor, norm in zip(factors, norms, strict=True)]
-    threshold = abs(whole[0]) * norm_of([scene.truth("gradients", step, name) for name in pairs])
-    same = [any(math.isclose(norm, threshold * k, rel_tol=SAME_NORM) for k in (1, scene.replicas)) for norm in reached]
+    threshold = abs(whole[0]) * norm_of([view.truth("gradients", step, name) for name in pairs])
+    same = [any(math.isclose(norm, threshold * k, rel_tol=SAME_NORM) for k in (1, view.replicas)) for norm in reached]
     if not any(same) or any(norm > max(reached) * (1 + SAME_NORM) for norm in reached):
         return None
     return judged(
@@ -66,21 +66,21 @@ def in_moments(rule: str, cure: str, scene: Scene) -> Attempt | None:
         f"{listed(reached)}, and that of the reference's gradient is {threshold:.6g}. Each replica's gradient was "
         f"clipped by itself. {cure}",
         [
-            check(scene, "variables", step, name, guess)
+            check(view, "variables", step, name, guess)
             for name, guess in zip(pairs.values(), combined(factors, parts), strict=True)
         ],
     )
 
 
-def in_variables(rule: str, cure: str, scene: Scene) -> Attempt | None:
+def in_variables(rule: str, cure: str, view: View) -> Attempt | None:
     """The variables are off by unequal amounts of each part, the larger a gradient the more."""
     import numpy as np
 
-    found = _unseen(scene, moments=False)
+    found = _unseen(view, moments=False)
     if found is None:
         return None
     step, pairs, parts = found
-    factors = span(excess(scene, "variables", step, pairs.values()), parts)
+    factors = span(excess(view, "variables", step, pairs.values()), parts)
     norms = [norm_of(part) for part in parts]
     if factors is None or max(factors) - min(factors) <= SAME_NORM * max(map(abs, factors)):
         return None
@@ -92,5 +92,5 @@ def in_variables(rule: str, cure: str, scene: Scene) -> Attempt | None:
         f"The gradients are right, but the variables after step {step} lack {', '.join(f'{f:.3g}' for f in factors)} "
         f"times the gradient of each replica, whose norms are {listed(norms)}: the larger, the more is cut off, as "
         f"if each replica's gradient was clipped by itself. {cure}",
-        exceeding(scene, "variables", step, pairs.values(), combined(factors, parts)),
+        exceeding(view, "variables", step, pairs.values(), combined(factors, parts)),
     )

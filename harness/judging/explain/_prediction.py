@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from harness.judging.explain._scene import Floats, Scene, scene_of
+from harness.judging.explain._view import Floats, View, view_of
 from harness.judging.explain.protocol import Attempt, Case, Explanation
 from harness.judging.tolerance import eps
 
 __all__ = ["Check", "Predicting", "check", "evident", "judged", "undone"]
 
-_Model = Callable[[Scene], "Iterable[Attempt | None]"]
+_Model = Callable[[View], "Iterable[Attempt | None]"]
 
 _ROUNDINGS = 16.0
 """Roundings by which a prediction may differ from what the program computed, relative to the largest number in it.
@@ -41,20 +41,20 @@ class Check:
     size: float = 0.0
 
 
-def check(scene: Scene, observable: str, step: int | None, name: str, predicted: Floats, gain: float = 1.0) -> Check:
+def check(view: View, observable: str, step: int | None, name: str, predicted: Floats, gain: float = 1.0) -> Check:
     """The prediction of one value; `gain` is what the prediction multiplies its inputs, and so their bounds, by."""
     return Check(
-        scene.value(observable, step, name),
+        view.value(observable, step, name),
         predicted,
-        scene.truth(observable, step, name),
-        gain * scene.bound(observable, name, step),
-        scene.run[observable][step][name].dtype,
+        view.truth(observable, step, name),
+        gain * view.bound(observable, name, step),
+        view.run[observable][step][name].dtype,
     )
 
 
-def undone(scene: Scene, observable: str, step: int | None, name: str, restored: Floats, gain: float = 1.0) -> Check:
+def undone(view: View, observable: str, step: int | None, name: str, restored: Floats, gain: float = 1.0) -> Check:
     """The same with the roles changed: undoing the mistake should restore the reference's value from the run's."""
-    forward = check(scene, observable, step, name, restored, gain)
+    forward = check(view, observable, step, name, restored, gain)
     return replace(forward, observed=forward.reference, reference=forward.observed)
 
 
@@ -112,7 +112,7 @@ def _made(model: _Model, case: Case) -> list[Attempt]:
 
     # A run with Inf and NaN is a case like any other; no prediction is equal to what they lead to.
     with np.errstate(all="ignore"):
-        return [attempt for attempt in model(scene_of(case)) if attempt is not None]
+        return [attempt for attempt in model(view_of(case)) if attempt is not None]
 
 
 def _distance(a: Floats, b: Floats) -> float:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from harness.judging.explain._prediction import Check, check
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 
 __all__ = ["combined", "exceeding", "excess", "is_first_moment", "paired", "responses", "scaled", "slopes", "span"]
 
@@ -26,20 +26,20 @@ def is_first_moment(name: str) -> bool:
     return _FIRST_MOMENT.search(name) is not None
 
 
-def paired(scene: Scene, step: int, moments: bool = False) -> dict[str, str]:
+def paired(view: View, step: int, moments: bool = False) -> dict[str, str]:
     """The variable of each gradient: the one of the same name, else the next of the same shape in recorded order.
 
     Instead of the variables, their first moments in the optimizer can be had. Empty where not every gradient has one.
     """
-    variables = [name for name in scene.names("variables", step) if is_first_moment(name) == moments]
+    variables = [name for name in view.names("variables", step) if is_first_moment(name) == moments]
     rest = iter(variables)
     found: dict[str, str] = {}
-    for gradient in scene.names("gradients", step):
-        shape = scene.truth("gradients", step, gradient).shape
+    for gradient in view.names("gradients", step):
+        shape = view.truth("gradients", step, gradient).shape
         if gradient in variables:
             found[gradient] = gradient
             continue
-        following = (name for name in rest if scene.truth("variables", step, name).shape == shape)
+        following = (name for name in rest if view.truth("variables", step, name).shape == shape)
         if (name := next(following, None)) is None:
             return {}
         found[gradient] = name
@@ -60,38 +60,36 @@ def responses(step: int) -> list[tuple[str, Callable[[Floats], Floats]]]:
     return [("a constant times", lambda g: g), *(first if step == 1 else [])]
 
 
-def slopes(scene: Scene) -> tuple[str, int, list[str]] | None:
+def slopes(view: View) -> tuple[str, int, list[str]] | None:
     """Where wrong gradients first show: (observable, step, names).
 
     Without recorded gradients the optimizer's first moments stand in at the first step, after which they are a constant
     times the gradient: they begin at zero.
     """
-    if scene.steps("gradients"):
-        step = scene.origin("gradients")
-        return None if step is None else ("gradients", step, scene.names("gradients", step))
-    step = min(scene.steps("variables"), default=0)
-    names = [name for name in scene.names("variables", step) if is_first_moment(name)]
-    return ("variables", step, names) if set(names) & set(scene.wrong("variables", step)) else None
+    if view.steps("gradients"):
+        step = view.origin("gradients")
+        return None if step is None else ("gradients", step, view.names("gradients", step))
+    step = min(view.steps("variables"), default=0)
+    names = [name for name in view.names("variables", step) if is_first_moment(name)]
+    return ("variables", step, names) if set(names) & set(view.wrong("variables", step)) else None
 
 
-def scaled(scene: Scene, observable: str, step: int, names: Sequence[str], factor: float) -> list[Check]:
+def scaled(view: View, observable: str, step: int, names: Sequence[str], factor: float) -> list[Check]:
     """The prediction that values are the reference's times a factor."""
-    return [
-        check(scene, observable, step, name, factor * scene.truth(observable, step, name), factor) for name in names
-    ]
+    return [check(view, observable, step, name, factor * view.truth(observable, step, name), factor) for name in names]
 
 
-def excess(scene: Scene, observable: str, step: int, names: Iterable[str]) -> list[Floats]:
+def excess(view: View, observable: str, step: int, names: Iterable[str]) -> list[Floats]:
     """By how much values exceed the reference's."""
-    return [scene.value(observable, step, name) - scene.truth(observable, step, name) for name in names]
+    return [view.value(observable, step, name) - view.truth(observable, step, name) for name in names]
 
 
 def exceeding(
-    scene: Scene, observable: str, step: int, names: Iterable[str], by: Iterable[Floats], gain: float = 1.0
+    view: View, observable: str, step: int, names: Iterable[str], by: Iterable[Floats], gain: float = 1.0
 ) -> list[Check]:
     """The prediction by how much values exceed the reference's."""
     return [
-        check(scene, observable, step, name, scene.truth(observable, step, name) + more, gain)
+        check(view, observable, step, name, view.truth(observable, step, name) + more, gain)
         for name, more in zip(names, by, strict=True)
     ]
 

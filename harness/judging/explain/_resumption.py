@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.evidence.observed import Observed, epoch_ends, history, is_integer
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.interruption import Interruption
 from harness.judging.laws.updates_counted import COUNTERS
 
@@ -20,7 +20,7 @@ _History = Mapping["int | None", Mapping[str, Observed]]
 class Resumption:
     """An interrupted run's resumed part; all steps are the reference's."""
 
-    scene: Scene
+    view: View
     found: Interruption
     first: int
 
@@ -47,30 +47,30 @@ class Resumption:
 
     def wrong(self, name: str) -> bool:
         """Whether a variable is wrong after the first resumed step."""
-        return name in self.scene.wrong("variables", self.first)
+        return name in self.view.wrong("variables", self.first)
 
     @cached_property
     def names(self) -> list[str]:
         """The variables recorded after the first resumed step."""
-        return self.scene.names("variables", self.first)
+        return self.view.names("variables", self.first)
 
     @cached_property
     def floats(self) -> list[str]:
         """Those of floating dtype that the reference recorded after its first step, too."""
         there = self.variables.get(self.begin, {})
-        truth = self.scene.reference["variables"].get(self.first, {})
+        truth = self.view.reference["variables"].get(self.first, {})
         return [name for name in self.names if name in there and not is_integer(truth[name].dtype)]
 
     @cached_property
     def counter(self) -> tuple[str, int, int, int] | None:
         """A variable that counts updates: (name, observed and expected after the first resumed step, if begun anew)."""
-        truth = self.scene.reference["variables"].get(self.first, {})
+        truth = self.view.reference["variables"].get(self.first, {})
         for name in self.names:
             last = name.rpartition("/")[2].partition(":")[0].partition("#")[0]
             scalar = is_integer(truth[name].dtype) and truth[name].array.shape == ()
             if last in COUNTERS and scalar and name in self.variables.get(self.begin, {}):
-                observed = self.scene.value("variables", self.first, name)
-                expected = self.scene.truth("variables", self.first, name)
+                observed = self.view.value("variables", self.first, name)
+                expected = self.view.truth("variables", self.first, name)
                 return name, int(observed), int(expected), int(self.known(self.begin, name))
         return None
 
@@ -80,10 +80,10 @@ class Resumption:
         return f"Killed after step {self.found.at_step}, the run resumed at step {self.found.resumed_at}"
 
 
-def resumption_of(scene: Scene) -> Resumption | None:
+def resumption_of(view: View) -> Resumption | None:
     """The resumption in a case; None if it was not interrupted, or nothing comparable was recorded after it."""
-    found = scene.case.interruption
-    reached = [*scene.steps("variables"), *scene.steps("loss")]
+    found = view.case.interruption
+    reached = [*view.steps("variables"), *view.steps("loss")]
     if found is None or not reached:
         return None
-    return Resumption(scene, found, min(reached))
+    return Resumption(view, found, min(reached))

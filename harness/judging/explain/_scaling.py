@@ -12,7 +12,7 @@ from harness.evidence.comparing import compare
 from harness.evidence.observed import Observed, history, is_integer
 from harness.judging.explain._prediction import judged
 from harness.judging.explain._response import scaled, slopes
-from harness.judging.explain._scene import scene_of
+from harness.judging.explain._view import view_of
 from harness.judging.explain.protocol import Case, Explanation
 from harness.judging.tolerance import eps
 
@@ -114,9 +114,9 @@ class Scaling:
 
     def _hidden(self, case: Case, count: int, factor: float) -> Explanation | None:
         """The reported loss is right, but that which was differentiated is not: the gradients have the factor."""
-        scene = scene_of(case)
-        found = slopes(scene)
-        if found is None or (found[1] in scene.steps("loss") and scene.wrong("loss", found[1])):
+        view = view_of(case)
+        found = slopes(view)
+        if found is None or (found[1] in view.steps("loss") and view.wrong("loss", found[1])):
             return None
         observable, step, names = found
         verb = "divided by" if self.divides else "times"
@@ -125,7 +125,7 @@ class Scaling:
             f"The reported loss is not wrong, but at step {step} all {what} the reference's {verb} {count}, the "
             f"number of {self.unit}: training itself is wrong. {self.cure}"
         )
-        attempt = judged(self.id, text, scaled(scene, observable, step, names, factor))
+        attempt = judged(self.id, text, scaled(view, observable, step, names, factor))
         return Explanation(self.id, text) if attempt is not None and attempt.ratio <= 1 else None
 
     def _text(self, loss: _Series, step: int, count: int, factor: Fraction) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from harness.judging.explain._response import combined, paired, span
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 
 __all__ = ["WHOLE", "groups", "rate"]
 
@@ -13,17 +13,17 @@ WHOLE = 1e-3
 """How far a fitted number may be from a whole number, or the reference from its fit, relative to itself."""
 
 
-def groups(scene: Scene) -> list[list[int]] | None:
+def groups(view: View) -> list[list[int]] | None:
     """The steps that make up each update of the reference, when there are several to one."""
     import numpy as np
 
-    steps = scene.steps("variables")
-    pairs = paired(scene, steps[0]) if steps and steps == scene.steps("gradients") else {}
+    steps = view.steps("variables")
+    pairs = paired(view, steps[0]) if steps and steps == view.steps("gradients") else {}
     if not pairs:
         return None
 
     def moved(step: int) -> bool:
-        now, then = ([scene.truth("variables", k, name) for name in pairs.values()] for k in (step, step - 1))
+        now, then = ([view.truth("variables", k, name) for name in pairs.values()] for k in (step, step - 1))
         return any(not np.array_equal(a, b) for a, b in zip(now, then, strict=True))
 
     updates = [step for step in steps[1:] if step - 1 in steps and moved(step)]
@@ -32,20 +32,19 @@ def groups(scene: Scene) -> list[list[int]] | None:
     return [list(range(step - size + 1, step + 1)) for step in updates] if size > 1 and updates[0] >= size else None
 
 
-def rate(scene: Scene, updates: list[list[int]], pairs: dict[str, str]) -> float | None:
+def rate(view: View, updates: list[list[int]], pairs: dict[str, str]) -> float | None:
     """How far the reference moves per unit of summed gradient, if it moves by SGD or by momentum."""
     import numpy as np
 
     size = len(updates[0])
     for momentum in (False, True):
-        known = [group for group in updates if group[0] - 1 - momentum * size in scene.steps("variables")]
+        known = [group for group in updates if group[0] - 1 - momentum * size in view.steps("variables")]
         places = [(group, gradient, name) for group in known for gradient, name in pairs.items()]
-        moves = [_move(scene, name, group[-1], size) for group, _, name in places]
+        moves = [_move(view, name, group[-1], size) for group, _, name in places]
         sums: list[Floats] = [
-            np.sum([scene.truth("gradients", step, gradient) for step in group], axis=0)
-            for group, gradient, _ in places
+            np.sum([view.truth("gradients", step, gradient) for step in group], axis=0) for group, gradient, _ in places
         ]
-        before = [_move(scene, name, group[0] - 1, size) for group, _, name in places] if momentum else []
+        before = [_move(view, name, group[0] - 1, size) for group, _, name in places] if momentum else []
         basis = [sums, before] if momentum else [sums]
         factors = span(moves, basis) if moves else None
         if factors is not None and _residual(moves, basis, factors) <= WHOLE:
@@ -53,8 +52,8 @@ def rate(scene: Scene, updates: list[list[int]], pairs: dict[str, str]) -> float
     return None
 
 
-def _move(scene: Scene, name: str, step: int, size: int) -> Floats:
-    return scene.truth("variables", step, name) - scene.truth("variables", step - size, name)
+def _move(view: View, name: str, step: int, size: int) -> Floats:
+    return view.truth("variables", step, name) - view.truth("variables", step - size, name)
 
 
 def _residual(target: list[Floats], basis: list[list[Floats]], factors: list[float]) -> float:

@@ -16,31 +16,31 @@ from harness.judging.explain._response import (
     scaled,
     span,
 )
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt
 
 __all__ = ["all_moved", "mean_is_right", "one_gradient"]
 
 
-def _summed_means(scene: Scene, step: int) -> bool:
+def _summed_means(view: View, step: int) -> bool:
     """Whether the parts are means, so that their recorded sum is the number of replicas too large."""
-    attempt = judged("", "", scaled(scene, "gradients", step, scene.names("gradients", step), scene.replicas))
+    attempt = judged("", "", scaled(view, "gradients", step, view.names("gradients", step), view.replicas))
     return attempt is not None and attempt.ratio <= 1
 
 
-def one_gradient(rule: str, cure: str, scene: Scene, step: int) -> Iterator[Attempt | None]:
+def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attempt | None]:
     """All copies agree, and are off as one replica's gradient is off from the gradient of all."""
-    pairs = paired(scene, step)
-    parts = {name: scene.parts("gradients", step, name) for name in pairs}
-    if not pairs or any(part is None or len(part) != scene.replicas for part in parts.values()):
+    pairs = paired(view, step)
+    parts = {name: view.parts("gradients", step, name) for name in pairs}
+    if not pairs or any(part is None or len(part) != view.replicas for part in parts.values()):
         return
-    if scene.wrong("gradients", step) and not _summed_means(scene, step):
+    if view.wrong("gradients", step) and not _summed_means(view, step):
         return  # the gradients themselves are wrong, and the variables follow
-    off = excess(scene, "variables", step, pairs.values())
-    right = [scene.truth("gradients", step, name) for name in pairs]
+    off = excess(view, "variables", step, pairs.values())
+    right = [view.truth("gradients", step, name) for name in pairs]
     larger = combined(span(off, [right]) or [0.0], [right])
-    for replica in range(scene.replicas):
-        for factor in (1, scene.replicas):
+    for replica in range(view.replicas):
+        for factor in (1, view.replicas):
             for text, response in responses(step):
                 others = [
                     response(factor * (parts[name] or [])[replica]) - response(truth)
@@ -57,7 +57,7 @@ def one_gradient(rule: str, cure: str, scene: Scene, step: int) -> Iterator[Atte
                         # Told from the same gradient with another factor, which is no replica's own.
                         replace(predicted, reference=predicted.reference + scaling)
                         for predicted, scaling in zip(
-                            exceeding(scene, "variables", step, pairs.values(), combined(factors, [others])),
+                            exceeding(view, "variables", step, pairs.values(), combined(factors, [others])),
                             larger,
                             strict=True,
                         )
@@ -65,7 +65,7 @@ def one_gradient(rule: str, cure: str, scene: Scene, step: int) -> Iterator[Atte
                 )
 
 
-def mean_is_right(rule: str, cure: str, scene: Scene, step: int, drifting: list[str]) -> Attempt | None:
+def mean_is_right(rule: str, cure: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
     """Where an update is linear in the gradient, the copies' mean is what the mean gradient would have led to."""
     import numpy as np
 
@@ -77,26 +77,26 @@ def mean_is_right(rule: str, cure: str, scene: Scene, step: int, drifting: list[
         f"value: each replica applied the gradient of its own examples. {cure}",
         [
             replace(
-                check(scene, "variables", step, name, scene.truth("variables", step, name)),
-                observed=np.mean(scene.copies(step, name), axis=0),
-                reference=scene.copies(step, name)[0],
+                check(view, "variables", step, name, view.truth("variables", step, name)),
+                observed=np.mean(view.copies(step, name), axis=0),
+                reference=view.copies(step, name)[0],
             )
             for name in names
         ],
     )
 
 
-def all_moved(rule: str, cure: str, scene: Scene, step: int, drifting: list[str]) -> Attempt | None:
+def all_moved(rule: str, cure: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
     """Every copy has moved, and none to where it was or should be."""
     for name in drifting:
-        copies = scene.copies(step, name)
-        before = scene.copies(step - 1, name) if step - 1 in scene.steps("variables") else []
-        known = [*map(_key, before), _key(scene.truth("variables", step, name))]
+        copies = view.copies(step, name)
+        before = view.copies(step - 1, name) if step - 1 in view.steps("variables") else []
+        known = [*map(_key, before), _key(view.truth("variables", step, name))]
         if copies[0].ndim and (
             len(set(map(_key, copies))) < len(copies) or any(_key(copy) in known for copy in copies)
         ):
             return None
-    if step != min(scene.steps("variables")) or all(scene.copies(step, name)[0].ndim == 0 for name in drifting):
+    if step != min(view.steps("variables")) or all(view.copies(step, name)[0].ndim == 0 for name in drifting):
         return None
     return evident(
         rule,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.evidence.observed import is_integer
 from harness.judging.explain._prediction import Check
-from harness.judging.explain._scene import Scene
+from harness.judging.explain._view import View
 from harness.judging.laws.updates_counted import counter
 
 __all__ = ["Counts", "changed_by", "counts"]
@@ -44,13 +44,11 @@ class Counts:
         return ", ".join(said)
 
 
-def counts(scene: Scene) -> Counts:
+def counts(view: View) -> Counts:
     """What is known of the numbers of updates."""
-    steps = [len(trace.clients[0].steps) for trace in (scene.case.run, scene.case.reference)]
-    scheduled = [
-        client.counters.scheduled for client in scene.case.run.clients if client.counters.scheduled is not None
-    ]
-    ours, truth = counter(scene.case.run), counter(scene.case.reference)
+    steps = [len(trace.clients[0].steps) for trace in (view.case.run, view.case.reference)]
+    scheduled = [client.counters.scheduled for client in view.case.run.clients if client.counters.scheduled is not None]
+    ours, truth = counter(view.case.run), counter(view.case.reference)
     if not scheduled and steps[0] != steps[1]:
         ours = None  # fewer steps make fewer updates, and none of them is lost
     return Counts(
@@ -61,9 +59,9 @@ def counts(scene: Scene) -> Counts:
     )
 
 
-def _end(scene: Scene) -> tuple[int | None, int | None, list[str]] | None:
+def _end(view: View) -> tuple[int | None, int | None, list[str]] | None:
     """The last moment at which each recorded variables, in the run and in the reference, and the floating variables."""
-    ours, truth = scene.run["variables"], scene.reference["variables"]
+    ours, truth = view.run["variables"], view.reference["variables"]
     if not ours or not truth:
         return None
     last, final = (None, None) if None in ours and None in truth else (_last(ours), _last(truth))
@@ -75,16 +73,16 @@ def _last(steps: Mapping[int | None, object]) -> int | None:
     return [*steps][-1]
 
 
-def changed_by(scene: Scene, times: int) -> Iterator[tuple[int, list[Check]]]:
+def changed_by(view: View, times: int) -> Iterator[tuple[int, list[Check]]]:
     """For each of the reference's updates: the prediction that it was applied `times` times more often.
 
     What an update does is the reference's change from one step to the next, which is the same wherever updates commute.
     """
-    found = _end(scene)
+    found = _end(view)
     if found is None:
         return
     last, final, names = found
-    history = scene.reference["variables"]
+    history = view.reference["variables"]
     steps = [step for step in history if step is not None]
     for before, step in itertools.pairwise(steps):
         if all(name in history[before] and name in history[step] for name in names):
@@ -92,13 +90,13 @@ def changed_by(scene: Scene, times: int) -> Iterator[tuple[int, list[Check]]]:
                 step,
                 [
                     Check(
-                        scene.value("variables", last, name),
-                        truth + times * (scene.truth("variables", step, name) - scene.truth("variables", before, name)),
+                        view.value("variables", last, name),
+                        truth + times * (view.truth("variables", step, name) - view.truth("variables", before, name)),
                         truth,
-                        3 * scene.bound("variables", name, final),
-                        scene.run["variables"][last][name].dtype,
+                        3 * view.bound("variables", name, final),
+                        view.run["variables"][last][name].dtype,
                     )
                     for name in names
-                    for truth in [scene.truth("variables", final, name)]
+                    for truth in [view.truth("variables", final, name)]
                 ],
             )

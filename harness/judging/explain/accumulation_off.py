@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, judged
 from harness.judging.explain._response import combined, exceeding, excess, paired, scaled, slopes, span
-from harness.judging.explain._scene import Scene
 from harness.judging.explain._slices import WHOLE, groups, rate
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -21,48 +21,48 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = groups(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    found = groups(view)
     if found is None:
-        yield from _factors(scene)
+        yield from _factors(view)
     else:
-        yield from _slices(scene, found)
+        yield from _slices(view, found)
 
 
-def _slices(scene: Scene, updates: list[list[int]]) -> Iterable[Attempt | None]:
+def _slices(view: View, updates: list[list[int]]) -> Iterable[Attempt | None]:
     """The variables are off by whole numbers of slices, or by a fraction of all; what one slice does is known from "
     "the reference.
     """
     import numpy as np
 
-    group = next((group for group in updates if scene.wrong("variables", group[-1])), None)
-    if group is None or any(scene.wrong("gradients", step) for step in group):
+    group = next((group for group in updates if view.wrong("variables", group[-1])), None)
+    if group is None or any(view.wrong("gradients", step) for step in group):
         return
-    step, pairs = group[-1], paired(scene, group[-1])
-    speed = rate(scene, updates, pairs)
-    off = excess(scene, "variables", step, pairs.values())
-    terms = [[scene.truth("gradients", part, name) for name in pairs] for part in group]
+    step, pairs = group[-1], paired(view, group[-1])
+    speed = rate(view, updates, pairs)
+    off = excess(view, "variables", step, pairs.values())
+    terms = [[view.truth("gradients", part, name) for name in pairs] for part in group]
     total = [np.sum(arrays, axis=0) for arrays in zip(*terms, strict=True)]
     for basis in ([total], terms):
         factors = span(off, basis)
         if factors is None or speed is None:
             continue
         times = [1 + factor / speed for factor in factors]
-        text = _all_times(scene, times[0], len(group)) if len(times) == 1 else _each_times(times)
+        text = _all_times(view, times[0], len(group)) if len(times) == 1 else _each_times(times)
         if text is None:
             continue
         yield judged(
             _ID,
             f"The update of step {step} puts {len(group)} slices together (steps {group[0]} to {step}), whose "
             f"gradients are right, but {text}. {_CURE}",
-            exceeding(scene, "variables", step, pairs.values(), combined(factors, basis)),
+            exceeding(view, "variables", step, pairs.values(), combined(factors, basis)),
         )
 
 
-def _all_times(scene: Scene, times: float, slices: int) -> str | None:
+def _all_times(view: View, times: float, slices: int) -> str | None:
     for whole in range(2, _FACTOR_MAX + 1):
-        named = {scene.replicas: "the number of replicas", slices: "the number of slices",
-                 slices * scene.replicas: "slices times replicas"}.get(whole, "a whole number")  # fmt: skip
+        named = {view.replicas: "the number of replicas", slices: "the number of slices",
+                 slices * view.replicas: "slices times replicas"}.get(whole, "a whole number")  # fmt: skip
         if abs(times - whole) <= WHOLE * whole:
             return f"their sum is {whole} times too large ({whole} is {named}): it is not divided by that"
         if abs(times * whole - 1) <= WHOLE:
@@ -77,14 +77,14 @@ def _each_times(times: list[float]) -> str | None:
     return f"the slices count {', '.join(map(str, whole))} times instead of once each"
 
 
-def _factors(scene: Scene) -> Iterable[Attempt | None]:
+def _factors(view: View) -> Iterable[Attempt | None]:
     """Slices within a step: all gradients are off by one whole number that is neither replicas nor workers."""
-    found = slopes(scene)
+    found = slopes(view)
     if found is None:
         return
     observable, step, names = found
     for whole in range(2, _FACTOR_MAX + 1):
-        if whole in (scene.replicas, scene.case.run.header.clients):
+        if whole in (view.replicas, view.case.run.header.clients):
             continue
         for times, text in ((float(whole), f"times {whole}"), (1 / whole, f"divided by {whole}")):
             yield judged(
@@ -92,7 +92,7 @@ def _factors(scene: Scene) -> Iterable[Attempt | None]:
                 f"At step {step} every gradient is the reference's {text}, which is neither the number of replicas "
                 f"nor of workers. If the step accumulates {whole} slices, their sum has the wrong divisor (the "
                 f"numbers prove the factor, not its origin). {_CURE}",
-                scaled(scene, observable, step, names, times),
+                scaled(view, observable, step, names, times),
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -22,29 +22,29 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    step = scene.first_wrong("variables")
-    if scene.replicas < 2 or step is None:
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    step = view.first_wrong("variables")
+    if view.replicas < 2 or step is None:
         return
-    pairs = [(name, other) for name in scene.names("variables", step) if (other := _variance(scene, step, name))]
+    pairs = [(name, other) for name in view.names("variables", step) if (other := _variance(view, step, name))]
     for mean, variance in pairs:
-        yield _total_variance(scene, step, mean, variance)
+        yield _total_variance(view, step, mean, variance)
     for mean, variance in pairs:
-        yield _smaller_variance(scene, step, mean, variance)
+        yield _smaller_variance(view, step, mean, variance)
 
 
-def _variance(scene: Scene, step: int, mean: str) -> str | None:
+def _variance(view: View, step: int, mean: str) -> str | None:
     """The moving variance that belongs to a moving mean."""
     match = _MEAN.search(mean)
     name = "" if match is None else mean[: match.start()] + match[0].replace("mean", "variance") + mean[match.end() :]
     names = [name, name.replace("running_variance", "running_var")]
-    return next((found for found in names if match is not None and found in scene.names("variables", step)), None)
+    return next((found for found in names if match is not None and found in view.names("variables", step)), None)
 
 
-def _weights(scene: Scene, step: int) -> list[float]:
-    shards = scene.shards(step)
-    counts = [1] * scene.replicas if shards is None else [len(shard) for shard in shards]
-    return [count / sum(counts) for count in counts] if sum(counts) else [1 / scene.replicas] * scene.replicas
+def _weights(view: View, step: int) -> list[float]:
+    shards = view.shards(step)
+    counts = [1] * view.replicas if shards is None else [len(shard) for shard in shards]
+    return [count / sum(counts) for count in counts] if sum(counts) else [1 / view.replicas] * view.replicas
 
 
 def _weighted(weights: list[float], copies: list[Floats]) -> Floats:
@@ -53,7 +53,7 @@ def _weighted(weights: list[float], copies: list[Floats]) -> Floats:
     return np.asarray(np.sum([weight * copy for weight, copy in zip(weights, copies, strict=True)], axis=0))
 
 
-def _total_variance(scene: Scene, step: int, mean: str, variance: str) -> Attempt | None:
+def _total_variance(view: View, step: int, mean: str, variance: str) -> Attempt | None:
     """The law of total variance, for which the copies of the replicas' statistics are needed.
 
     With momentum m, a copy of the mean is m * old + (1 - m) * mean_r, one of the variance m * old + (1 - m) * var_r.
@@ -61,17 +61,17 @@ def _total_variance(scene: Scene, step: int, mean: str, variance: str) -> Attemp
     exceeds the mean of the copies by the variance of the moving means, divided by 1 - m. One number has to fit all
     channels.
     """
-    means, variances, weights = scene.copies(step, mean), scene.copies(step, variance), _weights(scene, step)
-    if len(means) != scene.replicas or len(variances) != scene.replicas:
+    means, variances, weights = view.copies(step, mean), view.copies(step, variance), _weights(view, step)
+    if len(means) != view.replicas or len(variances) != view.replicas:
         return None
     middle, within = _weighted(weights, means), _weighted(weights, variances)
     between = _weighted(weights, [(copy - middle) ** 2 for copy in means])
-    truth = scene.truth("variables", step, variance)
+    truth = view.truth("variables", step, variance)
     factors = span([truth - within], [[between]])
     if factors is None or factors[0] < 1:
         return None
-    bound = (1 + factors[0]) * scene.bound("variables", variance, step)
-    dtype = scene.run["variables"][step][variance].dtype
+    bound = (1 + factors[0]) * view.bound("variables", variance, step)
+    dtype = view.run["variables"][step][variance].dtype
     return judged(
         _ID,
         f"After step {step} each replica has its own {mean}; their mean is right, and the reference's {variance} is "
@@ -80,21 +80,21 @@ def _total_variance(scene: Scene, step: int, mean: str, variance: str) -> Attemp
         f"its own examples. {_CURE}",
         [
             Check(truth, within + factors[0] * between, within, bound, dtype),
-            Check(middle, scene.truth("variables", step, mean), means[0], scene.bound("variables", mean, step), dtype),
+            Check(middle, view.truth("variables", step, mean), means[0], view.bound("variables", mean, step), dtype),
         ],
     )
 
 
-def _smaller_variance(scene: Scene, step: int, mean: str, variance: str) -> Attempt | None:
+def _smaller_variance(view: View, step: int, mean: str, variance: str) -> Attempt | None:
     """Without copies: the mean of means is right, and every variance is too small, for the means' variance is left "
     "out.
     """
     import numpy as np
 
-    if mean in scene.wrong("variables", step) or variance not in scene.wrong("variables", step):
+    if mean in view.wrong("variables", step) or variance not in view.wrong("variables", step):
         return None
-    missing = scene.truth("variables", step, variance) - scene.value("variables", step, variance)
-    if not np.all(missing >= -scene.bound("variables", variance, step)):
+    missing = view.truth("variables", step, variance) - view.value("variables", step, variance)
+    if not np.all(missing >= -view.bound("variables", variance, step)):
         return None
     return evident(
         _ID,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from harness.judging.explain._clipping import SAME_NORM, in_moments, in_variables, listed, norm_of
 from harness.judging.explain._prediction import Predicting, check, evident, judged, undone
 from harness.judging.explain._response import combined, span
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -22,31 +22,31 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    if scene.replicas < 2:
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    if view.replicas < 2:
         return
-    step = scene.origin("gradients")
+    step = view.origin("gradients")
     if step is not None:
-        names = scene.names("gradients", step)
-        parts = [scene.parts("gradients", step, name) for name in names]
-        if all(part is not None and len(part) == scene.replicas for part in parts):
+        names = view.names("gradients", step)
+        parts = [view.parts("gradients", step, name) for name in names]
+        if all(part is not None and len(part) == view.replicas for part in parts):
             by_name = [part for part in parts if part is not None]
-            yield _rescaled(scene, step, names, by_name)
-            yield _by_value(scene, step, names, by_name)
-    yield in_moments(_ID, _CURE, scene)
+            yield _rescaled(view, step, names, by_name)
+            yield _by_value(view, step, names, by_name)
+    yield in_moments(_ID, _CURE, view)
 
 
-def _evidence(scene: Scene) -> Iterable[Attempt | None]:
-    yield in_variables(_ID, _CURE, scene)
-    step = scene.origin("gradients")
-    if scene.replicas > 1 and step is not None:
-        yield _threshold_missed(scene, step, scene.names("gradients", step))
+def _evidence(view: View) -> Iterable[Attempt | None]:
+    yield in_variables(_ID, _CURE, view)
+    step = view.origin("gradients")
+    if view.replicas > 1 and step is not None:
+        yield _threshold_missed(view, step, view.names("gradients", step))
 
 
-def _rescaled(scene: Scene, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
+def _rescaled(view: View, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
     """The reference's direction is a sum of the parts' directions, some of which have the threshold as their norm."""
-    count = scene.replicas
-    truth = [scene.truth("gradients", step, name) for name in names]
+    count = view.replicas
+    truth = [view.truth("gradients", step, name) for name in names]
     by_replica = [[part[replica] for part in parts] for replica in range(count)]
     factors = span(truth, by_replica)
     norms = [norm_of([part[replica] for part in parts]) for replica in range(count)]
@@ -61,32 +61,32 @@ def _rescaled(scene: Scene, step: int, names: list[str], parts: list[list[Floats
         f"clipped by itself. Undoing that, with a factor for each replica ({', '.join(f'{f:.3g}' for f in factors)}), "
         f"their sum is the reference's gradient. {_CURE}",
         [
-            undone(scene, "gradients", step, name, restored, max(1.0, *factors))
+            undone(view, "gradients", step, name, restored, max(1.0, *factors))
             for name, restored in zip(names, combined(factors, by_replica), strict=True)
         ],
     )
 
 
-def _by_value(scene: Scene, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
+def _by_value(view: View, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
     """Where no part reaches the threshold the sum is right, and some parts are at the threshold exactly."""
     import numpy as np
 
-    flat = [np.concatenate([part[replica].ravel() for part in parts]) for replica in range(scene.replicas)]
+    flat = [np.concatenate([part[replica].ravel() for part in parts]) for replica in range(view.replicas)]
     limits = [float(np.max(np.abs(array))) for array in flat]
     limit = max(limits)
     at_limit = np.array([np.isclose(np.abs(array), limit, rtol=SAME_NORM / 100, atol=0) for array in flat])
     if limit == 0 or at_limit.sum() < 2 or at_limit.any(axis=0).all():
         return None
-    highest = max(float(np.max(np.abs(scene.truth("gradients", step, name)))) for name in names)
+    highest = max(float(np.max(np.abs(view.truth("gradients", step, name)))) for name in names)
     checks = []
     position = 0
     for name in names:
-        value, truth = scene.value("gradients", step, name), scene.truth("gradients", step, name)
+        value, truth = view.value("gradients", step, name), view.truth("gradients", step, name)
         free = ~np.any(at_limit, axis=0)[position : position + value.size].reshape(value.shape)
         free &= np.abs(truth) < highest * (1 - SAME_NORM)
         position += value.size
         # Where a part was clipped nothing is predicted; there the observed value stands for the prediction.
-        checks.append(check(scene, "gradients", step, name, np.where(free, truth, value)))
+        checks.append(check(view, "gradients", step, name, np.where(free, truth, value)))
     return judged(
         _ID,
         f"At step {step}, {int(at_limit.sum())} elements of the replicas' gradients are exactly {limit:.6g} in "
@@ -96,15 +96,15 @@ def _by_value(scene: Scene, step: int, names: list[str], parts: list[list[Floats
     )
 
 
-def _threshold_missed(scene: Scene, step: int, names: list[str]) -> Attempt | None:
+def _threshold_missed(view: View, step: int, names: list[str]) -> Attempt | None:
     """Only sums were recorded: the reference's norm is the same at several steps, and the run's is another."""
-    truth = [norm_of([scene.truth("gradients", other, name) for name in names]) for other in scene.steps("gradients")]
+    truth = [norm_of([view.truth("gradients", other, name) for name in names]) for other in view.steps("gradients")]
     threshold = max(truth)
     times = sum(math.isclose(other, threshold, rel_tol=SAME_NORM) for other in truth)
-    right, found = ([of("gradients", step, name) for name in names] for of in (scene.truth, scene.value))
+    right, found = ([of("gradients", step, name) for name in names] for of in (view.truth, view.value))
     norm = norm_of(found)
     factors = span(found, [right])
-    if factors is None or times < 2 or not SAME_NORM < abs(norm / threshold - 1) < scene.replicas:
+    if factors is None or times < 2 or not SAME_NORM < abs(norm / threshold - 1) < view.replicas:
         return None
     if norm_of([a - b for a, b in zip(found, combined(factors, [right]), strict=True)]) < SAME_NORM * norm:
         return None  # the same direction: scaled, not put together from other lengths

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from harness.evidence.observed import OBSERVABLES, per_epoch
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._scene import Scene
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws import judge_all
-from harness.judging.laws.protocol import Strike
+from harness.judging.laws.protocol import StruckAt
 
 __all__ = ["RULES"]
 
@@ -44,9 +44,9 @@ def _at(step: int | None) -> float:
     return math.inf if step is None else step
 
 
-def _first(scene: Scene) -> _First | None:
+def _first(view: View) -> _First | None:
     """None if nothing is wrong, or first of all something that does not depend on what a program computes."""
-    findings = [finding for law in judge_all(scene.case) for finding in law.findings if finding.observable is not None]
+    findings = [finding for law in judge_all(view.case) for finding in law.findings if finding.observable is not None]
     if not findings:
         return None
     step = min((finding.step for finding in findings), key=_at)
@@ -54,26 +54,26 @@ def _first(scene: Scene) -> _First | None:
     return None if there & _ELSEWHERE else _First(step, there)
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+def _attempts(view: View) -> Iterable[Attempt | None]:
     """The numbers are right up to the change, and wrong in the first record that can show it, where it was made."""
-    first = _first(scene) if scene.case.struck else None
+    first = _first(view) if view.case.struck else None
     if first is None:
         return
-    found = [each for each in _before(scene, first) if _due(scene, each) == first.at and _fits(scene, each, first)]
+    found = [each for each in _before(view, first) if _due(view, each) == first.at and _fits(view, each, first)]
     if found:
         where = "at the end" if first.step is None else f"at step {first.step}"
-        wrong = _wrong_values(scene, first.step) or ", ".join(sorted(first.observables))
+        wrong = _wrong_values(view, first.step) or ", ".join(sorted(first.observables))
         yield evident(
             _ID,
             f"{_changes(found)} Nothing is wrong before; the first that can show it is recorded {where}, and there "
-            f"{wrong} differ. {_reach(scene)}{_CURE}",
+            f"{wrong} differ. {_reach(view)}{_CURE}",
         )
 
 
-def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+def _evidence(view: View) -> Iterable[Attempt | None]:
     """The numbers are right up to the change, and wrong some time after it."""
-    first = _first(scene) if scene.case.struck else None
-    found = [] if first is None else _before(scene, first)
+    first = _first(view) if view.case.struck else None
+    found = [] if first is None else _before(view, first)
     if first is not None and found:
         where = "only at the end" if first.step is None else f"from step {first.step} on"
         yield evident(
@@ -83,54 +83,54 @@ def _evidence(scene: Scene) -> Iterable[Attempt | None]:
         )
 
 
-def _before(scene: Scene, first: _First) -> list[Strike]:
+def _before(view: View, first: _First) -> list[StruckAt]:
     """What was changed before anything was wrong. What comes before the gradients of a step is wrong before these."""
     return [
         each
-        for each in scene.case.struck
+        for each in view.case.struck
         if each.after < first.at
-        and not (_is_own_step(scene, each, first.step) and first.observables & _BEFORE_GRADIENTS)
+        and not (_is_own_step(view, each, first.step) and first.observables & _BEFORE_GRADIENTS)
     ]
 
 
-def _is_own_step(scene: Scene, strike: Strike, step: int | None) -> bool:
+def _is_own_step(view: View, strike: StruckAt, step: int | None) -> bool:
     """Whether the strike changed a gradient of this very step; a record of an epoch is one of many steps."""
-    whole = not per_epoch(scene.case.run, scene.case.reference)
+    whole = not per_epoch(view.case.run, view.case.reference)
     return whole and strike.struck.target == "gradient" and step == strike.after + 1
 
 
-def _due(scene: Scene, strike: Strike) -> float:
+def _due(view: View, strike: StruckAt) -> float:
     """The first moment whose record can show the change."""
-    for step in scene.moments:
+    for step in view.moments:
         if _at(step) <= strike.after:
             continue
-        shown = [name for name in OBSERVABLES if scene.names(name, step)]
-        if _is_own_step(scene, strike, step):
-            shown = [name for name in ("gradients", "variables") if _named(scene, strike, name, step)]
+        shown = [name for name in OBSERVABLES if view.names(name, step)]
+        if _is_own_step(view, strike, step):
+            shown = [name for name in ("gradients", "variables") if _named(view, strike, name, step)]
         if shown:
             return _at(step)
     return math.inf
 
 
-def _fits(scene: Scene, strike: Strike, first: _First) -> bool:
+def _fits(view: View, strike: StruckAt, first: _First) -> bool:
     """Whether what was changed is itself wrong there, if that was recorded, by a change that can be seen."""
-    own = {what: _named(scene, strike, what, first.step) for what in ("gradients", "variables")}
+    own = {what: _named(view, strike, what, first.step) for what in ("gradients", "variables")}
     if strike.struck.target == "variable":
         names = set(own["variables"])
-        wrong = names.intersection(scene.wrong("variables", first.step))
-        seen = any(strike.struck.size > scene.bound("variables", name, first.step) for name in wrong)
+        wrong = names.intersection(view.wrong("variables", first.step))
+        seen = any(strike.struck.size > view.bound("variables", name, first.step) for name in wrong)
         # Copies are compared bit by bit, so that what is right within the bound can be seen as well.
-        return seen or bool(names.intersection(scene.drifted(first.step)) - wrong) or not names
-    if not _is_own_step(scene, strike, first.step) or not any(own.values()):
+        return seen or bool(names.intersection(view.drifted(first.step)) - wrong) or not names
+    if not _is_own_step(view, strike, first.step) or not any(own.values()):
         return True
     if own["gradients"]:
-        return bool(set(scene.wrong("gradients", first.step)).intersection(own["gradients"]))
-    return bool({*scene.wrong("variables", first.step), *scene.drifted(first.step)}.intersection(own["variables"]))
+        return bool(set(view.wrong("gradients", first.step)).intersection(own["gradients"]))
+    return bool({*view.wrong("variables", first.step), *view.drifted(first.step)}.intersection(own["variables"]))
 
 
-def _named(scene: Scene, strike: Strike, observable: str, step: int | None) -> list[str]:
+def _named(view: View, strike: StruckAt, observable: str, step: int | None) -> list[str]:
     """The recorded values of the struck variable; all gradients if none has its name, since programs may omit names."""
-    names = scene.names(observable, step)
+    names = view.names(observable, step)
     found = [name for name in names if _same(name, strike.struck.variable)]
     return names if not found and observable == "gradients" else found
 
@@ -141,11 +141,11 @@ def _same(one: str, other: str) -> bool:
     return short == long or long.endswith(f"/{short}")
 
 
-def _changes(strikes: Sequence[Strike]) -> str:
+def _changes(strikes: Sequence[StruckAt]) -> str:
     return " ".join(map(_change, strikes))
 
 
-def _change(strike: Strike) -> str:
+def _change(strike: StruckAt) -> str:
     struck, step = strike.struck, strike.after
     when = f"in step {step + 1}" if struck.target == "gradient" else f"after step {step}" if step else "before step 1"
     what = f"variable {struck.variable!r}"
@@ -156,26 +156,26 @@ def _change(strike: Strike) -> str:
     )
 
 
-def _wrong_values(scene: Scene, step: int | None) -> str:
+def _wrong_values(view: View, step: int | None) -> str:
     """`loss; variables 'w', 'b'`."""
     said = []
     for what in OBSERVABLES:
-        names = scene.wrong(what, step)
+        names = view.wrong(what, step)
         if what == "variables":
-            names = [*names, *(name for name in scene.drifted(step) if name not in names)]
+            names = [*names, *(name for name in view.drifted(step) if name not in names)]
         if names:
             more = ", ..." if len(names) > _SHOWN_MAX else ""
             said.append(what if what == "loss" else f"{what} {', '.join(map(repr, names[:_SHOWN_MAX]))}{more}")
     return "; ".join(said)
 
 
-def _reach(scene: Scene) -> str:
+def _reach(view: View) -> str:
     """How many variables are wrong where they were recorded last."""
-    steps = [step for step in scene.moments if scene.names("variables", step)]
+    steps = [step for step in view.moments if view.names("variables", step)]
     if not steps:
         return ""
-    names = scene.names("variables", steps[-1])
-    wrong = {*scene.wrong("variables", steps[-1]), *scene.drifted(steps[-1])}
+    names = view.names("variables", steps[-1])
+    wrong = {*view.wrong("variables", steps[-1]), *view.drifted(steps[-1])}
     where = "At the end" if steps[-1] is None else f"At step {steps[-1]}"
     return f"{where} {len(wrong)} of {len(names)} variables are wrong. "
 

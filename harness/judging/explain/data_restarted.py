@@ -9,7 +9,7 @@ from harness.evidence.trace import RunTrace
 from harness.judging.explain._examples import listed
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
-from harness.judging.explain._scene import Scene
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -22,9 +22,9 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = resumption_of(scene)
-    if found is None or not scene.wrong("variables", found.first) + scene.wrong("loss", found.first):
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    found = resumption_of(view)
+    if found is None or not view.wrong("variables", found.first) + view.wrong("loss", found.first):
         return  # right values do not come from wrong examples
     yield _same_ids(found)
     yield _ahead(found)
@@ -32,7 +32,7 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
 
 def _same_ids(found: Resumption) -> Attempt | None:
     """The resumed steps consumed what the reference's first ones did."""
-    resumed, truth = _ids(found.scene.case.run), _ids(found.found.reference)
+    resumed, truth = _ids(found.view.case.run), _ids(found.found.reference)
     if found.found.in_epochs or not resumed or not truth:
         return None
     pairs = [*zip(resumed.values(), truth.values(), strict=False)]

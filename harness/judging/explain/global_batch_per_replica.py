@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._scene import Scene
+from harness.judging.explain._view import View
 from harness.judging.explain.causes import cause_of
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.ledger import Ledger, aligned
@@ -20,25 +20,25 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    if scene.replicas > 1:
-        yield _by_ids(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    if view.replicas > 1:
+        yield _by_ids(view)
 
 
-def _evidence(scene: Scene) -> Iterable[Attempt | None]:
-    if scene.replicas > 1 and not Ledger.of(scene.case.run).clients:
-        yield _by_steps(scene)
+def _evidence(view: View) -> Iterable[Attempt | None]:
+    if view.replicas > 1 and not Ledger.of(view.case.run).clients:
+        yield _by_steps(view)
 
 
-def _by_ids(scene: Scene) -> Attempt | None:
+def _by_ids(view: View) -> Attempt | None:
     """Every replica consumed as many examples as the reference's whole batch, and not the same ones as the others."""
-    both = aligned(scene.case.run, scene.case.reference)
+    both = aligned(view.case.run, view.case.reference)
     common, batches = both.common, both.reference.sizes()
     if both.run.silent or not common or any(step not in batches for step in common):
         return None
     whole = {step: sum(size for sizes in batches[step].values() for size in sizes) for step in common}
     for step in common:
-        shards = scene.shards(step)
+        shards = view.shards(step)
         if shards is None or not whole[step]:
             return None
         # The run's last step may hold the reference's last batch, which need not be a full one.
@@ -47,12 +47,12 @@ def _by_ids(scene: Scene) -> Attempt | None:
         if len({tuple(sorted(shard)) for shard in shards}) < len(shards):
             return None  # everybody read the same: that is `examples_duplicated`
     size, seen = whole[common[0]], len(both.run.where(step=common[0]))
-    run, reference = (len(trace.clients[0].steps) for trace in (scene.case.run, scene.case.reference))
+    run, reference = (len(trace.clients[0].steps) for trace in (view.case.run, view.case.reference))
     what = (
-        f"At every step each of the {scene.replicas} replicas consumed {size} examples, which is the reference's whole "
+        f"At every step each of the {view.replicas} replicas consumed {size} examples, which is the reference's whole "
         f"batch: {seen} at step {common[0]} instead of {size}, and {run} steps instead of {reference}."
     )
-    cause = cause_of(scene.case)
+    cause = cause_of(view.case)
     return evident(
         _ID,
         f"{what} {_CURE}" if cause is None else f"{what} Cause, {cause.cause}: {cause.text}",
@@ -60,11 +60,11 @@ def _by_ids(scene: Scene) -> Attempt | None:
     )
 
 
-def _by_steps(scene: Scene) -> Attempt | None:
+def _by_steps(view: View) -> Attempt | None:
     """No ids: the run took one R-th of the steps, and the first loss is wrong already."""
-    run, reference = (len(trace.clients[0].steps) for trace in (scene.case.run, scene.case.reference))
-    per = scene.replicas
-    wrong = scene.wrong("loss", 1) or scene.wrong("gradients", 1) or scene.wrong("variables", 1)
+    run, reference = (len(trace.clients[0].steps) for trace in (view.case.run, view.case.reference))
+    per = view.replicas
+    wrong = view.wrong("loss", 1) or view.wrong("gradients", 1) or view.wrong("variables", 1)
     if reference < per or run not in {reference // per, -(-reference // per)} or run == reference or not wrong:
         return None
     return evident(

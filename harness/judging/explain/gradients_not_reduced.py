@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from harness.judging.explain._prediction import Predicting, check, judged
 from harness.judging.explain._response import paired, responses, span
-from harness.judging.explain._scene import Scene
 from harness.judging.explain._unreduced import all_moved, mean_is_right, one_gradient
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -26,41 +26,41 @@ _STATISTICS = re.compile(r"moving_|running_")
 """Copies of these drift for a reason of their own, which `batch_statistics_local` explains."""
 
 
-def _first(scene: Scene) -> tuple[int, list[str]] | None:
+def _first(view: View) -> tuple[int, list[str]] | None:
     """The first step after which variables are wrong or their copies differ, and which copies do."""
-    steps = scene.steps("variables") if scene.replicas > 1 else []
+    steps = view.steps("variables") if view.replicas > 1 else []
     step = next(
-        (step for step in steps if scene.drifted(step) or _apart(scene, step) or scene.wrong("variables", step)), None
+        (step for step in steps if view.drifted(step) or _apart(view, step) or view.wrong("variables", step)), None
     )
-    return None if step is None else (step, _apart(scene, step))
+    return None if step is None else (step, _apart(view, step))
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = _first(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    found = _first(view)
     if found is None:
         return
     step, drifting = found
     if drifting:
-        yield from _own_gradients(scene, step, drifting)
-        yield mean_is_right(_ID, _CURE, scene, step, drifting)
+        yield from _own_gradients(view, step, drifting)
+        yield mean_is_right(_ID, _CURE, view, step, drifting)
     else:
-        yield from one_gradient(_ID, _CURE, scene, step)
+        yield from one_gradient(_ID, _CURE, view, step)
 
 
-def _apart(scene: Scene, step: int) -> list[str]:
+def _apart(view: View, step: int) -> list[str]:
     """Drifting variables, among them those of ON_READ synchronization that are trained."""
-    trained = paired(scene, step).values() if scene.names("gradients", step) else ()
-    on_read = [name for name in trained if scene.on_read(step, name) and scene.apart(step, name)]
-    return [*(name for name in scene.drifted(step) if not _STATISTICS.search(name)), *on_read]
+    trained = paired(view, step).values() if view.names("gradients", step) else ()
+    on_read = [name for name in trained if view.on_read(step, name) and view.apart(step, name)]
+    return [*(name for name in view.drifted(step) if not _STATISTICS.search(name)), *on_read]
 
 
-def _own_gradients(scene: Scene, step: int, drifting: list[str]) -> Iterable[Attempt | None]:
+def _own_gradients(view: View, step: int, drifting: list[str]) -> Iterable[Attempt | None]:
     """The copies differ from their mean as the replicas' gradients differ from theirs."""
     import numpy as np
 
-    pairs = {gradient: name for gradient, name in paired(scene, step).items() if name in drifting}
-    copies = [np.array(scene.copies(step, name)) for name in pairs.values()]
-    parts = [np.array(scene.parts("gradients", step, name)) for name in pairs]
+    pairs = {gradient: name for gradient, name in paired(view, step).items() if name in drifting}
+    copies = [np.array(view.copies(step, name)) for name in pairs.values()]
+    parts = [np.array(view.parts("gradients", step, name)) for name in pairs]
     if not pairs or any(part.shape != copy.shape for part, copy in zip(parts, copies, strict=True)):
         return
     spread = [copy - copy.mean(axis=0) for copy in copies]
@@ -76,7 +76,7 @@ def _own_gradients(scene: Scene, step: int, drifting: list[str]) -> Iterable[Att
             f"replica's gradient, with the factor {-factors[0]:.3g} for all of them. {_CURE}",
             [
                 replace(
-                    check(scene, "variables", step, name, copy.mean(axis=0) + factors[0] * slope),
+                    check(view, "variables", step, name, copy.mean(axis=0) + factors[0] * slope),
                     observed=copy,
                     reference=np.broadcast_to(copy.mean(axis=0), copy.shape),
                 )
@@ -85,11 +85,11 @@ def _own_gradients(scene: Scene, step: int, drifting: list[str]) -> Iterable[Att
         )
 
 
-def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+def _evidence(view: View) -> Iterable[Attempt | None]:
     """Nothing recorded predicts the copies, but every one of them has moved, and none to where it should be."""
-    found = _first(scene)
+    found = _first(view)
     if found is not None and found[1]:
-        yield all_moved(_ID, _CURE, scene, *found)
+        yield all_moved(_ID, _CURE, view, *found)
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 30, _attempts, _evidence),)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._scene import Scene
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -23,37 +23,37 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    step = scene.origin("loss") or scene.origin("gradients")
-    if scene.replicas > 1 and step is not None and _different_examples(scene, step):
-        yield _same_draws(scene)
-        yield _same_zeros(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    step = view.origin("loss") or view.origin("gradients")
+    if view.replicas > 1 and step is not None and _different_examples(view, step):
+        yield _same_draws(view)
+        yield _same_zeros(view)
 
 
-def _evidence(scene: Scene) -> Iterable[Attempt | None]:
-    step = scene.origin("loss") or scene.origin("gradients")
-    if scene.replicas > 1 and step is not None and _different_examples(scene, step):
-        yield _same_state(scene, step)
+def _evidence(view: View) -> Iterable[Attempt | None]:
+    step = view.origin("loss") or view.origin("gradients")
+    if view.replicas > 1 and step is not None and _different_examples(view, step):
+        yield _same_state(view, step)
 
 
-def _different_examples(scene: Scene, step: int) -> bool:
+def _different_examples(view: View, step: int) -> bool:
     """Whether no two replicas read the same examples, as far as is known: then equal results come from equal "
     "numbers.
     """
-    shards = scene.shards(step)
+    shards = view.shards(step)
     return shards is None or len(set(shards)) == len(shards)
 
 
-def _same_draws(scene: Scene) -> Attempt | None:
+def _same_draws(view: View) -> Attempt | None:
     """A metric that changes from step to step and is the same on every replica, bit for bit, is what was drawn."""
     import numpy as np
 
-    for name in {name for step in scene.steps("metrics") for name in scene.wrong("metrics", step)}:
-        found = [scene.parts("metrics", step, name) for step in scene.steps("metrics")]
+    for name in {name for step in view.steps("metrics") for name in view.wrong("metrics", step)}:
+        found = [view.parts("metrics", step, name) for step in view.steps("metrics")]
         drawn = [parts for parts in found if parts is not None]
         if len(drawn) < 2 or any(not np.array_equal(part, parts[0]) for parts in drawn for part in parts):
             continue
-        truth = [scene.truth("metrics", step, name) for step in scene.steps("metrics")]
+        truth = [view.truth("metrics", step, name) for step in view.steps("metrics")]
         whole = all(
             of[0].shape == value.shape and np.allclose(of[0], value) for of, value in zip(drawn, truth, strict=False)
         )
@@ -61,50 +61,50 @@ def _same_draws(scene: Scene) -> Attempt | None:
             continue  # a copy of a global value, or a constant
         return evident(
             _ID,
-            f"What every replica recorded as {name!r} is the same on all {scene.replicas} replicas at each of "
+            f"What every replica recorded as {name!r} is the same on all {view.replicas} replicas at each of "
             f"{len(drawn)} steps, bit for bit, though it changes from step to step and the examples differ: the "
             f"replicas drew the same random numbers. {_CURE}",
         )
     return None
 
 
-def _same_zeros(scene: Scene) -> Attempt | None:
+def _same_zeros(view: View) -> Attempt | None:
     """Gradients that are zero in the same places on every replica, where the reference's is not: one mask for all."""
     import numpy as np
 
     common = apart = 0
-    for step in scene.steps("gradients"):
-        for name in scene.names("gradients", step) if step <= scene.horizon else ():
-            parts = scene.parts("gradients", step, name)
+    for step in view.steps("gradients"):
+        for name in view.names("gradients", step) if step <= view.horizon else ():
+            parts = view.parts("gradients", step, name)
             if (
                 parts is None
-                or len(parts) != scene.replicas
-                or parts[0].shape != scene.truth("gradients", step, name).shape
+                or len(parts) != view.replicas
+                or parts[0].shape != view.truth("gradients", step, name).shape
             ):
                 continue
             zero = np.array(parts) == 0
-            alive = scene.truth("gradients", step, name) != 0
+            alive = view.truth("gradients", step, name) != 0
             common += int((zero.all(axis=0) & alive).sum())
             apart += int((zero.any(axis=0) & ~zero.all(axis=0)).sum())
     if common < _ZEROS_MIN or apart:
         return None
     return evident(
         _ID,
-        f"{common} elements of the gradients are exactly zero on all {scene.replicas} replicas where the reference's "
+        f"{common} elements of the gradients are exactly zero on all {view.replicas} replicas where the reference's "
         f"are not, and none is zero on some replicas only: one mask was drawn for all of them, whatever their "
         f"examples. {_CURE}",
     )
 
 
-def _same_state(scene: Scene, step: int) -> Attempt | None:
+def _same_state(view: View, step: int) -> Attempt | None:
     """A random generator's state has the same value in every copy, and nothing that came before the step is wrong."""
     import numpy as np
 
-    for name in scene.names("variables", step):
-        copies = scene.copies(step, name)
-        if not _STATE.search(name) or len(copies) < scene.replicas:
+    for name in view.names("variables", step):
+        copies = view.copies(step, name)
+        if not _STATE.search(name) or len(copies) < view.replicas:
             continue
-        if name in scene.wrong("variables", step) or any(not np.array_equal(copy, copies[0]) for copy in copies):
+        if name in view.wrong("variables", step) or any(not np.array_equal(copy, copies[0]) for copy in copies):
             continue
         return evident(
             _ID,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._response import paired
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -20,70 +20,70 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
+def _attempts(view: View) -> Iterable[Attempt | None]:
     """At a step where the gradient is not finite the reference stands still, and the run does not, or not "
     "everywhere.
     """
-    steps = [step for step in scene.steps("gradients") if step in scene.steps("variables")]
-    step = next((step for step in steps if not _finite(scene, step)), None)
-    if scene.replicas < 2 or step is None or step > scene.horizon:
+    steps = [step for step in view.steps("gradients") if step in view.steps("variables")]
+    step = next((step for step in steps if not _finite(view, step)), None)
+    if view.replicas < 2 or step is None or step > view.horizon:
         return
-    names = list(paired(scene, step).values())
-    if not names or not _skipped(scene, step, names):
+    names = list(paired(view, step).values())
+    if not names or not _skipped(view, step, names):
         return
-    yield _each_by_itself(scene, step, names)
-    yield _for_all(scene, step, names)
+    yield _each_by_itself(view, step, names)
+    yield _for_all(view, step, names)
 
 
-def _finite(scene: Scene, step: int) -> bool:
+def _finite(view: View, step: int) -> bool:
     """Whether all of the reference's gradients are."""
     import numpy as np
 
-    return all(bool(np.isfinite(scene.truth("gradients", step, name)).all()) for name in scene.names("gradients", step))
+    return all(bool(np.isfinite(view.truth("gradients", step, name)).all()) for name in view.names("gradients", step))
 
 
-def _skipped(scene: Scene, step: int, names: list[str]) -> bool:
+def _skipped(view: View, step: int, names: list[str]) -> bool:
     """Whether the reference kept its variables at a step; of the first step it is known that they are still finite."""
     import numpy as np
 
-    if step - 1 not in scene.steps("variables"):
-        return all(bool(np.isfinite(scene.truth("variables", step, name)).all()) for name in names)
-    pairs = [(scene.truth("variables", step, name), scene.truth("variables", step - 1, name)) for name in names]
+    if step - 1 not in view.steps("variables"):
+        return all(bool(np.isfinite(view.truth("variables", step, name)).all()) for name in names)
+    pairs = [(view.truth("variables", step, name), view.truth("variables", step - 1, name)) for name in names]
     return all(np.array_equal(now, then) for now, then in pairs)
 
 
-def _overflowing(scene: Scene, step: int) -> list[int] | None:
+def _overflowing(view: View, step: int) -> list[int] | None:
     """The replicas whose own gradients are not finite."""
     import numpy as np
 
     found: set[int] = set()
-    for name in scene.names("gradients", step):
-        parts = scene.parts("gradients", step, name)
-        if parts is None or len(parts) != scene.replicas:
+    for name in view.names("gradients", step):
+        parts = view.parts("gradients", step, name)
+        if parts is None or len(parts) != view.replicas:
             return None
         found |= {replica for replica, part in enumerate(parts) if not np.isfinite(part).all()}
     return sorted(found)
 
 
-def _moved(scene: Scene, step: int, names: list[str]) -> list[int]:
+def _moved(view: View, step: int, names: list[str]) -> list[int]:
     """The replicas whose copies are not where the reference's variables still are."""
     import numpy as np
 
     def still(copy: Floats, name: str) -> bool:
         with np.errstate(invalid="ignore"):
             return bool(
-                np.all(np.abs(copy - scene.truth("variables", step, name)) <= scene.bound("variables", name, step))
+                np.all(np.abs(copy - view.truth("variables", step, name)) <= view.bound("variables", name, step))
             )
 
-    copies = {name: scene.copies(step, name) for name in names}
+    copies = {name: view.copies(step, name) for name in names}
     count = min(map(len, copies.values()))
     return [replica for replica in range(count) if any(not still(copies[name][replica], name) for name in names)]
 
 
-def _each_by_itself(scene: Scene, step: int, names: list[str]) -> Attempt | None:
+def _each_by_itself(view: View, step: int, names: list[str]) -> Attempt | None:
     """Exactly the replicas without overflow have moved."""
-    over, moved = _overflowing(scene, step), _moved(scene, step, names)
-    if not over or not moved or sorted([*over, *moved]) != list(range(scene.replicas)):
+    over, moved = _overflowing(view, step), _moved(view, step, names)
+    if not over or not moved or sorted([*over, *moved]) != list(range(view.replicas)):
         return None
     skipping, going = (", ".join(map(str, replicas)) for replicas in (over, moved))
     return evident(
@@ -93,17 +93,17 @@ def _each_by_itself(scene: Scene, step: int, names: list[str]) -> Attempt | None
     )
 
 
-def _for_all(scene: Scene, step: int, names: list[str]) -> Attempt | None:
+def _for_all(view: View, step: int, names: list[str]) -> Attempt | None:
     """All copies have moved, although the reduced gradient is not finite."""
     import numpy as np
 
-    over, moved = _overflowing(scene, step), _moved(scene, step, names)
-    if not moved or (over is not None and (not over or len(over) == scene.replicas)):
+    over, moved = _overflowing(view, step), _moved(view, step, names)
+    if not moved or (over is not None and (not over or len(over) == view.replicas)):
         return None
-    broken = sum(not np.isfinite(scene.value("variables", step, name)).all() for name in names)
+    broken = sum(not np.isfinite(view.value("variables", step, name)).all() for name in names)
     whose, who = "the reduced gradient is", "a replica without overflow"
     if over is not None:
-        first = next(k for k in range(scene.replicas) if k not in over)
+        first = next(k for k in range(view.replicas) if k not in over)
         whose, who = f"the gradients of replica {', '.join(map(str, over))} are", f"replica {first}"
     return evident(
         _ID,

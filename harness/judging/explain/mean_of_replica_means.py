@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Check, Predicting, evident, judged, undone
-from harness.judging.explain._scene import Scene
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -18,9 +18,9 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    for observable, step in _wrong(scene):
-        counts = _uneven(scene, step)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    for observable, step in _wrong(view):
+        counts = _uneven(view, step)
         if counts is None:
             continue
         shares = [count / sum(counts) for count in counts]
@@ -30,53 +30,53 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
                 f"At step {step} the replicas had {_listed(counts)} examples, and what they contributed to the "
                 f"{observable} gives the reference's value when each is weighted by its share of the examples; they "
                 f"were {'averaged' if divided else 'summed'} with equal weights. {_CURE}",
-                list(_reweighted(scene, observable, step, shares, divided)),
+                list(_reweighted(view, observable, step, shares, divided)),
             )
 
 
-def _evidence(scene: Scene) -> Iterable[Attempt | None]:
-    yield from (_circumstantial(scene, observable, step) for observable, step in _wrong(scene)[:1])
+def _evidence(view: View) -> Iterable[Attempt | None]:
+    yield from (_circumstantial(view, observable, step) for observable, step in _wrong(view)[:1])
 
 
-def _wrong(scene: Scene) -> list[tuple[str, int]]:
-    return [(what, step) for what in ("loss", "gradients") if (step := scene.origin(what)) is not None]
+def _wrong(view: View) -> list[tuple[str, int]]:
+    return [(what, step) for what in ("loss", "gradients") if (step := view.origin(what)) is not None]
 
 
-def _uneven(scene: Scene, step: int) -> list[int] | None:
+def _uneven(view: View, step: int) -> list[int] | None:
     """Examples per replica, when they are not the same everywhere."""
-    shards = scene.shards(step)
+    shards = view.shards(step)
     counts = [] if shards is None else [len(shard) for shard in shards]
     return counts if len(set(counts)) > 1 else None
 
 
-def _reweighted(scene: Scene, observable: str, step: int, shares: list[float], divided: bool) -> Iterable[Check]:
+def _reweighted(view: View, observable: str, step: int, shares: list[float], divided: bool) -> Iterable[Check]:
     """The reference's value from the parts: each is a mean, divided by the number of replicas or not."""
     import numpy as np
 
     count = len(shares)
-    for name in scene.names(observable, step):
-        parts = scene.parts(observable, step, name)
+    for name in view.names(observable, step):
+        parts = view.parts(observable, step, name)
         if parts is None or len(parts) != count:
             return
         weights = [share * (count if divided else 1) for share in shares]
         # A replica without examples counts for nothing, even if its mean over nothing is NaN.
         terms = [weight * part for weight, part in zip(weights, parts, strict=True) if weight]
-        yield undone(scene, observable, step, name, np.sum(terms, axis=0), count)
+        yield undone(view, observable, step, name, np.sum(terms, axis=0), count)
 
 
-def _circumstantial(scene: Scene, observable: str, step: int) -> Attempt | None:
+def _circumstantial(view: View, observable: str, step: int) -> Attempt | None:
     """Without parts: right as long as shards are even, and a loss in the range that the model allows."""
-    counts = _uneven(scene, step)
-    before = [other for other in scene.steps(observable) if other < step]
-    if counts is None or not before or any(_uneven(scene, other) is not None for other in before):
+    counts = _uneven(view, step)
+    before = [other for other in view.steps(observable) if other < step]
+    if counts is None or not before or any(_uneven(view, other) is not None for other in before):
         return None
-    if scene.parts(observable, step, scene.names(observable, step)[0]) is not None:
+    if view.parts(observable, step, view.names(observable, step)[0]) is not None:
         return None  # the prediction above has spoken
     smallest, largest = min(count for count in counts if count), max(counts)
     even = sum(counts) / len(counts)
     if observable == "loss":
         loss, truth = (
-            float(array.sum()) for array in (scene.value("loss", step, "loss"), scene.truth("loss", step, "loss"))
+            float(array.sum()) for array in (view.value("loss", step, "loss"), view.truth("loss", step, "loss"))
         )
         if truth > 0 and not even / largest * truth <= loss <= even / smallest * truth:
             return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.judging.explain._metric_values import examples_seen, fraction, own_values, whole
 from harness.judging.explain._prediction import Predicting, check, evident, judged
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -23,26 +23,26 @@ _CURE = (
 _CHANCE = 1 / 8
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    if scene.replicas < 2:
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    if view.replicas < 2:
         return
-    for step in (*scene.steps("metrics"), None):
-        if step is not None and step > scene.horizon > 0:
+    for step in (*view.steps("metrics"), None):
+        if step is not None and step > view.horizon > 0:
             return  # the variables are wrong by then, and the metrics with them
-        for name in scene.wrong("metrics", step):
-            for text, predicted, gain in _models(scene, step, name):
-                yield _attempt(scene, step, name, text, predicted, gain)
-        if scene.wrong("metrics", step):
+        for name in view.wrong("metrics", step):
+            for text, predicted, gain in _models(view, step, name):
+                yield _attempt(view, step, name, text, predicted, gain)
+        if view.wrong("metrics", step):
             return
 
 
-def _attempt(scene: Scene, step: int | None, name: str, text: str, predicted: Floats, gain: float) -> Attempt | None:
-    observed, truth = scene.value("metrics", step, name), scene.truth("metrics", step, name)
+def _attempt(view: View, step: int | None, name: str, text: str, predicted: Floats, gain: float) -> Attempt | None:
+    observed, truth = view.value("metrics", step, name), view.truth("metrics", step, name)
     when = "at the end" if step is None else f"at step {step}"
     return judged(
         _ID,
         f"The metric {name!r} is {_shown(observed)} {when} where {_shown(truth)} is right: {text}. {_CURE}",
-        [replace(check(scene, "metrics", step, name, predicted, gain), dtype="float32")],
+        [replace(check(view, "metrics", step, name, predicted, gain), dtype="float32")],
     )
 
 
@@ -50,18 +50,18 @@ def _shown(array: Floats) -> str:
     return f"{float(array):.6g}" if array.size == 1 else f"an array ({float(array.flat[0]):.6g}, ...)"
 
 
-def _models(scene: Scene, step: int | None, name: str) -> Iterator[tuple[str, Floats, float]]:
+def _models(view: View, step: int | None, name: str) -> Iterator[tuple[str, Floats, float]]:
     """(what it is, the value that this predicts, by how much that multiplies the bound)."""
     import numpy as np
 
-    count, truth = scene.replicas, scene.truth("metrics", step, name)
-    observed = scene.value("metrics", step, name)
-    parts = scene.parts("metrics", step, name)
-    weights = examples_seen(scene, step)
+    count, truth = view.replicas, view.truth("metrics", step, name)
+    observed = view.value("metrics", step, name)
+    parts = view.parts("metrics", step, name)
+    weights = examples_seen(view, step)
     if parts is not None and len(parts) == count:
         shares = [1 / count] * count if weights is None else [weight / sum(weights) for weight in weights]
         middle = np.sum([share * part for share, part in zip(shares, parts, strict=True)], axis=0)
-        if np.allclose(middle, truth, rtol=1e-5, atol=scene.bound("metrics", name, step)):
+        if np.allclose(middle, truth, rtol=1e-5, atol=view.bound("metrics", name, step)):
             yield "the sum of the replicas' means, each of which is a value by itself", np.sum(parts, axis=0), count
     yield f"{count} times as much, the sum of {count} copies", count * truth, count
     if weights is not None and truth.size == 1 and whole(truth) and whole(observed):
@@ -71,27 +71,27 @@ def _models(scene: Scene, step: int | None, name: str) -> Iterator[tuple[str, Fl
                 yield text, truth * weight / sum(weights), 1
     elif truth.size == 1:
         yield from (
-            (f"replica {replica}'s value alone", value, count) for replica, value in own_values(scene, step, name)
+            (f"replica {replica}'s value alone", value, count) for replica, value in own_values(view, step, name)
         )
     yield f"1/{count} of it, one replica's share", truth / count, 1
 
 
-def _evidence(scene: Scene) -> Iterable[Attempt | None]:
+def _evidence(view: View) -> Iterable[Attempt | None]:
     """Every wrong value is a whole number over one replica's examples, as a fraction of them would be."""
     steps = [
-        step for step in (*scene.steps("metrics"), None) if step is None or step <= scene.horizon or not scene.horizon
+        step for step in (*view.steps("metrics"), None) if step is None or step <= view.horizon or not view.horizon
     ]
-    for name in dict.fromkeys(name for step in steps for name in scene.wrong("metrics", step)):
-        found = [(step, examples_seen(scene, step)) for step in steps if name in scene.wrong("metrics", step)]
+    for name in dict.fromkeys(name for step in steps for name in view.wrong("metrics", step)):
+        found = [(step, examples_seen(view, step)) for step in steps if name in view.wrong("metrics", step)]
         values = [
-            (scene.value("metrics", step, name), scene.truth("metrics", step, name), counts) for step, counts in found
+            (view.value("metrics", step, name), view.truth("metrics", step, name), counts) for step, counts in found
         ]
         if any(counts is None or value.size != 1 or whole(value) for value, _, counts in values):
             continue
         own = all(
             counts and fraction(value, counts[0]) and fraction(truth, sum(counts)) for value, truth, counts in values
         )
-        chance = scene.replicas ** -float(len(values))
+        chance = view.replicas ** -float(len(values))
         if own and chance <= _CHANCE:
             yield evident(
                 _ID,

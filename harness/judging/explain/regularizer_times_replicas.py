@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.judging.explain._prediction import Predicting, check, judged
 from harness.judging.explain._response import combined, is_first_moment, paired, responses, slopes, span
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -20,63 +20,60 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    if scene.replicas > 1:
-        yield from _in_gradients(scene)
-        yield from _in_losses(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    if view.replicas > 1:
+        yield from _in_gradients(view)
+        yield from _in_losses(view)
 
 
-def _in_losses(scene: Scene) -> Iterable[Attempt | None]:
+def _in_losses(view: View) -> Iterable[Attempt | None]:
     """The excess of every loss is one constant times a norm of the variables before the step."""
     import numpy as np
 
-    steps = [step for step in scene.steps("loss") if step <= scene.horizon and step - 1 in scene.steps("variables")]
-    excess = [scene.value("loss", step, "loss") - scene.truth("loss", step, "loss") for step in steps]
-    if not steps or any(array.size != 1 for array in excess) or not any(scene.wrong("loss", step) for step in steps):
+    steps = [step for step in view.steps("loss") if step <= view.horizon and step - 1 in view.steps("variables")]
+    excess = [view.value("loss", step, "loss") - view.truth("loss", step, "loss") for step in steps]
+    if not steps or any(array.size != 1 for array in excess) or not any(view.wrong("loss", step) for step in steps):
         return
     norms: dict[str, Callable[[Floats], float]] = {
         "sum of squares": lambda array: float((array**2).sum()),
         "sum of magnitudes": lambda array: float(np.abs(array).sum()),
     }
-    for which, names in _candidates(scene, steps[0]):
+    for which, names in _candidates(view, steps[0]):
         for what, norm in norms.items():
-            terms = [
-                [np.array(sum(norm(scene.truth("variables", step - 1, name)) for name in names)) for step in steps]
-            ]
+            terms = [[np.array(sum(norm(view.truth("variables", step - 1, name)) for name in names)) for step in steps]]
             factors = span(excess, terms)
             if factors is None or factors[0] <= 0:
                 continue
             guesses = [
-                scene.truth("loss", step, "loss") + factors[0] * term
-                for step, term in zip(steps, terms[0], strict=True)
+                view.truth("loss", step, "loss") + factors[0] * term for step, term in zip(steps, terms[0], strict=True)
             ]
-            checks = [check(scene, "loss", step, "loss", guess) for step, guess in zip(steps, guesses, strict=True)]
-            strength = factors[0] / (scene.replicas - 1)
-            yield judged(_ID, _losses_text(scene, steps, f"the {what} of {which}", strength), checks)
+            checks = [check(view, "loss", step, "loss", guess) for step, guess in zip(steps, guesses, strict=True)]
+            strength = factors[0] / (view.replicas - 1)
+            yield judged(_ID, _losses_text(view, steps, f"the {what} of {which}", strength), checks)
 
 
-def _losses_text(scene: Scene, steps: list[int], norm: str, strength: float) -> str:
-    first = next(step for step in steps if scene.wrong("loss", step))
+def _losses_text(view: View, steps: list[int], norm: str, strength: float) -> str:
+    first = next(step for step in steps if view.wrong("loss", step))
     return (
-        f"At every step from {steps[0]} to {steps[-1]} the loss exceeds the reference's by {scene.replicas - 1} times "
-        f"{strength:.3g} x {norm}: a regularization term that is counted {scene.replicas} times, once per replica. "
-        f"At step {first} it is {float(scene.value('loss', first, 'loss').sum()):.6g} where "
-        f"{float(scene.truth('loss', first, 'loss').sum()):.6g} is right. {_CURE}"
+        f"At every step from {steps[0]} to {steps[-1]} the loss exceeds the reference's by {view.replicas - 1} times "
+        f"{strength:.3g} x {norm}: a regularization term that is counted {view.replicas} times, once per replica. "
+        f"At step {first} it is {float(view.value('loss', first, 'loss').sum()):.6g} where "
+        f"{float(view.truth('loss', first, 'loss').sum()):.6g} is right. {_CURE}"
     )
 
 
-def _candidates(scene: Scene, step: int) -> list[tuple[str, list[str]]]:
+def _candidates(view: View, step: int) -> list[tuple[str, list[str]]]:
     """Sets of variables that programs regularize: the kernels, or everything that is trained."""
-    names = [name for name in scene.names("variables", step) if not is_first_moment(name)]
-    arrays = {name: scene.truth("variables", step, name) for name in names}
-    trained = [name for name in paired(scene, step).values() if name in arrays] if scene.steps("gradients") else []
+    names = [name for name in view.names("variables", step) if not is_first_moment(name)]
+    arrays = {name: view.truth("variables", step, name) for name in names}
+    trained = [name for name in paired(view, step).values() if name in arrays] if view.steps("gradients") else []
     kernels = [name for name in trained or names if arrays[name].ndim > 1]
     sets = [("the kernels", kernels), ("all trained variables", trained), ("all variables", names)]
     single = [(repr(name), [name]) for name in trained or names if arrays[name].ndim]
     return [(text, names) for text, names in (*sets, *single) if names]
 
 
-def _in_gradients(scene: Scene) -> Iterable[Attempt | None]:
+def _in_gradients(view: View) -> Iterable[Attempt | None]:
     """The excess of a gradient is one constant times its variable before the step.
 
     That variable is known from the step before; at the first step it is what the optimizer has moved the variable away
@@ -84,17 +81,17 @@ def _in_gradients(scene: Scene) -> Iterable[Attempt | None]:
     """
     import numpy as np
 
-    found = slopes(scene)
-    if found is None or found[0] != "gradients" or found[1] not in scene.steps("variables"):
+    found = slopes(view)
+    if found is None or found[0] != "gradients" or found[1] not in view.steps("variables"):
         return
-    step, pairs = found[1], paired(scene, found[1])
-    wrong = [name for name in scene.wrong("gradients", step) if name in pairs]
+    step, pairs = found[1], paired(view, found[1])
+    wrong = [name for name in view.wrong("gradients", step) if name in pairs]
     if not wrong:
         return
-    excess = [scene.value("gradients", step, name) - scene.truth("gradients", step, name) for name in wrong]
-    before = step - 1 in scene.steps("variables")
-    weights = [scene.truth("variables", step - before, pairs[name]) for name in wrong]
-    slope = [scene.truth("gradients", step, name) for name in wrong]
+    excess = [view.value("gradients", step, name) - view.truth("gradients", step, name) for name in wrong]
+    before = step - 1 in view.steps("variables")
+    weights = [view.truth("variables", step - before, pairs[name]) for name in wrong]
+    slope = [view.truth("gradients", step, name) for name in wrong]
     moves: list[list[list[Floats]]] = (
         [[]] if before else [[[response(g) for g in slope]] for _, response in responses(step)]
     )
@@ -107,18 +104,18 @@ def _in_gradients(scene: Scene) -> Iterable[Attempt | None]:
             whole, rest = combined(factors, basis), combined([0.0, *factors[1:]], basis)
             checks = [
                 # Compared with the same without the term: that alone must not do.
-                replace(check(scene, "gradients", step, name, truth + guess, 2), reference=truth + other)
+                replace(check(view, "gradients", step, name, truth + guess, 2), reference=truth + other)
                 for name, truth, guess, other in zip(wrong, slope, whole, rest, strict=True)
             ]
-            strength = factors[0] / (scene.replicas - 1) / (2 if kind == "squares" else 1)
-            yield judged(_ID, _gradients_text(scene, step, [pairs[name] for name in wrong], kind, strength), checks)
+            strength = factors[0] / (view.replicas - 1) / (2 if kind == "squares" else 1)
+            yield judged(_ID, _gradients_text(view, step, [pairs[name] for name in wrong], kind, strength), checks)
 
 
-def _gradients_text(scene: Scene, step: int, names: list[str], kind: str, strength: float) -> str:
+def _gradients_text(view: View, step: int, names: list[str], kind: str, strength: float) -> str:
     return (
-        f"The gradients of {', '.join(names)} at step {step} exceed the reference's by {scene.replicas - 1} times the "
+        f"The gradients of {', '.join(names)} at step {step} exceed the reference's by {view.replicas - 1} times the "
         f"gradient of {strength:.3g} x the sum of {kind} of these variables: a regularization term that is counted "
-        f"{scene.replicas} times, once per replica. {_CURE}"
+        f"{view.replicas} times, once per replica. {_CURE}"
     )
 
 

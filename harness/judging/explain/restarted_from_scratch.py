@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._resumption import Resumption, resumption_of
-from harness.judging.explain._scene import Scene
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -21,8 +21,8 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = resumption_of(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    found = resumption_of(view)
     if found is None:
         return
     if found.first > found.begin:
@@ -31,7 +31,7 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
             f"{found.first}{_sample(found)}: variables are fresh. {found.found.kept}. {_CURE}"
         )
         yield judged(_ID, said, _as_in_step_1(found))
-    elif not any(scene.wrong(what, found.first) for what in ("loss", "variables")):
+    elif not any(view.wrong(what, found.first) for what in ("loss", "variables")):
         lost = found.found.at_step
         steps, kept = "epochs" if found.found.in_epochs else "steps", found.found.kept
         yield evident(
@@ -43,33 +43,33 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
 
 
 def _as_in_step_1(found: Resumption) -> list[Check]:
-    scene, first, begin = found.scene, found.first, found.begin
+    view, first, begin = found.view, found.first, found.begin
     checks = [
         Check(
-            scene.value("variables", first, name),
+            view.value("variables", first, name),
             found.known(begin, name),
-            scene.truth("variables", first, name),
-            scene.bound("variables", name, begin),
-            scene.run["variables"][first][name].dtype,
+            view.truth("variables", first, name),
+            view.bound("variables", name, begin),
+            view.run["variables"][first][name].dtype,
         )
         for name in found.floats
     ]
-    if first in scene.steps("loss") and begin in found.losses:
+    if first in view.steps("loss") and begin in found.losses:
         loss = found.losses[begin]["loss"]
-        observed, truth = scene.value("loss", first, "loss"), scene.truth("loss", first, "loss")
-        checks.append(Check(observed, loss.array, truth, scene.bound("loss", "loss", begin), loss.dtype))
+        observed, truth = view.value("loss", first, "loss"), view.truth("loss", first, "loss")
+        checks.append(Check(observed, loss.array, truth, view.bound("loss", "loss", begin), loss.dtype))
     return checks
 
 
 def _sample(found: Resumption) -> str:
     """The numbers of one value, the first variable's first element or the loss."""
-    scene, first, begin = found.scene, found.first, found.begin
+    view, first, begin = found.view, found.first, found.begin
     if found.floats:
         name = found.floats[0]
-        observed = scene.value("variables", first, name).flat
+        observed = view.value("variables", first, name).flat
         return f" ({name!r} begins with {observed[0]:.6g}, in the reference {found.known(begin, name).flat[0]:.6g})"
-    if first in scene.steps("loss") and begin in found.losses:
-        observed = scene.value("loss", first, "loss").flat
+    if first in view.steps("loss") and begin in found.losses:
+        observed = view.value("loss", first, "loss").flat
         return f" (loss {observed[0]:.6g}, in the reference {found.losses[begin]['loss'].array.flat[0]:.6g})"
     return ""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
 from harness.judging.explain._resumption import Resumption, resumption_of
-from harness.judging.explain._scene import Floats, Scene
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -24,8 +24,8 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = resumption_of(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    found = resumption_of(view)
     if found is None or found.first == found.begin or found.found.in_epochs or _restored_wrongly(found):
         return
     kinds: dict[str, list[str]] = {}
@@ -42,12 +42,12 @@ def _attempts(scene: Scene) -> Iterable[Attempt | None]:
 
 def _restored_wrongly(found: Resumption) -> bool:
     """The loss of the first resumed step comes from the restored variables, before any slot matters."""
-    return bool(found.scene.wrong("loss", found.first))
+    return bool(found.view.wrong("loss", found.first))
 
 
 def _fresh_slots(found: Resumption, kinds: dict[str, list[str]]) -> Attempt | None:
     """Each slot lacks its decayed value of the step before: `run = reference - decay * previous`."""
-    before, first, scene = found.first - 1, found.first, found.scene
+    before, first, view = found.first - 1, found.first, found.view
     checks: list[Check] = []
     said = []
     for kind, slots in kinds.items():
@@ -57,7 +57,7 @@ def _fresh_slots(found: Resumption, kinds: dict[str, list[str]]) -> Attempt | No
         if decay is None:
             return None
         for name, value in zip(names, previous, strict=True):
-            checks.append(_check(found, name, scene.truth("variables", first, name) - decay * value, 1 + decay))
+            checks.append(_check(found, name, view.truth("variables", first, name) - decay * value, 1 + decay))
         said.append(f"{kind!r} lacks {decay:.4g} times its value of step {before}{_sample(found, names[0])}")
     text = f"{_opening(found)}: after step {first} {'; '.join(said)}{_counted(found)}. {_CURE}"
     return judged(_ID, text, checks)
@@ -65,7 +65,7 @@ def _fresh_slots(found: Resumption, kinds: dict[str, list[str]]) -> Attempt | No
 
 def _momentum_missing(found: Resumption) -> Attempt | None:
     """No slots were recorded: the update lacks a share of the one before, which is what momentum adds."""
-    before, first, scene = found.first - 1, found.first, found.scene
+    before, first, view = found.first - 1, found.first, found.view
     if before - 1 not in found.variables or before not in found.variables:
         return None
     moved = [found.known(before, name) - found.known(before - 1, name) for name in found.floats]
@@ -77,7 +77,7 @@ def _momentum_missing(found: Resumption) -> Attempt | None:
         f"momentum adds{_sample(found, found.floats[0])}{_counted(found)}. {_CURE}"
     )
     checks = [
-        _check(found, name, scene.truth("variables", first, name) - decay * by, 1 + 2 * decay)
+        _check(found, name, view.truth("variables", first, name) - decay * by, 1 + 2 * decay)
         for name, by in zip(found.floats, moved, strict=True)
     ]
     return judged(_ID, text, checks)
@@ -87,10 +87,10 @@ def _first_of_adam(found: Resumption) -> Attempt | None:
     """No slots were recorded: every element moved by the same amount, as in the first update of Adam."""
     import numpy as np
 
-    before, scene = found.first - 1, found.scene
+    before, view = found.first - 1, found.view
     if before not in found.variables or not found.floats:
         return None
-    moved = {name: scene.value("variables", found.first, name) - found.known(before, name) for name in found.floats}
+    moved = {name: view.value("variables", found.first, name) - found.known(before, name) for name in found.floats}
     sizes = np.concatenate([np.abs(by).ravel() for by in moved.values()])
     sizes = sizes[sizes > 0]
     if sizes.size < 4:
@@ -118,25 +118,25 @@ def _factor(found: Resumption, names: list[str], previous: list[Floats]) -> floa
     """The one factor by which wrong values lack what is given; None if there is none between 0 and 1."""
     if not names:
         return None
-    scene, first = found.scene, found.first
-    lacking = [scene.truth("variables", first, name) - scene.value("variables", first, name) for name in names]
+    view, first = found.view, found.first
+    lacking = [view.truth("variables", first, name) - view.value("variables", first, name) for name in names]
     factors = span(lacking, [previous])
     return factors[0] if factors is not None and 0 < factors[0] <= 1 + 1e-6 else None
 
 
 def _check(found: Resumption, name: str, predicted: Floats, gain: float) -> Check:
-    scene, first = found.scene, found.first
+    view, first = found.view, found.first
     return Check(
-        scene.value("variables", first, name),
+        view.value("variables", first, name),
         predicted,
-        scene.truth("variables", first, name),
-        gain * scene.bound("variables", name, first),
-        scene.run["variables"][first][name].dtype,
+        view.truth("variables", first, name),
+        gain * view.bound("variables", name, first),
+        view.run["variables"][first][name].dtype,
     )
 
 
 def _opening(found: Resumption) -> str:
-    right = " with the right loss" if found.first in found.scene.steps("loss") else ""
+    right = " with the right loss" if found.first in found.view.steps("loss") else ""
     return f"{found.where}{right}, but the optimizer's state was not restored"
 
 
@@ -148,8 +148,8 @@ def _counted(found: Resumption) -> str:
 
 
 def _sample(found: Resumption, name: str) -> str:
-    scene, first = found.scene, found.first
-    observed, expected = scene.value("variables", first, name).flat, scene.truth("variables", first, name).flat
+    view, first = found.view, found.first
+    observed, expected = view.value("variables", first, name).flat, view.truth("variables", first, name).flat
     return f" ({name!r} begins with {observed[0]:.6g}, expected {expected[0]:.6g})"
 
 

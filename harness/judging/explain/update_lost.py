@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident, judged
-from harness.judging.explain._scene import Scene
 from harness.judging.explain._updates import changed_by, counts
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -19,34 +19,34 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = counts(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    found = counts(view)
     lost = -found.surplus()
     if found.scheduled is not None:
         known = f"{found.text()}. " if lost > 0 else ""
-        for step, checks in changed_by(scene, -1):
+        for step, checks in changed_by(view, -1):
             text = f"{known}The variables at the end lack exactly what update {step} of the reference adds. {_CURE}"
             yield judged(_ID, text, checks)
     if lost > 0:
         yield evident(
             _ID, f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell. {_CURE}"
         )
-    yield _stale_copy(scene)
+    yield _stale_copy(view)
 
 
-def _stale_copy(scene: Scene) -> Attempt | None:
+def _stale_copy(view: View) -> Attempt | None:
     """At the first drift some copies are what they were, while the others are right."""
     import numpy as np
 
-    steps = scene.steps("variables")
-    step = next((step for step in steps if scene.drifted(step)), None)
-    if step is None or step - 1 not in steps or scene.drifted(step - 1) or scene.wrong("variables", step - 1):
+    steps = view.steps("variables")
+    step = next((step for step in steps if view.drifted(step)), None)
+    if step is None or step - 1 not in steps or view.drifted(step - 1) or view.wrong("variables", step - 1):
         return None
-    names = scene.drifted(step)
+    names = view.drifted(step)
     stale: set[int] = set()
     for name in names:
-        now, then = scene.copies(step, name), scene.copies(step - 1, name)
-        bound, truth = scene.bound("variables", name, step), scene.truth("variables", step, name)
+        now, then = view.copies(step, name), view.copies(step - 1, name)
+        bound, truth = view.bound("variables", name, step), view.truth("variables", step, name)
         right = {k for k, copy in enumerate(now) if np.all(np.abs(copy - truth) <= bound)}
         unmoved = {k for k, copy in enumerate(now) if np.array_equal(copy, then[k])} - right
         if not right or len(right | unmoved) < len(now):

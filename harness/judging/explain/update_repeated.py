@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident, judged
-from harness.judging.explain._scene import Scene
 from harness.judging.explain._updates import changed_by, counts
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -19,12 +19,12 @@ _CURE = (
 )
 
 
-def _attempts(scene: Scene) -> Iterable[Attempt | None]:
-    found = counts(scene)
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    found = counts(view)
     surplus = found.surplus()
     if found.scheduled is not None:
         known = f"{found.text()}. " if surplus > 0 else ""
-        for step, checks in changed_by(scene, 1):
+        for step, checks in changed_by(view, 1):
             text = f"{known}The variables at the end have what update {step} of the reference adds once more. {_CURE}"
             yield judged(_ID, text, checks)
     if surplus > 0:

@@ -12,7 +12,7 @@ from harness.evidence.trace import RunTrace
 from harness.judging.interruption import Interruption
 from harness.judging.tolerance import Tolerance
 
-__all__ = ["Case", "Finding", "Judgement", "Law", "Status", "Strike", "judged", "not_judged"]
+__all__ = ["Case", "Finding", "Judgement", "Law", "Status", "StruckAt", "judged", "not_judged"]
 
 Status = Literal["held", "broken", "not_judged"]
 
@@ -80,12 +80,12 @@ class Case:
     tolerance: Tolerance
     interruption: Interruption | None = None
     links: Links | None = None
-    struck: tuple[Strike, ...] = ()
+    struck: tuple[StruckAt, ...] = ()
     where: str = ""
 
 
 @dataclass(frozen=True)
-class Strike:
+class StruckAt:
     """A changed number among the steps of a case.
 
     `after` is the last step of the reference, or 0, whose record was made before. A variable was changed after this

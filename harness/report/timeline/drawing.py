@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.report.timeline.model import Condition, FaultRow, Life, Save, Timeline
+from harness.report.timeline.model import FaultRow, Life, LinkCondition, Save, Timeline
 
 __all__ = ["Drawing", "Shape", "draw"]
 
@@ -70,9 +70,9 @@ def draw(timeline: Timeline) -> Drawing:
     return Drawing(width, height, f"{timeline.topology}, {timeline.seconds:.1f} s", shapes)
 
 
-def _rows(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
+def _rows(conditions: Sequence[LinkCondition]) -> dict[str, list[LinkCondition]]:
     """A row for each different condition: one that comes and goes has one row."""
-    rows: dict[str, list[Condition]] = {}
+    rows: dict[str, list[LinkCondition]] = {}
     for condition in conditions:
         rows.setdefault(condition.link, []).append(condition)
     return rows
@@ -201,7 +201,7 @@ class _Picture:
                 symbol = _symbol(style, self.x(sighting.at), top + 19.5)
                 yield Shape("path", style, d=symbol, title=f"{style}: {sighting.task}, {sighting.what}")
 
-    def condition(self, link: str, times: Sequence[Condition], top: float) -> Iterator[Shape]:
+    def condition(self, link: str, times: Sequence[LinkCondition], top: float) -> Iterator[Shape]:
         """The times in which it was in force."""
         yield Shape("text", "name", x=_LEFT - 10, y=top + 20, words="link", anchor="end")
         yield self._beside(self.x(times[0].begin), top + 11, link, "label")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Condition", "FaultRow", "Life", "Mark", "Save", "Sighting", "Timeline"]
+__all__ = ["FaultRow", "Life", "LinkCondition", "Mark", "Save", "Sighting", "Timeline"]
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class FaultRow(msgspec.Struct, frozen=True, kw_only=True):
         return _since(self.struck, self.recovered)
 
 
-class Condition(msgspec.Struct, frozen=True):
+class LinkCondition(msgspec.Struct, frozen=True):
     """A condition on links, from `begin` to `end` (None: to the end of the run)."""
 
     link: str
@@ -191,7 +191,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     saves: tuple[Save, ...] = ()
     marks: tuple[Mark, ...] = ()
     faults: tuple[FaultRow, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[LinkCondition, ...] = ()
     links: tuple[dict[str, Any], ...] = ()
     fenced: int = 0
     problems: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ import msgspec
 
 from harness.damaged import reading
 from harness.report.timeline.faults import fault_rows
-from harness.report.timeline.model import Condition, Life, Mark, Save, Timeline
+from harness.report.timeline.model import Life, LinkCondition, Mark, Save, Timeline
 from simulator import UsageError
 from simulator.journal import read_journal
 
@@ -160,13 +160,13 @@ def _marks(events: Sequence[Event]) -> Iterator[Mark]:
             yield Mark(event["task"], event["incarnation"], event["at"], match[1])
 
 
-def _conditions(events: Sequence[Event]) -> tuple[Condition, ...]:
-    found: list[Condition] = []
+def _conditions(events: Sequence[Event]) -> tuple[LinkCondition, ...]:
+    found: list[LinkCondition] = []
     rules: dict[int, int] = {}
     for event in events:
         if event["event"] == "link_set":
             rules[event["rule"]] = len(found)
-            found.append(Condition(event["link"], event["at"], None))
+            found.append(LinkCondition(event["link"], event["at"], None))
         elif event["event"] == "link_removed" and event["rule"] in rules:
             place = rules.pop(event["rule"])
             found[place] = msgspec.structs.replace(found[place], end=event["at"])

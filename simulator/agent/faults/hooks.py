@@ -18,6 +18,6 @@ def install(agent: Agent, hooks: Iterable[str]) -> None:
 
             phases.install(agent, argument)
         else:
-            from simulator.agent.faults import numbers
+            from simulator.agent.faults import corrupt_gradient
 
-            numbers.watch_gradient(argument)
+            corrupt_gradient.watch(argument)

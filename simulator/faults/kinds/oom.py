@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from typing import ClassVar
 
-from simulator.agent.faults.actions import OUT_OF_MEMORY
+from simulator.agent.faults.oom import OUT_OF_MEMORY
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import Death, announce, ends, how_ended
 from simulator.faults.kinds._limits import lift, refused

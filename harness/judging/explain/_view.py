@@ -15,7 +15,7 @@ from harness.judging.laws.protocol import Case
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Floats", "Scene", "scene_of"]
+__all__ = ["Floats", "View", "view_of"]
 
 if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -25,7 +25,7 @@ _History = dict["int | None", dict[str, Observed]]
 
 
 @dataclass(frozen=True)
-class Scene:
+class View:
     """A case, taken apart. All arrays are float64, all steps are the reference's."""
 
     case: Case
@@ -164,17 +164,11 @@ def _wide(array: np.ndarray[Any, Any]) -> Floats:
     return np.real(array).astype(np.float64)
 
 
-def _apart(copies: list[Floats]) -> bool:
-    import numpy as np
-
-    return any(not np.array_equal(copy, copies[0], equal_nan=True) for copy in copies[1:])
+_latest: list[View] = []
 
 
-_latest: list[Scene] = []
-
-
-def scene_of(case: Case) -> Scene:
-    """The scene of a case; the latest one is kept, because every rule asks for it."""
+def view_of(case: Case) -> View:
+    """The view of a case; the latest one is kept, because every rule asks for it."""
     if not _latest or _latest[0].case is not case:
-        _latest[:] = [Scene(case)]
+        _latest[:] = [View(case)]
     return _latest[0]

@@ -1,0 +1,26 @@
+"""A limit on the size of files."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import tempfile
+
+from simulator.agent.faults.report import Report
+
+__all__ = ["act"]
+
+
+def act(report: Report, size: int) -> None:
+    """Let no file grow beyond `size` bytes, as on a full disk, and prove it with a file that tries."""
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    refused = ""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.truncate(size)
+        file.seek(size)
+        try:
+            file.write(b"x")
+        except OSError as error:
+            refused = errno.errorcode[error.errno or 0]
+    report(refused=refused, before=before)
