@@ -61,8 +61,8 @@ def verify(
             is meant for programs whose every intermediate value is exactly representable.
         interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
-        faults: what goes wrong during the run. What fails is started again in the same way, and every part of the run
-            is judged. A fault of a checkpoint names `record.directory` as its directory.
+        faults: what goes wrong during the run. What fails is started again, and every part of the run is judged. A
+            fault of a checkpoint names `record.directory` as its directory.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
@@ -73,26 +73,25 @@ def verify(
         stream: copy the tasks' output to stderr while they run.
 
     Returns:
-        A `Verdict`: true when consistent; `str` of it explains. It abstains if two equal runs of the reference differ.
+        A `Verdict`: true when consistent; it abstains if two equal runs of the reference differ. `str` of it explains.
 
     Raises:
         UsageError: something that does not exist, a directory with something else in it, or nothing was reported.
         HostsUnavailable, MissingHardware: this machine lacks what network=namespaces or the strategy needs.
         SharedState: a run has read a file that another one of this verification had written.
-        RunFailed: a task crashed, hung or vanished, or a fault did not happen; nothing could be judged.
+        RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
     began = time.monotonic()
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
-    plan, derived = Disturbance.of(faults, restarts, restart_policy), _is_derived(tier)
-    disturbed = _disturbed(interrupt_at, resume_strategy, plan, case, timeout)
+    derived, plan = _is_derived(tier), Disturbance.of(faults, restarts, restart_policy)
+    changes = _disturbed(interrupt_at, resume_strategy, plan, case, timeout)
     with kept_in(out) as directory:
         try:
             reference = reference_of(under_test, seed=seed, perturbed=derived, timeout=timeout)
         except Abstained as why:
             return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
-        asked: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
-        verdict = judged_run(under_test, case, disturbed, directory, reference, **asked)
-        verdict = dataclasses.replace(verdict, seconds=time.monotonic() - began)
+        asked = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
+        verdict = judged_run(under_test, case, changes, directory, reference, began, **asked)
         if out is not None:
             save_run(directory, verdict, reference)
     return _told(verdict)
@@ -125,6 +124,7 @@ def judged_run(
     disturbed: Interrupting | Disturbance | None,
     directory: Path,
     reference: Reference,
+    began: float,
     **options: Any,
 ) -> Verdict:
     """Run a program once and judge what it has left in `directory`.
@@ -135,13 +135,13 @@ def judged_run(
         disturbed: what happens to it.
         directory: as `kept_in` gives it.
         reference: what should come out.
+        began: from when on the verdict counts its seconds, on the monotonic clock.
         options: `seed`, `timeout`, `stream` and `keep`, as of `run_once`.
 
     Raises:
         SharedState: it has read a file that a run of the reference had written.
         RunFailed: as of `run_once`.
     """
-    began = time.monotonic()
     result = _run(program, case, disturbed, directory, reference, **options)
     return judge_left(program, case, disturbed, directory, reference, result, time.monotonic() - began)
 

@@ -73,7 +73,7 @@ class Subject:
             run = (self.program, self.case, disturbance, directory, self.reference)
             verdict: Verdict | None = None
             try:
-                verdict = judged_run(*run, keep=out is not None, **options)
+                verdict = judged_run(*run, began, keep=out is not None, **options)
                 tasks = verdict.tasks
             except RunFailed as failure:
                 causes, tasks = failure.causes, task_summaries(failure.result)

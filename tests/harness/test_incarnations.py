@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.found import FOUND, note_found, traces_of
+from harness.evidence.found import FOUND, FoundFiles, note_found, traces_of
 from harness.evidence.parts import Part, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, Final, RunTrace, write_client
