@@ -303,7 +303,7 @@ def test_a_session_can_give_each_task_a_host(session: Session) -> None:
 
 
 def test_a_machine_without_hosts_says_so(session: Session) -> None:
-    """What requires them is skipped with the reason, or fails under --require-hardware; everything else has loopback."""
+    """What requires them is skipped with the reason, or fails under --require-hardware; the rest has loopback."""
     body = NETWORK.format(why="needs veth", name=socket.gethostname())
     result = session(body)
     result.assert_outcomes(passed=4, skipped=1)
