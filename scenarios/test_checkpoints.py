@@ -28,7 +28,6 @@ SAVERS = (
 RESTORERS = ("one_device", "mirrored-3", *SAVERS[2:])
 # Those which quick runs.
 QUICK = {
-    ("default", "parameter_server-1w1p"),
     ("mirrored-2", "parameter_server-2w2p:fixed_shards"),
     ("parameter_server-2w2p:fixed_shards", "mirrored-3"),
     ("multi_worker-2", "one_device"),

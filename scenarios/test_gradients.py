@@ -74,15 +74,24 @@ def test_gradients_that_are_not_reduced_are_caught(strategy: StrategyCase) -> No
 
 
 @REPLICATED_ONCE
-@pytest.mark.parametrize("flavour", ["keras3", "tf_keras"])
-@pytest.mark.parametrize("option", ["warm_up", "ema", "weight_decay"])
+@pytest.mark.parametrize(
+    ("flavour", "option"),
+    [
+        ("keras3", "warm_up"),
+        ("keras3", "ema"),
+        ("tf_keras", "weight_decay"),
+        pytest.param("tf_keras", "warm_up", marks=pytest.mark.full),
+        pytest.param("tf_keras", "ema", marks=pytest.mark.full),
+        pytest.param("keras3", "weight_decay", marks=pytest.mark.full),
+    ],
+)
 def test_optimizer_options_are_exact(strategy: StrategyCase, flavour: str, option: optimizing.Option) -> None:
     """A warm-up counts steps once, and decay and moving averages act once a step, not once for each replica."""
     assert verify(optimizing.make(option, _flavour(flavour)), strategy, tier="exact")
 
 
 @REPLICATED_ONCE
-@pytest.mark.parametrize("flavour", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("flavour", ["keras3", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_constraints(strategy: StrategyCase, flavour: str) -> None:
     """A constraint acts on the variable after the update of all replicas."""
     assert verify(optimizing.make("constraint", _flavour(flavour)), strategy)
@@ -94,7 +103,7 @@ def test_constraints(strategy: StrategyCase, flavour: str) -> None:
     [
         "keras3_loop:clipvalue",
         "tf_keras_loop:clipvalue",
-        "keras3_loop:global_clipnorm",
+        pytest.param("keras3_loop:global_clipnorm", marks=pytest.mark.full),
         "tf_keras_loop:global_clipnorm",
         pytest.param("keras3_loop:clipnorm", marks=pytest.mark.full),
         pytest.param("tf_keras_loop:clipnorm", marks=pytest.mark.full),
@@ -125,7 +134,7 @@ def test_every_optimizer(strategy: StrategyCase, flavour: models.Flavour) -> Non
 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2", "multi_worker-2x2"))
-@pytest.mark.parametrize("loop", ["keras3_loop:nadam", "tf_keras_loop:nadam"])
+@pytest.mark.parametrize("loop", [pytest.param("keras3_loop:nadam", marks=pytest.mark.full), "tf_keras_loop:nadam"])
 def test_nadam(strategy: StrategyCase, loop: str) -> None:
     """Nadam keeps a product of its past learning rates, once for all replicas."""
     assert verify(every_optimizer.make(_flavour(loop), every_optimizer.EXCEPT), strategy)

@@ -54,7 +54,7 @@ def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -
 
 
 @REPLICATED
-@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 @pytest.mark.parametrize("form", ["per_example", pytest.param("regularizer", marks=pytest.mark.full)])
 def test_a_custom_loop_around_keras_is_exact(
     strategy: StrategyCase, form: reductions.Form, flavour: models.Flavour

@@ -33,6 +33,7 @@ def test_a_custom_loop(strategy: StrategyCase, loop: str) -> None:
     assert verify(measuring.make_loop(_flavour(loop)), strategy, tier="exact")
 
 
+@pytest.mark.full  # in the quick profile uneven batches, below, which ask for more
 @REPLICATED
 @pytest.mark.parametrize("loop", ["keras3_evaluate:even", "tf_keras_evaluate:even"])
 def test_evaluate_and_predict(strategy: StrategyCase, loop: str) -> None:

@@ -26,7 +26,9 @@ def _flavour(loop: str) -> models.Flavour:
 
 
 @MIRRORED_FIRST
-@pytest.mark.parametrize("loop", ["keras3_loop:bfloat16", "tf_keras_loop:bfloat16"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_loop:bfloat16", pytest.param("tf_keras_loop:bfloat16", marks=pytest.mark.full)]
+)
 def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
     """A bfloat16 model without loss scaling."""
     assert verify(precision.make(_flavour(loop), "mixed_bfloat16"), strategy)

@@ -27,7 +27,9 @@ def _flavour(loop: str) -> models.Flavour:
 
 
 @REPLICATED
-@pytest.mark.parametrize("loop", ["keras3_loop:dropout", "keras3_loop:dropout_seeded"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_loop:dropout", pytest.param("keras3_loop:dropout_seeded", marks=pytest.mark.full)]
+)
 def test_dropout_of_keras3(strategy: StrategyCase, loop: str) -> None:
     """Replicas drop different units, whether the layer has a seed or not."""
     assert verify(randomness.make("dropout", "keras", seeded=loop.endswith("seeded")), strategy, tier="exact")
