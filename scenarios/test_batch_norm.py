@@ -10,20 +10,12 @@ from scenarios.programs import models, normalizing
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "multi_worker-3", "multi_worker-2x2"),
+    full=("mirrored-1", "mirrored-4", "multi_worker-2x2"),
 )
 # For what differs little from its neighbours: one strategy in the quick profile.
 REPLICATED_ONCE = pytest.mark.strategies(
     "mirrored-3",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-2",
-        "mirrored-4",
-        "multi_worker-2",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-4", "multi_worker-2", "multi_worker-2x2"),
 )
 
 

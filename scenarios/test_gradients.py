@@ -13,18 +13,11 @@ from scenarios.programs import every_optimizer, gradient_flow, models, optimizin
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-2",
-        "mirrored-4",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-4", "multi_worker-2x2"),
 )
 # For what differs little from its neighbours: one strategy in the quick profile.
 REPLICATED_ONCE = pytest.mark.strategies(
-    "mirrored-3", full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "multi_worker-2", "multi_worker-2x2")
+    "mirrored-3", full=("mirrored-1", "mirrored-4", "multi_worker-2", "multi_worker-2x2")
 )
 ROUNDED = ("clipnorm", "global_clipnorm")
 
@@ -140,7 +133,7 @@ def test_nadam(strategy: StrategyCase, loop: str) -> None:
     assert verify(every_optimizer.make(_flavour(loop), every_optimizer.EXCEPT), strategy)
 
 
-@pytest.mark.strategies("mirrored-3", full=("mirrored-2", "mirrored-4", "multi_worker-2", "multi_worker-3"))
+@pytest.mark.strategies("mirrored-3", full=("mirrored-4", "multi_worker-3"))
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_sparse_gradients_are_exact(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """An embedding's gradients are reduced exactly, with fewer rows on some replicas than on others."""

@@ -10,15 +10,7 @@ from scenarios.programs import every_metric, measuring, models
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-2",
-        "mirrored-4",
-        "central_storage-2",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-2x2"),
 )
 
 

@@ -14,10 +14,10 @@ from scenarios.programs import fit_hinge, models, precision
 REPLICATED = pytest.mark.strategies(
     "mirrored-2",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-3", "multi_worker-2x2"),
+    full=("mirrored-1", "mirrored-3", "multi_worker-2x2"),
 )
 MIRRORED_FIRST = pytest.mark.strategies(
-    "mirrored-2", full=("one_device", "mirrored-1", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
+    "mirrored-2", full=("mirrored-1", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
 )
 
 
@@ -74,7 +74,7 @@ def test_automatic_clustering(strategy: StrategyCase, flavour: models.Flavour, t
     assert all(("Compiled cluster using XLA!" in log) == (strategy.replicas == 1) for log in logs)
 
 
-@pytest.mark.strategies("mirrored-2", full=("one_device", "mirrored-1"))
+@pytest.mark.strategies("mirrored-2", full=("mirrored-1",))
 @pytest.mark.parametrize("loop", ["keras3_fit:jit_compile", "tf_keras_fit:jit_compile"])
 def test_fit_with_jit_compile(strategy: StrategyCase, loop: str) -> None:
     """`compile(jit_compile=True)` trains as one device does."""

@@ -16,17 +16,17 @@ from scenarios.programs.sharding.pipelines import Pipeline, Policy, Source
 EVERYWHERE = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("one_device", "mirrored-2", "multi_worker-3", "multi_worker-2x2", "central_storage-2"),
+    full=("one_device", "multi_worker-3", "multi_worker-2x2", "central_storage-2"),
 )
 WITH_2X2 = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
     "multi_worker-2x2",
-    full=("one_device", "mirrored-2", "multi_worker-3", "central_storage-2"),
+    full=("one_device", "multi_worker-3", "central_storage-2"),
 )
 # Central storage drops the end of what is not sharded by element: see test_the_last_batch.
 WITH_AN_END = pytest.mark.strategies(
-    "mirrored-3", "multi_worker-2", full=("one_device", "mirrored-2", "multi_worker-3", "multi_worker-2x2")
+    "mirrored-3", "multi_worker-2", full=("one_device", "multi_worker-3", "multi_worker-2x2")
 )
 ACROSS_WORKERS = pytest.mark.strategies("multi_worker-2", full=("multi_worker-3", "multi_worker-2x2"))
 FILES = (
