@@ -64,7 +64,12 @@ def test_every_other_metric(strategy: StrategyCase, flavour: models.Flavour) -> 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
 @pytest.mark.parametrize(
-    ("loop", "examples"), [("keras3_fit:outputs", 24), ("keras3_fit:outputs_uneven", 19), ("tf_keras_fit:outputs", 19)]
+    ("loop", "examples"),
+    [
+        pytest.param("keras3_fit:outputs", 24, marks=pytest.mark.full),
+        ("keras3_fit:outputs_uneven", 19),
+        ("tf_keras_fit:outputs", 19),
+    ],
 )
 def test_losses_of_several_outputs(strategy: StrategyCase, loop: str, examples: int) -> None:
     """`fit` and `evaluate` report the loss of each output, over all examples."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import StrategyCase, verify
+from harness.verify import Tier
 from scenarios.programs import fit_hinge, models, precision
 
 # Not central storage: tf_keras refuses mixed precision and loss scaling under it, Keras 3 raises in loss scaling, and
@@ -68,7 +69,8 @@ def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_automatic_clustering(strategy: StrategyCase, flavour: models.Flavour, tmp_path: Path) -> None:
     """After `tf.config.optimizer.set_jit`; TensorFlow 2.21 compiles nothing in a step with collectives."""
-    assert verify(precision.make(flavour, "float32", xla="set_jit"), strategy, out=tmp_path)
+    tier: Tier = "exact" if strategy.replicas == 1 else "derived"  # one replica compiles what the reference compiles
+    assert verify(precision.make(flavour, "float32", xla="set_jit"), strategy, tier=tier, out=tmp_path)
     logs = [log.read_text() for log in (tmp_path / "run").rglob("*.log")]
     assert logs
     assert all(("Compiled cluster using XLA!" in log) == (strategy.replicas == 1) for log in logs)

@@ -127,7 +127,8 @@ FEW_COMPILED = pytest.mark.strategies("mirrored-2", full=_MORE)
     [
         ("keras3_loop", "eager", "dataset"),
         ("keras3_loop", "function", "iterator"),
-        ("tf_keras_loop", "jit", "dataset"),
+        # In the quick profile test_precision compiles a step.
+        pytest.param("tf_keras_loop", "jit", "dataset", marks=pytest.mark.full),
         pytest.param("keras3_loop", "jit", "dataset", marks=pytest.mark.full),
         pytest.param("tf_keras_loop", "eager", "dataset", marks=pytest.mark.full),
         pytest.param("tf_keras_loop", "function", "iterator", marks=pytest.mark.full),
