@@ -14,6 +14,8 @@ STAMP := $(VENV)/.complete
 PYTEST_ARGS ?=
 # Processes of pytest-xdist; runs also wait, so that one more than cores can be faster: make test WORKERS=3
 WORKERS ?= auto
+# A process that has nothing left takes over tests of another; until then neighbours, which share much, stay together.
+DIST := --dist=worksteal
 # More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json
 BENCH_ARGS ?=
 
@@ -33,10 +35,10 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 scenarios: $(STAMP) ## what must hold under every strategy and fault (the main job)
-	$(BIN)/python -m pytest scenarios/ -n $(WORKERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest scenarios/ -n $(WORKERS) $(DIST) $(PYTEST_ARGS)
 
 test: $(STAMP) ## the tests of simulator/ and harness/ themselves
-	$(BIN)/python -m pytest tests/ -n $(WORKERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/ -n $(WORKERS) $(DIST) $(PYTEST_ARGS)
 
 bench: $(STAMP) ## speed and cost, next to a peer
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

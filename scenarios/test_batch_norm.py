@@ -10,20 +10,12 @@ from scenarios.programs import models, normalizing
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-2", "mirrored-4", "multi_worker-3", "multi_worker-2x2"),
+    full=("mirrored-1", "mirrored-4", "multi_worker-2x2"),
 )
 # For what differs little from its neighbours: one strategy in the quick profile.
 REPLICATED_ONCE = pytest.mark.strategies(
     "mirrored-3",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-2",
-        "mirrored-4",
-        "multi_worker-2",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-4", "multi_worker-2", "multi_worker-2x2"),
 )
 
 
@@ -43,21 +35,27 @@ def test_synchronized(strategy: StrategyCase, loop: str) -> None:
 
 
 @REPLICATED_ONCE
-@pytest.mark.parametrize("loop", ["keras3_loop:synchronized_uneven", "tf_keras_loop:synchronized_uneven"])
+@pytest.mark.parametrize(
+    "loop",
+    [pytest.param("keras3_loop:synchronized_uneven", marks=pytest.mark.full), "tf_keras_loop:synchronized_uneven"],
+)
 def test_synchronized_on_uneven_batches(strategy: StrategyCase, loop: str) -> None:
     """Statistics count examples, not replicas, also where a replica has nothing."""
     assert verify(normalizing.make("synchronized", _flavour(loop), normalizing.UNEVEN), strategy)
 
 
 @REPLICATED_ONCE
-@pytest.mark.parametrize("loop", ["keras3_loop:synchronized_masked", "tf_keras_loop:synchronized_masked"])
+@pytest.mark.parametrize(
+    "loop",
+    ["keras3_loop:synchronized_masked", pytest.param("tf_keras_loop:synchronized_masked", marks=pytest.mark.full)],
+)
 def test_synchronized_and_masked(strategy: StrategyCase, loop: str) -> None:
     """A mask chooses what counts, and the statistics are still those of the global batch."""
     assert verify(normalizing.make("masked", _flavour(loop)), strategy)
 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
-@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_local_statistics_differ_from_global_ones(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """Without `synchronized=True` each replica normalizes with its own statistics, as documented, and that is seen."""
     verdict = verify(normalizing.make("local", flavour), strategy)
@@ -65,7 +63,7 @@ def test_local_statistics_differ_from_global_ones(strategy: StrategyCase, flavou
     assert {"loss_matches_reference", "variables_match_reference"} <= _broken(verdict)
 
 
-@pytest.mark.strategies("mirrored-2", "mirrored-3", "multi_worker-2", full=("central_storage-2", "multi_worker-2x2"))
+@pytest.mark.strategies("mirrored-3", "multi_worker-2", full=("mirrored-2", "central_storage-2", "multi_worker-2x2"))
 @pytest.mark.parametrize("loop", ["keras3_loop:moving_mean", "tf_keras_loop:moving_mean"])
 def test_local_moving_statistics_are_averaged(strategy: StrategyCase, loop: str) -> None:
     """The moving mean that is saved and served is the mean of the replicas' moving means."""

@@ -15,8 +15,8 @@ from scenarios.programs import models
 from scenarios.programs.checkpointing import across, callbacks, contracts, preempted
 from simulator import Cluster, RunFailed
 
-QUICK_SAVERS = ("mirrored-2", "multi_worker-2")
-FULL_SAVERS = ("default", *QUICK_SAVERS, "central_storage-2")
+QUICK_SAVERS = {"keras": ("mirrored-2",), "tf_keras": ("multi_worker-2",)}
+FULL_SAVERS = ("default", "mirrored-2", "multi_worker-2", "central_storage-2")
 # Keras 3 cannot partition variables, see keras3-partitioned-variables.
 SHARDED = {"tf_keras": "parameter_server-2w2p:fixed_shards", "keras": "parameter_server-1w1p"}
 LOADERS = pytest.mark.strategies(
@@ -98,9 +98,9 @@ def _check(
 
 
 @pytest.fixture
-def savers(request: pytest.FixtureRequest) -> tuple[str, ...]:
+def savers(request: pytest.FixtureRequest, flavour: models.Flavour) -> tuple[str, ...]:
     """The strategies that save in this profile."""
-    return FULL_SAVERS if request.config.getoption("--profile") == "full" else QUICK_SAVERS
+    return FULL_SAVERS if request.config.getoption("--profile") == "full" else QUICK_SAVERS[flavour]
 
 
 @LOADERS
@@ -133,7 +133,7 @@ def test_formats_into_shards(saver: str, saved: Any, report_row: Any) -> None:
 
 def test_what_cannot_be_saved(saved: Any) -> None:
     """Under every strategy every format saves, but a tf_keras model in shards to `.h5` and by `export`, which raise."""
-    assert not [how.error for name in QUICK_SAVERS for how in saved(name, "keras")[1].values() if how.error]
+    assert not [how.error for name in QUICK_SAVERS["keras"] for how in saved(name, "keras")[1].values() if how.error]
     errors = {form: how.error for form, how in saved(SHARDED["tf_keras"], "tf_keras")[1].items() if how.error}
     assert set(errors) == {"*.h5", "exported (export)"}
     assert "name already exists" in errors["*.h5"]

@@ -134,15 +134,16 @@ def test_each_worker_computes_on_all_its_devices(cluster: Cluster) -> None:
     assert result["worker:1"].value[1].tolist() == [4.0] * 4
 
 
-def test_ten_clusters_at_once() -> None:
-    """Ten clusters of two workers, started together, find their own peers and only those."""
+@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.full)])
+def test_many_clusters_at_once(count: int) -> None:
+    """Clusters of two workers, started together, find their own peers and only those."""
 
     def one(number: int) -> list[Any]:
         with Cluster(Topology(worker=2)) as cluster:
             return [task.value[1].tolist() for task in cluster.run(_all_reduce).values()]
 
-    with ThreadPoolExecutor(max_workers=10) as pool:
-        assert list(pool.map(one, range(10))) == [[[2.0] * 4] * 2] * 10
+    with ThreadPoolExecutor(max_workers=count) as pool:
+        assert list(pool.map(one, range(count))) == [[[2.0] * 4] * 2] * count
 
 
 @pytest.mark.full

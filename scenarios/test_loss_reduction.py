@@ -14,15 +14,7 @@ from simulator import Cluster
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-2",
-        "mirrored-4",
-        "central_storage-2",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-2x2"),
 )
 TRAINING_LAWS = {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"}
 
@@ -54,7 +46,7 @@ def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -
 
 
 @REPLICATED
-@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 @pytest.mark.parametrize("form", ["per_example", pytest.param("regularizer", marks=pytest.mark.full)])
 def test_a_custom_loop_around_keras_is_exact(
     strategy: StrategyCase, form: reductions.Form, flavour: models.Flavour
@@ -93,16 +85,7 @@ def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
 
 @pytest.mark.strategies(
     "mirrored-2",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-3",
-        "mirrored-4",
-        "multi_worker-2",
-        "central_storage-2",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-3", "multi_worker-2", "central_storage-2", "multi_worker-2x2"),
 )
 def test_the_truth_table_holds(strategy: StrategyCase, report_row: Callable[[str, Mapping[str, object]], None]) -> None:
     """Loss and gradient of every row are what its closed form predicts, for an even, an uneven and a single-example

@@ -10,15 +10,7 @@ from scenarios.programs import every_metric, measuring, models
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-2",
-        "mirrored-4",
-        "central_storage-2",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-2x2"),
 )
 
 
@@ -33,6 +25,7 @@ def test_a_custom_loop(strategy: StrategyCase, loop: str) -> None:
     assert verify(measuring.make_loop(_flavour(loop)), strategy, tier="exact")
 
 
+@pytest.mark.full  # in the quick profile uneven batches, below, which ask for more
 @REPLICATED
 @pytest.mark.parametrize("loop", ["keras3_evaluate:even", "tf_keras_evaluate:even"])
 def test_evaluate_and_predict(strategy: StrategyCase, loop: str) -> None:
@@ -71,7 +64,12 @@ def test_every_other_metric(strategy: StrategyCase, flavour: models.Flavour) -> 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
 @pytest.mark.parametrize(
-    ("loop", "examples"), [("keras3_fit:outputs", 24), ("keras3_fit:outputs_uneven", 19), ("tf_keras_fit:outputs", 19)]
+    ("loop", "examples"),
+    [
+        pytest.param("keras3_fit:outputs", 24, marks=pytest.mark.full),
+        ("keras3_fit:outputs_uneven", 19),
+        ("tf_keras_fit:outputs", 19),
+    ],
 )
 def test_losses_of_several_outputs(strategy: StrategyCase, loop: str, examples: int) -> None:
     """`fit` and `evaluate` report the loss of each output, over all examples."""

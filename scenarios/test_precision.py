@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import StrategyCase, verify
+from harness.verify import Tier
 from scenarios.programs import fit_hinge, models, precision
 
 # Not central storage: tf_keras refuses mixed precision and loss scaling under it, Keras 3 raises in loss scaling, and
@@ -14,10 +15,10 @@ from scenarios.programs import fit_hinge, models, precision
 REPLICATED = pytest.mark.strategies(
     "mirrored-2",
     "multi_worker-2",
-    full=("one_device", "mirrored-1", "mirrored-3", "multi_worker-2x2"),
+    full=("mirrored-1", "mirrored-3", "multi_worker-2x2"),
 )
 MIRRORED_FIRST = pytest.mark.strategies(
-    "mirrored-2", full=("one_device", "mirrored-1", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
+    "mirrored-2", full=("mirrored-1", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
 )
 
 
@@ -26,7 +27,9 @@ def _flavour(loop: str) -> models.Flavour:
 
 
 @MIRRORED_FIRST
-@pytest.mark.parametrize("loop", ["keras3_loop:bfloat16", "tf_keras_loop:bfloat16"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_loop:bfloat16", pytest.param("tf_keras_loop:bfloat16", marks=pytest.mark.full)]
+)
 def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
     """A bfloat16 model without loss scaling."""
     assert verify(precision.make(_flavour(loop), "mixed_bfloat16"), strategy)
@@ -66,13 +69,14 @@ def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_automatic_clustering(strategy: StrategyCase, flavour: models.Flavour, tmp_path: Path) -> None:
     """After `tf.config.optimizer.set_jit`; TensorFlow 2.21 compiles nothing in a step with collectives."""
-    assert verify(precision.make(flavour, "float32", xla="set_jit"), strategy, out=tmp_path)
+    tier: Tier = "exact" if strategy.replicas == 1 else "derived"  # one replica compiles what the reference compiles
+    assert verify(precision.make(flavour, "float32", xla="set_jit"), strategy, tier=tier, out=tmp_path)
     logs = [log.read_text() for log in (tmp_path / "run").rglob("*.log")]
     assert logs
     assert all(("Compiled cluster using XLA!" in log) == (strategy.replicas == 1) for log in logs)
 
 
-@pytest.mark.strategies("mirrored-2", full=("one_device", "mirrored-1"))
+@pytest.mark.strategies("mirrored-2", full=("mirrored-1",))
 @pytest.mark.parametrize("loop", ["keras3_fit:jit_compile", "tf_keras_fit:jit_compile"])
 def test_fit_with_jit_compile(strategy: StrategyCase, loop: str) -> None:
     """`compile(jit_compile=True)` trains as one device does."""

@@ -20,11 +20,11 @@ UPDATES = 60
 SERVERS = Topology(chief=1, worker=2, ps=1)
 
 
-def _lockstep_run(folder: Path, *faults: str, updates: int = UPDATES, code: int = 0) -> dict[str, Any]:
-    """`lockstep run` of the program with two workers and a parameter server; what `--json` says."""
-    options = ["--chief", "1", "--worker", "2", "--ps", "1", "--timeout", "100", "--quiet", "--json"]
+def _lockstep_run(folder: Path, *faults: str, workers: int = 2, code: int = 0) -> dict[str, Any]:
+    """`lockstep run` of the program with a parameter server; what `--json` says."""
+    options = ["--chief", "1", "--worker", str(workers), "--ps", "1", "--timeout", "100", "--quiet", "--json"]
     options += ["--out", str(folder), *(word for fault in faults for word in ("--fault", fault))]
-    command = [*LOCKSTEP, "run", *options, "--", sys.executable, PROGRAM, str(updates)]
+    command = [*LOCKSTEP, "run", *options, "--", sys.executable, PROGRAM, str(UPDATES)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=150, check=False)
     assert done.returncode == code, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
@@ -69,7 +69,7 @@ def test_no_update_is_lost_when_a_worker_is_killed_and_comes_back(tmp_path: Path
 
 def test_a_killed_parameter_server_fails_the_job(tmp_path: Path) -> None:
     """Exit code 3 and no hang: the chief, which lost its variables, is the root cause, and comes first."""
-    found = _lockstep_run(tmp_path, "kind=kill,task=ps:0,step=10", code=3)
+    found = _lockstep_run(tmp_path, "kind=kill,task=ps:0,step=10", workers=1, code=3)
     assert not found["ended_well"]
     assert found["root_cause"]["task"] == "chief:0"
     assert "UnavailableError" in found["root_cause"]["message"]
@@ -101,6 +101,7 @@ def _executed(run: Run) -> int:
     return sum(run.tasks[f"worker:{index}"].log.count("update") for index in range(2))
 
 
+@pytest.mark.full  # tests/simulator/test_gates_coordinator.py has the same without TensorFlow
 def test_a_coordinator_dispatches_nothing_at_a_gate() -> None:
     """While the chief stands at step 10, the one other function that may be under way ends, and no third begins."""
     with Cluster(SERVERS, preload=(), timeout=60) as cluster:

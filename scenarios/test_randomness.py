@@ -10,15 +10,7 @@ from scenarios.programs import models, randomness
 REPLICATED = pytest.mark.strategies(
     "mirrored-2",
     "multi_worker-2",
-    full=(
-        "one_device",
-        "mirrored-1",
-        "mirrored-3",
-        "mirrored-4",
-        "central_storage-2",
-        "multi_worker-3",
-        "multi_worker-2x2",
-    ),
+    full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2x2"),
 )
 
 
@@ -27,15 +19,15 @@ def _flavour(loop: str) -> models.Flavour:
 
 
 @REPLICATED
-@pytest.mark.parametrize("loop", ["keras3_loop:dropout", "keras3_loop:dropout_seeded"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_loop:dropout", pytest.param("keras3_loop:dropout_seeded", marks=pytest.mark.full)]
+)
 def test_dropout_of_keras3(strategy: StrategyCase, loop: str) -> None:
     """Replicas drop different units, whether the layer has a seed or not."""
     assert verify(randomness.make("dropout", "keras", seeded=loop.endswith("seeded")), strategy, tier="exact")
 
 
-@pytest.mark.strategies(
-    "mirrored-2", full=("one_device", "mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2")
-)
+@pytest.mark.strategies("mirrored-2", full=("mirrored-1", "mirrored-3", "central_storage-2"))
 @pytest.mark.parametrize("seeded", [False, True], ids=["unseeded", "seeded"])
 def test_dropout_of_tf_keras(strategy: StrategyCase, seeded: bool) -> None:
     """Replicas drop different units, whether the layer has a seed or not."""

@@ -17,19 +17,25 @@ _OTHERS = (
     "mirrored-2:reduction_to_one_device",
     "multi_worker-3",
 )
-_RARE = ("multi_worker-4", "multi_worker-2:ring", "central_storage-3", "mirrored-2:nccl", "multi_worker-2:nccl", "tpu")
+_HARDWARE = ("mirrored-2:nccl", "multi_worker-2:nccl", "tpu")
+_RARE = ("multi_worker-4", "multi_worker-2:ring", "central_storage-3", *_HARDWARE)
 # The exact program is cheap enough to meet every strategy in the quick profile.
 EVERY_SYNCHRONOUS = pytest.mark.strategies(*_QUICK, *_OTHERS, full=_RARE)
-SYNCHRONOUS = pytest.mark.strategies(*_QUICK, full=(*_OTHERS, *_RARE))
+# One of each kind, and in the full profile of each way to reduce; all other shapes meet the exact program.
+SYNCHRONOUS = pytest.mark.strategies(
+    "mirrored-3",
+    "central_storage-2",
+    "multi_worker-2",
+    full=("mirrored-4", "mirrored-2:hierarchical_copy", "multi_worker-2x2", "multi_worker-2:ring", *_HARDWARE),
+)
 _SHARDING = ("parameter_server-2w2p:min_size", "parameter_server-2w2p:max_size", "parameter_server-2w2p:fixed_shards")
 EVERY_PARAMETER_SERVER = pytest.mark.strategies(
     "parameter_server-1w1p", "parameter_server-2w1p", "parameter_server-2w2p", *_SHARDING
 )
 PARAMETER_SERVERS = pytest.mark.strategies(
     "parameter_server-1w1p",
-    "parameter_server-2w2p",
     "parameter_server-2w2p:fixed_shards",
-    full=("parameter_server-2w1p", *_SHARDING),
+    full=("parameter_server-2w2p", "parameter_server-2w2p:min_size"),
 )
 
 
@@ -109,15 +115,25 @@ def test_fit_with_several_steps_per_execution(strategy: StrategyCase, loop: str)
     assert verify(keras_fit.make(_flavour(loop), "mlp", "adam", steps_per_execution=2, log_reduction="first"), strategy)
 
 
-_MORE = ("one_device", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
+_MORE = ("mirrored-3", "multi_worker-2")
 FEW = pytest.mark.strategies("mirrored-2", full=(*_MORE, "central_storage-2"))
 # Not central storage: XLA compiles no function that uses variables of another device.
 FEW_COMPILED = pytest.mark.strategies("mirrored-2", full=_MORE)
 
 
 @FEW_COMPILED
-@pytest.mark.parametrize("loop", ["keras3_loop", "tf_keras_loop"])
-@pytest.mark.parametrize(("mode", "iterate"), [("eager", "dataset"), ("jit", "dataset"), ("function", "iterator")])
+@pytest.mark.parametrize(
+    ("loop", "mode", "iterate"),
+    [
+        ("keras3_loop", "eager", "dataset"),
+        ("keras3_loop", "function", "iterator"),
+        # In the quick profile test_precision compiles a step.
+        pytest.param("tf_keras_loop", "jit", "dataset", marks=pytest.mark.full),
+        pytest.param("keras3_loop", "jit", "dataset", marks=pytest.mark.full),
+        pytest.param("tf_keras_loop", "eager", "dataset", marks=pytest.mark.full),
+        pytest.param("tf_keras_loop", "function", "iterator", marks=pytest.mark.full),
+    ],
+)
 def test_custom_loop_in_other_forms(
     strategy: StrategyCase, loop: str, mode: keras_loop.Mode, iterate: keras_loop.Iterate
 ) -> None:
@@ -126,8 +142,15 @@ def test_custom_loop_in_other_forms(
 
 
 @FEW
-@pytest.mark.parametrize("loop", ["keras3_fit", "tf_keras_fit:log_reduction_first"])
-@pytest.mark.parametrize(("style", "source"), [("functional", "dataset"), ("subclassed", "arrays")])
+@pytest.mark.parametrize(
+    ("loop", "style", "source"),
+    [
+        ("keras3_fit", "functional", "dataset"),
+        ("tf_keras_fit:log_reduction_first", "subclassed", "arrays"),
+        pytest.param("keras3_fit", "subclassed", "arrays", marks=pytest.mark.full),
+        pytest.param("tf_keras_fit:log_reduction_first", "functional", "dataset", marks=pytest.mark.full),
+    ],
+)
 def test_fit_in_other_forms(strategy: StrategyCase, loop: str, style: models.Style, source: keras_fit.Source) -> None:
     """Functional and subclassed models, fitted from a dataset and from NumPy arrays, with validation data."""
     train = keras_fit.make(_flavour(loop), "mlp", "adam", style=style, source=source, log_reduction="first")

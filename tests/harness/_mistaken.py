@@ -8,13 +8,13 @@ each replica contributed. They import TensorFlow when they are called, which hap
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 from harness.subject.program import Program
+from tests.harness._sharing import sharing
 
 __all__ = ["accumulating", "commuting", "keras_model", "masked", "metrics", "regression", "within_step"]
 
@@ -24,9 +24,8 @@ _SHAPES = {"hidden": (5, 6), "bias": (6,), "out": (6, 1)}
 
 def _program(train: Callable[..., Any], mistake: str, **options: Any) -> Program:
     """The program with a mistake; its reference is that of the program without, and both share one run of it."""
-    right = Program.of(functools.partial(train, mistake="", **options))
-    wrong = Program.of(functools.partial(train, mistake=mistake, **options))
-    return dataclasses.replace(wrong, digest=right.digest)
+    right = functools.partial(train, mistake="", **options)
+    return sharing(functools.partial(train, mistake=mistake, **options), right)
 
 
 def regression(mistake: str = "", optimizer: str = "momentum", extra: str = "") -> Program:

@@ -6,7 +6,6 @@ only, so the reference is free of them.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.subject.program import Program
+from tests.harness._sharing import sharing
 
 __all__ = ["STEPS", "fitting", "looping", "training"]
 
@@ -21,11 +21,12 @@ STEPS = 8
 _BATCH = 12
 
 
-def _program(train: Callable[..., Any], mistake: str, **options: Any) -> Program:
-    """The program with a mistake; it shares the reference of the program without, which is the same."""
-    right = Program.of(functools.partial(train, mistake="", **options))
-    wrong = Program.of(functools.partial(train, mistake=mistake, **options))
-    return dataclasses.replace(wrong, digest=right.digest)
+def _program(train: Callable[..., Any], usual: dict[str, Any], **options: Any) -> Program:
+    """The program with these options; it shares the reference of the one with the usual ones.
+
+    Without an interruption their numbers are the same: it matters neither how often one saves nor how one resumes.
+    """
+    return sharing(functools.partial(train, **options), functools.partial(train, **{**options, **usual}))
 
 
 def training(
@@ -37,8 +38,8 @@ def training(
     `data` (the input's position is not), `loop` (all steps are done again on what was restored), `ends_early`,
     `silent`. `every` 0 never saves; without `slots` and `ids` these are not reported.
     """
-    options = {"optimizer": optimizer, "every": every, "report_slots": slots, "report_ids": ids}
-    return _program(_training, mistake, **options)
+    options = {"optimizer": optimizer, "report_slots": slots, "report_ids": ids}
+    return _program(_training, {"mistake": "", "every": 2}, mistake=mistake, every=every, **options)
 
 
 def _training(
@@ -151,7 +152,7 @@ def _update(optimizer: str, weights: list[Any], slots: list[Any], step: Any, gra
 
 def looping(flavour: str, mistake: str = "", optimizer: str = "Adam") -> Program:
     """A custom loop over a Keras model; mistake: `slots` (the optimizer is not saved)."""
-    return _program(_looping, mistake, flavour=flavour, optimizer=optimizer)
+    return _program(_looping, {"mistake": ""}, mistake=mistake, flavour=flavour, optimizer=optimizer)
 
 
 def _looping(strategy: Any, record: Any, *, flavour: str, mistake: str, optimizer: str) -> None:
@@ -194,7 +195,8 @@ def fitting(flavour: str, mistake: str = "", save_freq: str | int = "epoch") -> 
 
     Mistakes: `scratch` (a backup directory of each process), `weights` (only the weights are kept, by hand).
     """
-    return _program(_fitting, mistake, flavour=flavour, save_freq=save_freq)
+    usual = {"mistake": "", "save_freq": "epoch"}
+    return _program(_fitting, usual, mistake=mistake, flavour=flavour, save_freq=save_freq)
 
 
 def _fitting(strategy: Any, record: Any, *, flavour: str, mistake: str, save_freq: str | int) -> None:

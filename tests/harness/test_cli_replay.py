@@ -25,11 +25,19 @@ for number in range(1, 4):
 """
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def saved_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved job: two workers with three steps, of which one is killed and starts again."""
-    (tmp_path / "program.py").write_text(PROGRAM)
-    return _saved(tmp_path, KILLED + ",restart=0s")
+    folder = tmp_path_factory.mktemp("saved")
+    (folder / "program.py").write_text(PROGRAM)
+    return _saved(folder, KILLED + ",restart=0s")
+
+
+@pytest.fixture
+def saved(saved_once: Path) -> Path:
+    """The saved job, beside its program as it was; a test may write another one there."""
+    (saved_once.parent / "program.py").write_text(PROGRAM)
+    return saved_once
 
 
 def _saved(directory: Path, *options: str, code: int = 0) -> Path:
@@ -198,9 +206,9 @@ def test_a_matrix_has_no_trace(tmp_path: Path) -> None:
 
 
 def test_a_real_training_is_replayed(tmp_path: Path) -> None:
-    """Training with a kill at step 3 and a restart of the job has the same history a second time."""
+    """TensorFlow's steps, and where they stood for a fault, are the same a second time; deaths are replayed above."""
     program = [sys.executable, str(ROOT / "examples" / "programs" / "train_loop.py"), "5"]
-    options = ["--fault", "kind=kill,task=worker:0,step=3", "--restarts", "1", "--timeout", "120", "--quiet"]
+    options = ["--fault", "kind=pause,task=worker:0,step=3,duration=10ms", "--timeout", "120", "--quiet"]
     result = _lock("run", "--json", "--worker", "1", *options, "--out", str(tmp_path / "out"), "--", *program)
     assert result.return_value == 0, result.output
     ran = json.loads(result.stdout)
@@ -209,8 +217,5 @@ def test_a_real_training_is_replayed(tmp_path: Path) -> None:
     assert "5 steps, loss " in (tmp_path / "out" / "0" / "logs" / "worker-0.log").read_text()
     found = _json("replay", str(tmp_path / "out"), "--quiet")
     assert found["same"], found["difference"]
-    first = [*(f"step {n}" for n in (1, 2, 3)), "stood at step:3"]
-    expected = [*first, "a new process", *(f"step {n}" for n in (1, 2, 3, 4, 5))]
-    assert found["history"]["worker:0"] == expected
-    fault = _json("report", str(tmp_path / "out"))["runs"][0]["faults"][0]
-    assert (fault["recovered"]["task"], fault["recovered"]["what"][:6]) == ("worker:0", "step 1")
+    assert found["history"]["worker:0"] == [*(f"step {n}" for n in (1, 2, 3)), "stood at step:3", "step 4", "step 5"]
+    assert _json("report", str(tmp_path / "out"))["runs"][0]["faults"][0]["kind"] == "pause"

@@ -98,8 +98,8 @@ def _crashing_early(strategy: Any, record: Any) -> None:
 
 def test_a_hang_before_the_step_fails_the_run_with_stacks() -> None:
     """The wait for the step ends with the timeout, and the task's stacks are shown."""
-    with pytest.raises(RunFailed, match=r"Hang: did not finish within 8 s.*step 1") as failure:
-        verify(_hanging_early, "mirrored-2", interrupt_at=2, timeout=8)
+    with pytest.raises(RunFailed, match=r"Hang: did not finish within 6 s.*step 1") as failure:
+        verify(_hanging_early, "mirrored-2", interrupt_at=2, timeout=6)
     assert "wait_for_godot" in str(failure.value)
 
 

@@ -1,6 +1,6 @@
 """The derived tolerance on random trainings: no correct one is accused, and the smallest mistakes are all caught.
 
-The quick profile draws 5 configurations, `--profile=full` 270. With `--lockstep-out=DIR`,
+The quick profile draws 3 configurations, `--profile=full` 270. With `--lockstep-out=DIR`,
 `lockstep report DIR` then shows how far correct trainings and mistakes were from the bound.
 """
 
@@ -21,7 +21,8 @@ from harness.judging.tolerance import Derived
 from simulator import Cluster, Topology
 
 Report = Callable[[str, Mapping[str, object]], None]
-_A_RUN = 5  # configurations per cluster run: a process costs more than a configuration
+# Configurations per cluster run, in the quick profile and in the full one: a process costs more than a configuration.
+_A_RUN = {"quick": 3, "full": 5}
 _NOISES = (101, -101, 102, -102)
 # The smallest mistakes; each is applied to the distributed run only.
 _MISTAKES = ("example_dropped", "divisor_off_by_one", "copy_off_by_8_ulp")
@@ -41,7 +42,7 @@ class _Training:
     seed: int
 
 
-def _trainings() -> st.SearchStrategy[list[_Training]]:
+def _trainings(count: int) -> st.SearchStrategy[list[_Training]]:
     """The trainings of one run."""
     training = st.builds(
         _Training,
@@ -54,8 +55,8 @@ def _trainings() -> st.SearchStrategy[list[_Training]]:
         steps=st.integers(1, 6),
         seed=st.integers(0, 2**20),
     )
-    # Unique: Hypothesis begins with the simplest value, and a run of five equal trainings would show nothing.
-    return st.lists(training, min_size=_A_RUN, max_size=_A_RUN, unique=True)
+    # Unique: Hypothesis begins with the simplest value, and a run of equal trainings would show nothing.
+    return st.lists(training, min_size=count, max_size=count, unique=True)
 
 
 def _train(strategy: Any, record: Any, training: dict[str, Any], mistake: str | None) -> None:
@@ -208,7 +209,7 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
             suppress_health_check=list(HealthCheck),
             database=None,
         )
-        @given(_trainings())
+        @given(_trainings(_A_RUN[pytestconfig.getoption("--profile")]))
         def judged(trainings: list[_Training]) -> None:
             ratios = list(_ratios(cluster, tmp_path, trainings, list(kinds)))
             for training in trainings:

@@ -34,7 +34,7 @@ def test_an_optimizer_that_is_not_saved_is_found() -> None:
 
 def test_nothing_is_found_in_a_training_that_resumes() -> None:
     """With deaths of several kinds, and faults that cost only time."""
-    hunt = _search("train", "kill", "crash", "preempt", "slow", budget=8.0, faults=2, seed=4).go()
+    hunt = _search("train", "kill", "crash", "preempt", "slow", budget=4.0, faults=2, seed=4).go()
     assert hunt.plans > 0
     assert hunt.found is None, str(hunt.found)
     assert hunt.voids == 0

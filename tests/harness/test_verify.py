@@ -20,6 +20,7 @@ from harness.verify import Tier, check_hardware, on_verdict
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.capabilities import accelerators
 from tests.harness._programs import STEPS, commuting, exact, hanging, mlp, one_value, silent, worker_that
+from tests.harness._sharing import sharing
 
 
 def _broken(verdict: Verdict) -> set[str]:
@@ -63,7 +64,7 @@ def test_a_right_coordinator_program_is_consistent() -> None:
 )
 def test_the_smallest_wrong_programs_are_inconsistent(mistake: str, strategy: str, law: str, step: int) -> None:
     """Each mistake breaks its law at the step at which it is made."""
-    verdict = verify(exact(mistake), strategy, tier="exact")
+    verdict = verify(sharing(exact(mistake), exact()), strategy, tier="exact")
     assert not verdict
     assert law in _broken(verdict), str(verdict)
     assert min(finding.step for finding in verdict.findings if finding.law == law and finding.step) == step
@@ -73,7 +74,7 @@ def test_the_smallest_wrong_programs_are_inconsistent(mistake: str, strategy: st
 
 def test_a_lost_update_is_inconsistent() -> None:
     """One of eight asynchronous updates that is never scheduled shows in the variables."""
-    verdict = verify(commuting(lost=1), "parameter_server-1w1p", tier="exact")
+    verdict = verify(sharing(commuting(lost=1), commuting()), "parameter_server-1w1p", tier="exact")
     assert "variables_match_reference" in _broken(verdict), str(verdict)
     assert verdict.first_divergence is not None
     assert (verdict.first_divergence.observed, verdict.first_divergence.expected) == (35.0, 36.0)
@@ -81,7 +82,7 @@ def test_a_lost_update_is_inconsistent() -> None:
 
 def test_8_replicas_that_agree_with_each_other_but_not_with_the_truth_are_inconsistent() -> None:
     """All copies are the same wrong number, so only the comparison with the reference can see it."""
-    verdict = verify(exact("applied_twice"), "mirrored-2", tier="exact")
+    verdict = verify(sharing(exact("applied_twice"), exact()), "mirrored-2", tier="exact")
     assert not verdict
     assert "replicas_agree" in _held(verdict)
     assert "variables_match_reference" in _broken(verdict)
@@ -89,7 +90,7 @@ def test_8_replicas_that_agree_with_each_other_but_not_with_the_truth_are_incons
 
 def test_the_exact_tier_catches_one_unit_in_the_last_place() -> None:
     """A loss that is the next float32 is reported, with its step and with nothing else."""
-    verdict = verify(exact("one_ulp"), "mirrored-2", tier="exact")
+    verdict = verify(sharing(exact("one_ulp"), exact()), "mirrored-2", tier="exact")
     assert _broken(verdict) == {"loss_matches_reference"}
     first = verdict.first_divergence
     assert first is not None
@@ -108,11 +109,11 @@ def test_the_derived_tier_accepts_another_order_of_summation(strategy: str) -> N
     assert 0 < verdict.worst_ratio < 0.5, f"observed / bound = {verdict.worst_ratio:.3g}"
 
 
-@pytest.mark.parametrize("strategy", ["mirrored-2", "mirrored-3"])
+@pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("mirrored-3", marks=pytest.mark.full)])
 @pytest.mark.parametrize("mistake", ["example_dropped", "divisor"])
 def test_the_derived_tier_rejects_the_smallest_wrong_rule(mistake: str, strategy: str) -> None:
     """One example of 64 dropped, or 63 for 64, exceeds the bound in the first step, by orders of magnitude."""
-    verdict = verify(mlp(mistake), strategy)
+    verdict = verify(sharing(mlp(mistake), mlp()), strategy)
     assert not verdict
     assert {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"} <= _broken(verdict)
     assert verdict.first_divergence is not None
@@ -225,7 +226,7 @@ def test_a_program_that_fails_on_one_device_is_told_apart() -> None:
 def test_10_a_hang_fails_with_stacks_and_the_next_verdict_is_reached() -> None:
     """The timeout names the task that hangs and shows where."""
     with pytest.raises(RunFailed) as caught:
-        verify(hanging, "mirrored-2", tier="exact", timeout=8)
+        verify(hanging, "mirrored-2", tier="exact", timeout=6)
     assert caught.value.root_cause.kind == "Hang"
     assert "last announced step 1" in str(caught.value)
     assert "in wait_for_godot" in caught.value.stacks["local:0"]

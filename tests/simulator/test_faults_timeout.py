@@ -16,7 +16,7 @@ _SECONDS_OVER_MAX = 12.0
 
 
 def _ends(
-    plan: FaultPlan, body: object, *args: object, timeout: float = 2.0, workers: int = 2
+    plan: FaultPlan, body: object, *args: object, timeout: float = 1.0, workers: int = 2
 ) -> tuple[RunFailed, float]:
     with (
         Cluster(Topology(worker=2), preload=(), timeout=timeout, faults=plan) as cluster,
@@ -67,7 +67,7 @@ def _stands(count: int) -> None:
         "kind=pause,task=worker:1,step=3",
         "kind=late_start,task=worker:1,duration=1h",
         "kind=slow,task=worker:1,step=3,factor=2",
-        "kind=kill,task=worker:1,step=3,restart=1900ms",
+        "kind=kill,task=worker:1,step=3,restart=900ms",
         "kind=disk_full,task=worker:1,step=3",
         "kind=kill,task=worker:1,log=never",
     ],
