@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import threading
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,8 +29,10 @@ from multiprocess import forkserver as mp_forkserver
 from _lockstep import children
 from simulator.errors import LockstepError
 from simulator.helpers.doorkeeper import HostDoor, begin
+from simulator.helpers.warden import FORKSERVER_VARIABLE
 from simulator.launch.environment import changed_environment
 from simulator.machines.local.scratch import make_scratch
+from simulator.machines.local.warden import warden
 
 __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "forkserver"]
 
@@ -99,6 +102,7 @@ class Forkserver:
         self._context = multiprocess.get_context("forkserver")
         self._lock = threading.Lock()
         self._log: Path | None = None
+        self._mark = uuid.uuid4().hex
 
     def start(
         self, target: Callable[..., None], args: tuple[Any, ...], name: str, door: HostDoor | None = None
@@ -133,18 +137,21 @@ class Forkserver:
         launched = self.start(_nothing, (), "warm-up")
         launched.wait()
 
-    def import_noise(self) -> str:
-        """What the preloaded modules wrote while they were imported."""
-        return "" if self._log is None else self._log.read_text(errors="replace")
-
     def _ensure_running(self) -> None:
         if self._log is None:
             directory = make_scratch("forkserver")
             self._log = directory / "log"
             # Where multiprocess puts its sockets; its own choice would outlive a killed parent.
             multiprocess.process.current_process()._config.setdefault("tempdir", str(directory))  # noqa: SLF001
+            # It ends when it reads the end of a pipe, unless it is busy with an import or somebody else has the other
+            # end. So the warden knows it and all that is forked from it, before there is anything to know.
+            warden.watch_forkserver(self._mark)
         modules = [*self.preload, *(_also if "tensorflow" in self.preload else ())]
-        told = {"LOCKSTEP_PRELOAD": " ".join(modules), "LOCKSTEP_FORKSERVER_LOG": str(self._log)}
+        told = {
+            "LOCKSTEP_PRELOAD": " ".join(modules),
+            "LOCKSTEP_FORKSERVER_LOG": str(self._log),
+            FORKSERVER_VARIABLE: self._mark,
+        }
         with changed_environment({**told, **children.child_environment()}):
             self._server.ensure_running()
 
