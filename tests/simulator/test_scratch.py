@@ -25,10 +25,10 @@ from tests.simulator._wire import eventually
 ORDINARY = """
 import os, sys
 if os.geteuid() == 0:
-    from simulator import _kernel
+    from simulator import kernel
     group = os.getgid()
-    _kernel.unshare(_kernel.NEW_USER)
-    _kernel.map_user(1000, 0, 1000, group)
+    kernel.unshare(kernel.NEW_USER)
+    kernel.map_user(1000, 0, 1000, group)
 os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 """
 
@@ -54,7 +54,7 @@ def test_an_end_right_after_the_directory_was_made_leaves_none(end: str, code: i
     """The warden knows of it before it exists."""
     script = f"""
         import os, signal
-        from simulator.scratch import make_scratch
+        from simulator.machines.local.scratch import make_scratch
         mkdir = os.mkdir
         def made(*args, **kwargs):
             mkdir(*args, **kwargs)
@@ -90,7 +90,7 @@ def test_the_place_may_have_any_name(name: str | bytes, place: Path) -> None:
 READ_ONLY = """
     import os, signal, sys
     from pathlib import Path
-    from simulator.scratch import make_scratch, remove_scratch
+    from simulator.machines.local.scratch import make_scratch, remove_scratch
     assert os.geteuid() != 0
     directory = make_scratch("test")
     for mode in (0o500, 0o000, 0o400):
@@ -159,7 +159,7 @@ def test_a_last_word_that_was_cut_short_removes_nothing(tmp_path: Path) -> None:
     """A parent killed while it speaks may have said the beginning of a path, which is another directory."""
     (tmp_path / "kept").mkdir()
     (tmp_path / "ours").mkdir()
-    warden = [sys.executable, "-I", "-S", str(Path(scratch.__file__).with_name("_warden.py"))]
+    warden = [sys.executable, "-I", "-S", str(Path(remove_tree.__code__.co_filename))]
     said = b"+directory " + bytes(tmp_path / "ours") + b"\0+directory " + bytes(tmp_path / "kept")
     subprocess.run(warden, input=said, timeout=20, check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
