@@ -39,6 +39,8 @@ __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "forkser
 # tf_keras costs 0.1 s on top of TensorFlow (which imports Keras 3 itself).
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
 _ENTER_SECONDS_MAX = 10.0
+_NUMBER_SECONDS_MAX = 10.0
+_read_number = mp_forkserver.read_signed
 _also: list[str] = []
 
 
@@ -87,9 +89,20 @@ class _Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has 
             context.set_spawning_popen(None)
         self.sentinel, write_end = self._server.connect_to_new_process(self._fds)
         self.finalizer = util.Finalize(self, util.close_fds, (os.dup(write_end), self.sentinel))
-        with os.fdopen(write_end, "wb") as pipe:
-            pipe.write(buffer.getbuffer())
-        self.pid = mp_forkserver.read_signed(self.sentinel)
+        try:
+            with os.fdopen(write_end, "wb") as pipe:
+                pipe.write(buffer.getbuffer())
+            self.pid = mp_forkserver.read_signed(self.sentinel)
+        except BaseException:
+            self._end_unnamed()
+            raise
+
+    def _end_unnamed(self) -> None:
+        """End a process that may have been forked, and whose number nobody has got."""
+        with contextlib.suppress(OSError, EOFError):
+            if select.select([self.sentinel], [], [], _NUMBER_SECONDS_MAX)[0]:
+                os.kill(_read_number(self.sentinel), signal.SIGKILL)
+        self.finalizer()
 
 
 class Forkserver:
@@ -122,11 +135,15 @@ class Forkserver:
     def _start_inside(self, door: HostDoor, target: Callable[..., None], args: tuple[Any, ...], name: str) -> Launched:
         told, teller = self._context.Pipe(duplex=False)
         outside = self.start(begin, (door, teller, target, args), name)
-        teller.close()
         pid, why = -1, f"no answer within {_ENTER_SECONDS_MAX:g} s"
-        with told, contextlib.suppress(EOFError):
-            if told.poll(_ENTER_SECONDS_MAX):
-                pid, why = told.recv()
+        try:
+            teller.close()
+            with told, contextlib.suppress(EOFError):
+                if told.poll(_ENTER_SECONDS_MAX):
+                    pid, why = told.recv()
+        finally:
+            if pid < 0:
+                outside.end(0.0)
         if pid < 0:
             raise LockstepError(f"{name} could not get into its host: {why}")
         # The process outside ends after the one inside, and in the same way.

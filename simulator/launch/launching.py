@@ -83,7 +83,11 @@ class Launcher:
             launched = launch_command(self.work, spec, door)
         else:
             launched = forkserver(self.options.preload).start(main.main, (spec,), task.name, door)
-        warden.watch_group(launched.pid)
+        try:
+            warden.watch_group(launched.pid)
+        except BaseException:
+            launched.end(0.0)
+            raise
         return launched
 
 

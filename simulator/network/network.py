@@ -123,9 +123,13 @@ class Network:
                 hear=self._hear,
                 mourn=lambda: self._bury("relay"),
             )
-        # Both obey in order, so these are in force before the first connection; nobody waits for them here.
-        for link in self._links:
-            self._install(link)
+        try:
+            # Both obey in order, so these are in force before the first connection; nobody waits for them here.
+            for link in self._links:
+                self._install(link)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

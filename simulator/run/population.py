@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError
 from simulator.journal.journal import Journal
@@ -15,6 +16,7 @@ from simulator.launch.launching import Launcher
 from simulator.run.events import EventLoop
 from simulator.run.restarts import has_done, kill_surely
 from simulator.run.task import Task
+from simulator.undivided import undivided
 from simulator.wire.control import Proceed
 
 __all__ = ["Population"]
@@ -66,17 +68,29 @@ class Population:
             self._passed.setdefault(task.name, set()).add(task.at_gate)
 
     def launch(self, tasks: Sequence[Task]) -> None:
-        """Start the process of each of these tasks and listen to it."""
+        """Start the process of each of these tasks and listen to it.
+
+        Ctrl-C cannot come between the fork of a process and the moment when it is known, so that `end` ends it.
+        """
         for task in tasks:
-            passed = self._passed.get(task.name, ())
-            task.launched = self.launcher.launch(
-                task,
-                environ=self.environ(task.name),
-                gates=tuple(gate for gate in self.gates.get(task.name, ()) if gate not in passed),
-                hooks=tuple(self.hooks.get(task.name, ())),
-            )
+            undivided(partial(self._launch, task))
+
+    def _launch(self, task: Task) -> None:
+        passed = self._passed.get(task.name, ())
+        launched = self.launcher.launch(
+            task,
+            environ=self.environ(task.name),
+            gates=tuple(gate for gate in self.gates.get(task.name, ()) if gate not in passed),
+            hooks=tuple(self.hooks.get(task.name, ())),
+        )
+        try:
+            task.launched = launched
             self.events.watch(task)
-            self.joined(task.launched.pid)
+        except BaseException:
+            task.launched = None
+            launched.end(0.0)
+            raise
+        self.joined(launched.pid)
 
     def proceed(self, tasks: Sequence[Task], given_up: Callable[[], bool] = lambda: False) -> None:
         """Wait until these have started and their servers listen; then have the clients call the function.

@@ -34,6 +34,7 @@ from simulator.run.stream import LogStream
 from simulator.run.supervisor import Supervisor
 from simulator.run.task import Task
 from simulator.topology import Topology
+from simulator.undivided import undivided
 from simulator.wire.control import Action, Continue, Release
 
 __all__ = ["JOURNAL", "Run"]
@@ -164,7 +165,8 @@ class Run:
         """Hosts for the tasks, if they were asked for; they go last."""
         if not self.options.network.hosts:
             return None
-        return self._stack.enter_context(Hosts(self.topology, self.directory))
+        hosts = Hosts(self.topology, self.directory)
+        return undivided(lambda: self._stack.enter_context(hosts))
 
     def _start_network(self) -> None:
         """Begin to keep conditions, if there can be any. It goes after the tasks, whose last bytes are counted."""
@@ -182,7 +184,7 @@ class Run:
             )
             network.on_ended(self._events.announce)
             network.on_turned_away(self._say_turned_away)
-            self._network = self._stack.enter_context(network)
+            self._network = undivided(lambda: self._stack.enter_context(network))
 
     def _say_turned_away(self, task: str, address: str) -> None:
         if address:
@@ -232,11 +234,6 @@ class Run:
             new = self._population.replace([task], "asked")
         self._population.proceed_again(new, given_up=lambda: self._over)
         return new[0]
-
-    def restart_job(self) -> None:
-        """Kill every task and start all of them again, as `restart` does with one."""
-        new = self._population.replace(list(self.tasks), "asked")
-        self._population.proceed_again(new, given_up=lambda: self._over)
 
     # -- waiting
 
