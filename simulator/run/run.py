@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +41,7 @@ __all__ = ["JOURNAL", "Run"]
 
 JOURNAL = "journal.jsonl"
 _PROOF_SECONDS_MAX = 60.0
+_LOOK_SECONDS = 0.5
 _CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
 
 
@@ -242,6 +243,19 @@ class Run:
         """The tasks that run the function, or whose exit code says whether the program ended well."""
         return [task for task in self.tasks.values() if task.is_client]
 
+    def wait(self, done: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait until `done()`, which is asked whenever a task has said something or ended. Safe from any thread.
+
+        Args:
+            done: the condition; it must not wait itself.
+            what: is waited for, as the error shall say it: `worker:0 to end`.
+            seconds: how long at most.
+
+        Raises:
+            DeadlineExceeded: it did not become so within `seconds`.
+        """
+        self._events.wait(done, what, seconds)
+
     def wait_step(self, task: str, number: int, timeout: float | None = None) -> None:
         """Wait until `task` has announced training step `number`, or can no longer do so.
 
@@ -264,7 +278,7 @@ class Run:
         seconds = self.options.timeout if timeout is None else timeout
         # A failure elsewhere may keep this task from ever coming there.
         self._events.wait(
-            lambda: self.tasks[task].at_gate == gate or self.is_over(task) or self._supervisor.doomed,
+            lambda: self.tasks[task].at_gate == gate or self.is_over(task) or self._supervisor.unrecoverable,
             f"{task} to reach {gate}",
             seconds,
         )
@@ -285,7 +299,7 @@ class Run:
         asked = self.tasks[task]
         if self._supervisor.problem is not None or self.breakdown.cause is not None:
             return True
-        return asked.finished and (asked.error is None or self._supervisor.doomed)
+        return asked.finished and (asked.error is None or self._supervisor.unrecoverable)
 
     def open_gate(self, task: str, actions: Sequence[Action] = ()) -> None:
         """Let `task` do this, in order, and go on from the gate at which it waits."""
@@ -325,7 +339,7 @@ class Run:
         except DeadlineExceeded:
             self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
-            self._blame_hang()
+            self._fail_hanging()
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem
@@ -364,13 +378,15 @@ class Run:
 
     def _settle(self, seconds: float) -> None:
         """Wait until all clients have finished, or one has failed and is not started again; from then on none is."""
-        supervisor = self._supervisor
+        supervisor, deadline = self._supervisor, time.monotonic() + seconds
         with self.changed:
-            self._events.wait(
-                lambda: not supervisor.busy and (self._cut_off() or supervisor.doomed or self._done()),
-                "all clients to finish",
-                seconds,
-            )
+            while supervisor.busy or not (self._cut_off() or supervisor.unrecoverable or self._done()):
+                if (left := deadline - time.monotonic()) <= 0:
+                    raise DeadlineExceeded("all clients to finish", seconds)
+                # That a task waits in vain is announced by nobody.
+                self.changed.wait(min(left, _LOOK_SECONDS))
+                if not self.companion.busy():  # else a peer that is done may be about to come back as well
+                    supervisor.notice_left_behind()
             supervisor.close()
 
     def _done(self) -> bool:
@@ -389,7 +405,7 @@ class Run:
 
     # -- judging
 
-    def _blame_hang(self) -> None:
+    def _fail_hanging(self) -> None:
         now = time.monotonic()
         with self._events.changed:
             for task in self.clients:

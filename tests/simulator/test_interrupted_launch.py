@@ -12,8 +12,8 @@ from typing import Any
 
 import psutil
 import pytest
-
 from multiprocess import forkserver as mp_forkserver
+
 from simulator import Cluster, Topology
 from simulator.launch import forkserver
 from simulator.machines.local.warden import Warden
@@ -21,7 +21,7 @@ from simulator.run.events import EventLoop
 from simulator.undivided import undivided
 from tests.simulator._wire import eventually
 
-# One after the other, when a task has been forked: inside `multiprocess`, before the warden and before the run knows it.
+# When a task has been forked: inside `multiprocess`, before the warden knows it, and before the run does.
 MOMENTS = [(mp_forkserver, "read_signed"), (Warden, "watch_group"), (EventLoop, "watch")]
 
 
@@ -75,9 +75,12 @@ def test_an_interruption_between_fork_and_registration_leaves_nobody(
 
     monkeypatch.setattr(*where, hook)
     try:
-        with Cluster(Topology(worker=2), preload=()) as cluster, pytest.raises(Interrupted):
-            with cluster.start(threading.Event().wait):
-                pytest.fail("the run was not interrupted")
+        with (
+            Cluster(Topology(worker=2), preload=()) as cluster,
+            pytest.raises(Interrupted),
+            cluster.start(threading.Event().wait),
+        ):
+            pytest.fail("the run was not interrupted")
         assert len(calls) >= 2
         eventually(lambda: not _forked(), "what was forked to end")
     finally:
