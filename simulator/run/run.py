@@ -37,9 +37,12 @@ from simulator.topology import Topology
 from simulator.undivided import undivided
 from simulator.wire.control import Action, Continue, Release
 
-__all__ = ["JOURNAL", "Run"]
+__all__ = ["JOURNAL", "KEPT_FILES", "KEPT_FOLDERS", "Run"]
 
 JOURNAL = "journal.jsonl"
+# What of the directory of a run is worth keeping: `plan.json` is of a fault plan.
+KEPT_FOLDERS = ("logs", "stacks")
+KEPT_FILES = (JOURNAL, "plan.json", "hosts")
 _PROOF_SECONDS_MAX = 60.0
 _LOOK_SECONDS = 0.5
 _CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
@@ -62,21 +65,27 @@ class Run:
 
     def __enter__(self) -> Run:
         self._stack = contextlib.ExitStack()
+        self._how = "stopped"
         try:
             self._start()
-        except OSError as error:
-            self._stack.close()
-            if advice := no_room(error):
+        except BaseException as error:
+            self._close(error)
+            if isinstance(error, OSError) and (advice := no_room(error)):
                 raise LockstepError(f"the run could not start: {error}{advice}") from error
-            raise
-        except BaseException:
-            self._stack.close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close(error)
+
+    def _close(self, error: BaseException | None) -> None:
+        """Undo all that was begun; the journal says last how the run ended: `finished`, `failed`, `interrupted` by what
+        is no mere error, such as Ctrl-C, or `stopped` before its end.
+        """
+        if error is not None:
+            self._how = "failed" if isinstance(error, Exception) else "interrupted"
         self._stack.close()
 
     # -- start
@@ -85,7 +94,7 @@ class Run:
         self._began = time.monotonic()
         self._over = False
         self.breakdown = Breakdown(threading.Condition())
-        for name in ("logs", "stacks"):
+        for name in KEPT_FOLDERS:
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         self._hosts = self._find_hosts()
         self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
@@ -100,8 +109,11 @@ class Run:
             self.directory / JOURNAL, lambda error: self.breakdown.report("the journal cannot be written", error)
         )
         self._stack.callback(self.journal.close)
+        self._stack.callback(lambda: self.journal.write("end", how=self._how))
         self.journal.write(
             "start",
+            # Of a journal that says so and has none, the end is missing.
+            says_end=True,
             topology=str(self.topology),
             tasks=list(self.tasks),
             network=self.options.network.tier,
@@ -362,7 +374,9 @@ class Run:
         if self.breakdown.cause is not None:
             causes = (self.breakdown.cause, *causes)
         if causes := (*causes, *network_causes(self._network, alone=not causes)):
+            self._how = "failed"
             raise RunFailed(causes, result, stacks=stacks)
+        self._how = "finished"
         return result
 
     def port_conflict(self) -> bool:

@@ -103,7 +103,7 @@ def test_without_a_restart_policy_the_run_fails_long_before_its_timeout(late: bo
 
 
 def _comes_back(topology: Topology, steps: bool, seconds: float, folder: Path) -> None:
-    """worker:0 is done after its step, then worker:1 is started again; it is done after so many seconds, without one."""
+    """worker:0 is done after its step, then worker:1 is started again; it is done after some seconds, without one."""
     step = "simulator.step()" if steps else ""
     code = (
         "import os, pathlib, simulator, threading\n"
