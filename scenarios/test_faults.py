@@ -370,15 +370,13 @@ def test_a_zombie_is_dead_before_the_job_starts_again(strategy: StrategyCase, tm
 def test_a_zombie_without_a_fence_spoils_the_checkpoint(strategy: StrategyCase, tmp_path: Path) -> None:
     """Negative control: an old chief that is left stopped, and woken later, makes its old save the latest."""
     with running(strategy, train, tmp_path, cluster={"faults": plan_of(IN_SAVE), "timeout": 60.0}) as (old, _):
-        with old.changed:
-            assert old.changed.wait_for(lambda: old.tasks["worker:1"].error is not None, timeout=60)
+        old.wait(lambda: old.tasks["worker:1"].error is not None, "worker:1 to fail", 60)
         with Cluster(strategy.topology, timeout=60) as second:
             assert second.run(train, strategy, tmp_path)["worker:0"].value == 12
         state = tmp_path / CHECKPOINTS / "checkpoint"
         assert 'model_checkpoint_path: "ckpt-12"' in state.read_text()
         old.tasks["worker:0"].signal_group(signal.SIGCONT)
-        with old.changed:
-            assert old.changed.wait_for(lambda: old.tasks["worker:0"].finished, timeout=60)
+        old.wait(lambda: old.tasks["worker:0"].finished, "worker:0 to finish", 60)
         assert 'model_checkpoint_path: "ckpt-8"' in state.read_text()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +23,7 @@ from simulator.run.companion import Alone
 from simulator.run.expectations import Expectation
 from simulator.run.options import Options, check_timeout
 from simulator.run.restarts import RestartPolicy
-from simulator.run.run import Run
+from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run
 from simulator.run.task import Task
 from simulator.topology import Topology
 
@@ -120,17 +119,20 @@ class Cluster:
         return self._options.network
 
     def __enter__(self) -> Cluster:
-        if self._out is not None:
-            self._out.make()
-        self._directory = make_scratch("cluster")
+        with contextlib.ExitStack() as stack:
+            if self._out is not None:
+                self._out.make()
+                stack.enter_context(self._out.held())
+            self._directory = make_scratch("cluster")
+            stack.callback(remove_scratch, self._directory)
+            self._leave = stack.pop_all().close
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        directory, self._directory = self._directory, None
-        if directory is not None:
-            remove_scratch(directory)
+        self._directory = None
+        self._leave()
 
     def expect(
         self,
@@ -244,29 +246,14 @@ class Cluster:
         if self._out is not None:
             # What an earlier run has left there would be taken for this one's.
             self._out.renew(directory.name)
+            _keep_in(self._out.path / directory.name, directory)
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults else Alone()
         run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
         self._run = run
-        try:
-            with run:
-                yield run
-        except BaseException:
-            with contextlib.suppress(NotKept):  # how the run failed says more
-                self._keep(directory)
-            raise
-        self._keep(directory)
-
-    def _keep(self, directory: Path) -> None:
-        """Copy what a run has left to where the user wants it."""
-        if self._out is None:
-            return
-        kept = self._out.path / directory.name
-        try:
-            shutil.copytree(directory, kept)
-        except OSError as error:
-            raise NotKept(kept, error) from error
+        with run:
+            yield run
 
     def task(self, name: str) -> Task:
         """The handle of one task of the latest run, for example `worker:1`.
@@ -282,3 +269,19 @@ class Cluster:
     def warm_up(self) -> None:
         """Start the forkserver and wait for its imports, so that they are not part of the first run."""
         forkserver(self._options.preload).warm_up()
+
+
+def _keep_in(kept: Path, directory: Path) -> None:
+    """Have the run in `directory` write what is worth keeping into `kept`, where it is whatever ends this process.
+
+    The run itself stays in a temporary directory: the name of its socket has to be short, and its tasks say where they
+    write in messages, which not every path could be in.
+    """
+    try:
+        directory.mkdir()
+        for name in KEPT_FOLDERS:
+            (kept / name).mkdir(parents=True)
+        for name in (*KEPT_FOLDERS, *KEPT_FILES):
+            (directory / name).symlink_to(kept / name)
+    except OSError as error:
+        raise NotKept(kept, error) from error

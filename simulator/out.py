@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from simulator.errors import LockstepError, UsageError
+from simulator.helpers.warden import remove_tree
 
 __all__ = ["MARKER", "NotKept", "OutDirectory", "holds_runs"]
 
@@ -154,7 +155,13 @@ class OutDirectory:
         self.add(*names)
         for path in (self.path / name for name in names):
             try:
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                if path.is_dir():
+                    # Tasks of a run that was killed just now may still be writing.
+                    remove_tree(path)
+                    if path.exists():
+                        shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
             except OSError as error:
                 raise UsageError(f"{path}, of an earlier run, cannot be removed: {_reason(error)}") from error
 

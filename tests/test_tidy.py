@@ -27,13 +27,14 @@ HEAVY = {"keras", "numpy", "tensorflow", "tf_keras"}
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "simulator": (
         ("errors", "kernel", "journal"),
-        ("units", "topology", "out"),
+        ("units", "topology"),
         ("wire",),
         ("results",),
-        # What runs in tasks, and in helper processes.
-        ("agent", "helpers"),
+        # What runs in tasks, and in helper processes, of which the forkserver becomes tasks.
+        ("agent",),
+        ("helpers",),
         # What runs in the parent.
-        ("machines",),
+        ("machines", "out"),
         ("launch",),
         ("network",),
         ("capabilities", "run"),
@@ -64,7 +65,7 @@ AWAY_FROM_THE_PARENT = {
         "simulator.kernel",
         "simulator.topology",
     },
-    "simulator.helpers": {"simulator.helpers", "simulator.wire", "simulator.kernel"},
+    "simulator.helpers": {f"simulator.{room}" for room in ("agent", "helpers", "kernel", "wire")},
     "harness.recording": {"harness.recording", "harness.evidence", "harness.subject"},
 }
 

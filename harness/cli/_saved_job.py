@@ -90,11 +90,12 @@ def make_place(directory: Path) -> None:
     """Make the directory of a job, without an earlier one: what that has left must not be taken for the next one's.
 
     Raises:
-        UsageError: it holds something else, or cannot be written to.
+        UsageError: it holds something else, cannot be written to, or another run writes to it now.
     """
     place = OutDirectory(directory, option="--out")
     place.make()
-    place.renew("0", _RUN, _PLAN)
+    with place.held():
+        place.renew("0", _RUN, _PLAN)
 
 
 def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:

@@ -1,3 +1,3 @@
-"""What runs in helper processes: relay, keeper of hosts, warden, doorkeeper, trials."""
+"""What runs in helper processes: relay, keeper of hosts, warden, doorkeeper, the forkserver's imports, trials."""
 
 __all__: list[str] = []

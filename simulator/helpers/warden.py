@@ -1,9 +1,11 @@
 """A process that outlives the parent just long enough to clean up after it.
 
-The parent keeps the write end of a pipe open. Whatever ends the parent, SIGKILL included, closes the pipe; the warden
-then kills every process group and removes every directory that is still registered, and kills whatever has the mark of
-a run in its environment: what a task starts inherits the mark, also what leaves its process group. Tasks also ask the
-kernel for PR_SET_PDEATHSIG, but that reaches neither the processes they started nor the files they left.
+The parent keeps the write end of a pipe open. Whatever ends the parent, SIGKILL included, closes the pipe; where a
+child that the parent has forked keeps it open, the kernel says that the parent has ended. The warden then kills every
+process group and removes every directory that is still registered, and kills what has a mark in its environment. A run
+has one, which whatever a task starts inherits, also if it leaves its process group. A forkserver has one, and so has
+all that is forked from it, whether its number was ever told or not. Tasks also ask the kernel for PR_SET_PDEATHSIG,
+but that reaches neither the processes they started nor the files they left.
 
 It is run as a program, and uses the standard library alone, so that it
 starts in 15 ms.
@@ -13,16 +15,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-__all__ = ["MARK_VARIABLE", "kill_marked", "remove_tree"]
+__all__ = ["END", "FORKSERVER_VARIABLE", "MARK_VARIABLE", "kill_marked", "remove_tree"]
 
+# The last word of a parent that ends in order.
+END = b"end"
 MARK_VARIABLE = "LOCKSTEP_RUN"
+# Another one, since a forkserver may belong to a task of a run, whose mark it keeps.
+FORKSERVER_VARIABLE = "LOCKSTEP_FORKSERVER"
 _KILL_SECONDS_MAX = 5.0
 
 
@@ -57,12 +64,28 @@ def _open_folders(directory: str | os.PathLike[str]) -> None:
 
 
 def kill_marked(mark: str) -> list[int]:
-    """SIGKILL every process of this user that has `LOCKSTEP_RUN=mark` in its environment; their process ids."""
+    """SIGKILL every process of this user that began with `LOCKSTEP_RUN=mark` in its environment; their process ids."""
     wanted = f"{MARK_VARIABLE}={mark}".encode()
+    return _kill_all(lambda pid: wanted in _said(pid, "environ"))
+
+
+def _kill_forked(mark: str) -> list[int]:
+    """SIGKILL the forkserver with this mark and whatever was forked from it and still is what it was."""
+    wanted = f"{FORKSERVER_VARIABLE}={mark}".encode()
+    # The command too, which a fork keeps: a stranger may have been started while the parent had the mark to hand on.
+    return _kill_all(
+        lambda pid: (
+            wanted in _said(pid, "environ")
+            and any(b"multiprocess.forkserver" in word for word in _said(pid, "cmdline"))
+        )
+    )
+
+
+def _kill_all(belongs: Callable[[int], bool]) -> list[int]:
     deadline = time.monotonic() + _KILL_SECONDS_MAX
     killed: dict[int, None] = {}
     # Again, since one of them may have started another meanwhile.
-    while (found := [pid for pid in _processes() if wanted in _environment(pid)]) and time.monotonic() < deadline:
+    while (found := [pid for pid in _processes() if belongs(pid)]) and time.monotonic() < deadline:
         for pid in found:
             killed[pid] = None
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -77,9 +100,9 @@ def _processes() -> list[int]:
         return []
 
 
-def _environment(pid: int) -> list[bytes]:
+def _said(pid: int, what: str) -> list[bytes]:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - faster
+        with open(f"/proc/{pid}/{what}", "rb") as file:  # noqa: PTH123 - faster
             return file.read().split(b"\0")
     except OSError:  # it has ended, or is not this user's
         return []
@@ -88,7 +111,7 @@ def _environment(pid: int) -> list[bytes]:
 def _main() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
-    watched: dict[bytes, set[bytes]] = {b"group": set(), b"mark": set(), b"directory": set()}
+    watched: dict[bytes, set[bytes]] = {b"group": set(), b"forkserver": set(), b"mark": set(), b"directory": set()}
     for message in _messages():
         verb, _, what = message.partition(b" ")
         if verb.startswith(b"+"):
@@ -98,6 +121,8 @@ def _main() -> None:
     for group in watched[b"group"]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(int(group), signal.SIGKILL)
+    for mark in watched[b"forkserver"]:
+        _kill_forked(mark.decode())
     for mark in watched[b"mark"]:
         kill_marked(mark.decode())
     for directory in watched[b"directory"]:
@@ -106,10 +131,30 @@ def _main() -> None:
 
 def _messages() -> Iterator[bytes]:
     """What the parent has said until its end; a last word that was cut short could name another directory."""
+    said, ended = sys.stdin.fileno(), _end_of_parent()
+    poll = select.poll()
+    for number in (said, ended):
+        if number >= 0:
+            poll.register(number, select.POLLIN)
     rest = b""
-    while piece := os.read(sys.stdin.fileno(), 1 << 16):
+    # What it has said is heard first: only when there is no more does its end count.
+    while any(number == said for number, _ in poll.poll()) and (piece := os.read(said, 1 << 16)):
         *whole, rest = (rest + piece).split(b"\0")
-        yield from whole
+        for message in whole:
+            if message == END:
+                return
+            yield message
+
+
+def _end_of_parent() -> int:
+    """A descriptor that becomes readable when the process ends that is named on the command line; -1 without one."""
+    try:
+        parent = int(sys.argv[1])
+        number = os.pidfd_open(parent)
+    except (IndexError, AttributeError, OSError):  # nobody is named, or the kernel cannot say, and the pipe has to do
+        return -1
+    # If it has ended before, this may be another process of that number.
+    return number if os.getppid() == parent else -1
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import threading
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,14 +27,18 @@ from multiprocess import context, popen_forkserver, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
+from simulator.helpers.warden import FORKSERVER_VARIABLE
 from simulator.launch.environment import changed_environment
 from simulator.launch.protocol import Entry
 from simulator.machines.local.scratch import make_scratch
+from simulator.machines.local.warden import warden
 
 __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "fork", "forkserver"]
 
 # tf_keras costs 0.1 s on top of TensorFlow (which imports Keras 3 itself).
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
+_NUMBER_SECONDS_MAX = 10.0
+_read_number = mp_forkserver.read_signed
 _also: list[str] = []
 
 
@@ -82,9 +87,20 @@ class _Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has 
             context.set_spawning_popen(None)
         self.sentinel, write_end = self._server.connect_to_new_process(self._fds)
         self.finalizer = util.Finalize(self, util.close_fds, (os.dup(write_end), self.sentinel))
-        with os.fdopen(write_end, "wb") as pipe:
-            pipe.write(buffer.getbuffer())
-        self.pid = mp_forkserver.read_signed(self.sentinel)
+        try:
+            with os.fdopen(write_end, "wb") as pipe:
+                pipe.write(buffer.getbuffer())
+            self.pid = mp_forkserver.read_signed(self.sentinel)
+        except BaseException:
+            self._end_unnamed()
+            raise
+
+    def _end_unnamed(self) -> None:
+        """End a process that may have been forked, and whose number nobody has got."""
+        with contextlib.suppress(OSError, EOFError):
+            if select.select([self.sentinel], [], [], _NUMBER_SECONDS_MAX)[0]:
+                os.kill(_read_number(self.sentinel), signal.SIGKILL)
+        self.finalizer()
 
 
 class Forkserver:
@@ -93,10 +109,11 @@ class Forkserver:
     def __init__(self, preload: Iterable[str] = DEFAULT_PRELOAD) -> None:
         self.preload = tuple(preload)
         self._server = mp_forkserver.ForkServer()
-        self._server.set_forkserver_preload([children.PRELOAD, "simulator.agent._preload"])
+        self._server.set_forkserver_preload([children.PRELOAD, "simulator.helpers._preload"])
         self._context = multiprocess.get_context("forkserver")
         self._lock = threading.Lock()
         self._log: Path | None = None
+        self._mark = uuid.uuid4().hex
 
     def start(self, target: Callable[..., None], args: tuple[Any, ...], name: str) -> Launched:
         """Start `target(*args)` in a fresh process called `name`."""
@@ -116,8 +133,15 @@ class Forkserver:
             self._log = directory / "log"
             # Where multiprocess puts its sockets; its own choice would outlive a killed parent.
             multiprocess.process.current_process()._config.setdefault("tempdir", str(directory))  # noqa: SLF001
+            # It ends when it reads the end of a pipe, unless it is busy with an import or somebody else has the other
+            # end. So the warden knows it and all that is forked from it, before there is anything to know.
+            warden.watch_forkserver(self._mark)
         modules = [*self.preload, *(_also if "tensorflow" in self.preload else ())]
-        told = {"LOCKSTEP_PRELOAD": " ".join(modules), "LOCKSTEP_FORKSERVER_LOG": str(self._log)}
+        told = {
+            "LOCKSTEP_PRELOAD": " ".join(modules),
+            "LOCKSTEP_FORKSERVER_LOG": str(self._log),
+            FORKSERVER_VARIABLE: self._mark,
+        }
         with changed_environment({**told, **children.child_environment()}):
             self._server.ensure_running()
 

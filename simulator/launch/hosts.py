@@ -67,11 +67,15 @@ def start_inside(door: HostDoor, entry: Entry, name: str) -> Launched:
     """
     told, teller = multiprocess.get_context("forkserver").Pipe(duplex=False)
     outside = fork(Entry(entry.preload, begin, (door, teller, entry.target, entry.args)), name)
-    teller.close()
     pid, why = -1, f"no answer within {_ENTER_SECONDS_MAX:g} s"
-    with told, contextlib.suppress(EOFError):
-        if told.poll(_ENTER_SECONDS_MAX):
-            pid, why = told.recv()
+    try:
+        teller.close()
+        with told, contextlib.suppress(EOFError):
+            if told.poll(_ENTER_SECONDS_MAX):
+                pid, why = told.recv()
+    finally:
+        if pid < 0:
+            outside.end(0.0)
     if pid < 0:
         raise LockstepError(f"{name} could not get into its host: {why}")
     return replace(outside, pid=pid)

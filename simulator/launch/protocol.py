@@ -35,6 +35,9 @@ class Process(Protocol):
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; `None` while the process runs. Does not block."""
 
+    def end(self, seconds: float) -> None:
+        """Wait for its end, and kill it if that does not come within so many seconds."""
+
 
 @dataclass(frozen=True)
 class Entry:

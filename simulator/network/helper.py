@@ -28,7 +28,7 @@ class Helper:
         control: the connection to it.
         changed: notified whenever it has said something or ended.
         hear: gets what it says unasked, in a thread of this object.
-        mourn: called in that thread when it has ended before it was told to.
+        on_ended: called in that thread when it has ended before it was told to.
         error: what is raised when it is gone.
     """
 
@@ -39,7 +39,7 @@ class Helper:
         changed: threading.Condition,
         *,
         hear: Callable[[wire.FromHelper], None],
-        mourn: Callable[[], None],
+        on_ended: Callable[[], None],
         error: type[NetworkEnded] = NetworkEnded,
     ) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class Helper:
         self._control = control
         self._changed = changed
         self._hear = hear
-        self._mourn = mourn
+        self._on_ended = on_ended
         self._error = error
         self._closing = False
         self._sending = threading.Lock()
@@ -122,7 +122,7 @@ class Helper:
             self.ended_at = time.monotonic()
             self._changed.notify_all()
         if not self._closing:
-            self._mourn()
+            self._on_ended()
 
     def _hear_all(self) -> None:
         inbox = wire.Inbox(wire.FROM_HELPER)

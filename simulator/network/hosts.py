@@ -134,9 +134,11 @@ class Hosts:
 
     # -- the keeper
 
-    def listen(self, changed: threading.Condition, mourn: Callable[[], None]) -> Helper:
+    def listen(self, changed: threading.Condition, on_ended: Callable[[], None]) -> Helper:
         """The conversation with the keeper, which changes conditions and counts packets."""
-        self._helper = Helper("keeper", self._control, changed, hear=lambda _: None, mourn=mourn, error=KeeperEnded)
+        self._helper = Helper(
+            "keeper", self._control, changed, hear=lambda _: None, on_ended=on_ended, error=KeeperEnded
+        )
         return self._helper
 
     @property

@@ -98,7 +98,7 @@ class Network:
         self._changed = threading.Condition()
         self._rules: dict[int, Rule] = {}
         self._watchers: list[Callable[[Rule, Fired], None]] = []
-        self._mourners: list[Callable[[], None]] = []
+        self._told_of_end: list[Callable[[], None]] = []
         self._timer = ""
         # How often the relay did not connect: a stranger (whose address is empty), or a task to what is not the run's.
         self.turned_away: dict[tuple[str, str], int] = {}
@@ -112,7 +112,7 @@ class Network:
 
     def __enter__(self) -> Network:
         if self._hosts is not None:
-            self._keeper = self._hosts.listen(self._changed, lambda: self._bury("keeper"))
+            self._keeper = self._hosts.listen(self._changed, lambda: self._helper_ended("keeper"))
         if self._with_relay:
             self._relay = Relay(
                 self._addresses,
@@ -121,11 +121,15 @@ class Network:
                 hosts=self._hosts,
                 changed=self._changed,
                 hear=self._hear,
-                mourn=lambda: self._bury("relay"),
+                on_ended=lambda: self._helper_ended("relay"),
             )
-        # Both obey in order, so these are in force before the first connection; nobody waits for them here.
-        for link in self._links:
-            self._install(link)
+        try:
+            # Both obey in order, so these are in force before the first connection; nobody waits for them here.
+            for link in self._links:
+                self._install(link)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -177,7 +181,7 @@ class Network:
 
     def on_ended(self, call: Callable[[], None]) -> None:
         """Have `call()` called, in a thread of the network, when relay or keeper end before they were told to."""
-        self._mourners.append(call)
+        self._told_of_end.append(call)
 
     def on_turned_away(self, call: Callable[[str, str], None]) -> None:
         """Have `call(task, address)` called, in a thread of the network, when the relay first refuses that to a task.
@@ -372,9 +376,9 @@ class Network:
         cables = {(link.src, link.dst): link for link in packets}
         return tuple(_joined(link, cables.get((link.src, link.dst))) for link in self._relay.helper.count())
 
-    def _bury(self, name: str) -> None:
+    def _helper_ended(self, name: str) -> None:
         self._note(f"{name}_ended")
-        for call in self._mourners:
+        for call in self._told_of_end:
             call()
 
     def _hear(self, message: wire.FromHelper) -> None:

@@ -46,7 +46,7 @@ class Relay:
         hosts: those of the tasks, if they have some of their own.
         changed: notified whenever the relay has said something or ended.
         hear: gets what the relay says unasked.
-        mourn: called when the relay ends before it was told to.
+        on_ended: called when the relay ends before it was told to.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Relay:
         hosts: Hosts | None,
         changed: threading.Condition,
         hear: Callable[[wire.FromHelper], None],
-        mourn: Callable[[], None],
+        on_ended: Callable[[], None],
     ) -> None:
         control, far = socket.socketpair()
         own = {task: _listen() for task in addresses}
@@ -80,7 +80,7 @@ class Relay:
             far.close()
             for listener in own.values():
                 listener.close()
-        self.helper = Helper("relay", control, changed, hear=hear, mourn=mourn, error=RelayEnded)
+        self.helper = Helper("relay", control, changed, hear=hear, on_ended=on_ended, error=RelayEnded)
         self.helper.say(
             wire.Start(
                 listeners=numbers,

@@ -226,6 +226,8 @@ class EventLoop:
             task.steps = 0
             self._write("counting", task, by=message.by, at=message.at)
         elif isinstance(message, control.Step):
+            if not task.steps:
+                task.first_step_at = message.at
             task.steps = message.number
             self._write("step", task, number=message.number, at=message.at)
         elif isinstance(message, (control.SaveBegun, control.SaveEnded)):

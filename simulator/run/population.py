@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError
 from simulator.journal.journal import Journal
+from simulator.launch.undivided import undivided
 from simulator.run.events import EventLoop
 from simulator.run.restarts import has_done, kill_surely
 from simulator.run.starter import Starter
@@ -18,6 +20,11 @@ from simulator.run.task import Task
 from simulator.wire.control import Proceed
 
 __all__ = ["Population"]
+
+# A process that has not announced a step after so many times what its peers took, and after so long, waits for them:
+# what it does until then is the same, on the same machine.
+_FIRST_STEP_FACTOR = 3.0
+_FIRST_STEP_SECONDS_MIN = 5.0
 
 
 @dataclass
@@ -66,17 +73,30 @@ class Population:
             self._passed.setdefault(task.name, set()).add(task.at_gate)
 
     def launch(self, tasks: Sequence[Task]) -> None:
-        """Start the process of each of these tasks and listen to it."""
+        """Start the process of each of these tasks and listen to it.
+
+        Ctrl-C cannot come between the fork of a process and the moment when it is known, so that `end` ends it.
+        """
         for task in tasks:
-            passed = self._passed.get(task.name, ())
-            task.launched = self.starter.start(
-                task,
-                environ=self.environ(task.name),
-                gates=tuple(gate for gate in self.gates.get(task.name, ()) if gate not in passed),
-                hooks=tuple(self.hooks.get(task.name, ())),
-            )
+            undivided(partial(self._launch, task))
+
+    def _launch(self, task: Task) -> None:
+        task.asked_at = time.monotonic()
+        passed = self._passed.get(task.name, ())
+        launched = self.starter.start(
+            task,
+            environ=self.environ(task.name),
+            gates=tuple(gate for gate in self.gates.get(task.name, ()) if gate not in passed),
+            hooks=tuple(self.hooks.get(task.name, ())),
+        )
+        try:
+            task.launched = launched
             self.events.watch(task)
-            self.joined(task.launched.pid)
+        except BaseException:
+            task.launched = None
+            launched.end(0.0)
+            raise
+        self.joined(launched.pid)
 
     def proceed(self, tasks: Sequence[Task], given_up: Callable[[], bool] = lambda: False) -> None:
         """Wait until these have started and their servers listen; then have the clients call the function.
@@ -163,19 +183,26 @@ class Population:
                         task.error = TaskError(task.name, "NeverStarted", str(late), at=time.monotonic())
                 self.events.changed.notify_all()
 
-    def blame_left_behind(self) -> None:
+    def fail_left_behind(self, *, at_once: bool) -> None:
         """Fail each client that was started again alone and whose peer, which had begun without it, is done.
 
         In synchronous training such a task waits without end: its peer joins no cluster any more. A survivor that is
         still at work fails by itself. One that has announced a step needs nobody.
+
+        Args:
+            at_once: before it has had the time for a first step. Only where a failure does no harm: a task that needs
+                nobody, and would have announced one, is failed too.
         """
         for name, kept in self._missed.items():
             task = self.tasks[name]
-            done = [peer.name for peer in kept if self.tasks[peer.name] is peer and has_done(peer)]
-            if done and _is_trainer(task) and task.alive and not task.finished and not task.steps:
-                text = f"was started again alone, and {', '.join(done)} had been training before and is done"
+            done = [peer for peer in kept if self.tasks[peer.name] is peer and has_done(peer)]
+            if not done or not _is_trainer(task) or not task.alive or task.finished or task.steps:
+                continue
+            if at_once or time.monotonic() > task.asked_at + _seconds_for_a_step(done):
+                names = [peer.name for peer in done]
+                text = f"was started again alone, and {', '.join(names)} had been training before and is done"
                 task.error = TaskError(name, "LeftBehind", f"{text}: they cannot meet any more", at=time.monotonic())
-                self.journal.write("left_behind", task=name, incarnation=task.incarnation, done=done)
+                self.journal.write("left_behind", task=name, incarnation=task.incarnation, done=names)
                 self.events.changed.notify_all()
 
     def _successor(self, task: Task) -> Task:
@@ -219,6 +246,12 @@ class Population:
 def _is_trainer(task: Task) -> bool:
     """Whether it takes part in collectives, as an evaluator does not."""
     return task.is_client and task.job != "evaluator"
+
+
+def _seconds_for_a_step(peers: Sequence[Task]) -> float:
+    """How long a process may take to its first step, given those of its peers; for ever if none announced any."""
+    took = [peer.first_step_at - peer.asked_at for peer in peers if peer.first_step_at is not None]
+    return max(_FIRST_STEP_SECONDS_MIN, _FIRST_STEP_FACTOR * max(took)) if took else float("inf")
 
 
 def _is_under_way(task: Task) -> bool:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
 from simulator.journal.journal import Journal
 from simulator.launch.hosts import InHosts
 from simulator.launch.protocol import Launcher
+from simulator.launch.undivided import undivided
 from simulator.machines.local.room import no_room
 from simulator.machines.local.warden import warden
 from simulator.network import Hosts, Network, hold_addresses, network_causes
@@ -37,10 +38,14 @@ from simulator.run.task import Task
 from simulator.topology import Topology
 from simulator.wire.control import Action, Continue, Release
 
-__all__ = ["JOURNAL", "Run"]
+__all__ = ["JOURNAL", "KEPT_FILES", "KEPT_FOLDERS", "Run"]
 
 JOURNAL = "journal.jsonl"
+# What of the directory of a run is worth keeping: `plan.json` is of a fault plan.
+KEPT_FOLDERS = ("logs", "stacks")
+KEPT_FILES = (JOURNAL, "plan.json", "hosts")
 _PROOF_SECONDS_MAX = 60.0
+_LOOK_SECONDS = 0.5
 _CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
 
 
@@ -61,21 +66,27 @@ class Run:
 
     def __enter__(self) -> Run:
         self._stack = contextlib.ExitStack()
+        self._how = "stopped"
         try:
             self._start()
-        except OSError as error:
-            self._stack.close()
-            if advice := no_room(error):
+        except BaseException as error:
+            self._close(error)
+            if isinstance(error, OSError) and (advice := no_room(error)):
                 raise LockstepError(f"the run could not start: {error}{advice}") from error
-            raise
-        except BaseException:
-            self._stack.close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close(error)
+
+    def _close(self, error: BaseException | None) -> None:
+        """Undo all that was begun; the journal says last how the run ended: `finished`, `failed`, `interrupted` by what
+        is no mere error, such as Ctrl-C, or `stopped` before its end.
+        """
+        if error is not None:
+            self._how = "failed" if isinstance(error, Exception) else "interrupted"
         self._stack.close()
 
     # -- start
@@ -84,7 +95,7 @@ class Run:
         self._began = time.monotonic()
         self._over = False
         self.breakdown = Breakdown(threading.Condition())
-        for name in ("logs", "stacks"):
+        for name in KEPT_FOLDERS:
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         self._hosts = self._find_hosts()
         self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
@@ -100,8 +111,11 @@ class Run:
             self.directory / JOURNAL, lambda error: self.breakdown.report("the journal cannot be written", error)
         )
         self._stack.callback(self.journal.close)
+        self._stack.callback(lambda: self.journal.write("end", how=self._how))
         self.journal.write(
             "start",
+            # Of a journal that says so and has none, the end is missing.
+            says_end=True,
             topology=str(self.topology),
             tasks=list(self.tasks),
             network=self.options.network.tier,
@@ -166,7 +180,8 @@ class Run:
         """Hosts for the tasks, if they were asked for; they go last."""
         if not self.options.network.hosts:
             return None
-        return self._stack.enter_context(Hosts(self.topology, self.directory))
+        hosts = Hosts(self.topology, self.directory)
+        return undivided(lambda: self._stack.enter_context(hosts))
 
     def _start_network(self) -> None:
         """Begin to keep conditions, if there can be any. It goes after the tasks, whose last bytes are counted."""
@@ -184,7 +199,7 @@ class Run:
             )
             network.on_ended(self._events.announce)
             network.on_turned_away(self._say_turned_away)
-            self._network = self._stack.enter_context(network)
+            self._network = undivided(lambda: self._stack.enter_context(network))
 
     def _say_turned_away(self, task: str, address: str) -> None:
         if address:
@@ -235,11 +250,6 @@ class Run:
         self._population.proceed_again(new, given_up=lambda: self._over)
         return new[0]
 
-    def restart_job(self) -> None:
-        """Kill every task and start all of them again, as `restart` does with one."""
-        new = self._population.replace(list(self.tasks), "asked")
-        self._population.proceed_again(new, given_up=lambda: self._over)
-
     @property
     def _is_unled(self) -> bool:
         """Whether tasks are told neither when to begin nor when to end."""
@@ -251,6 +261,19 @@ class Run:
     def clients(self) -> list[Task]:
         """The tasks that run the function, or whose exit code says whether the program ended well."""
         return [task for task in self.tasks.values() if task.is_client]
+
+    def wait(self, done: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait until `done()`, which is asked whenever a task has said something or ended. Safe from any thread.
+
+        Args:
+            done: the condition; it must not wait itself.
+            what: is waited for, as the error shall say it: `worker:0 to end`.
+            seconds: how long at most.
+
+        Raises:
+            DeadlineExceeded: it did not become so within `seconds`.
+        """
+        self._events.wait(done, what, seconds)
 
     def wait_step(self, task: str, number: int, timeout: float | None = None) -> None:
         """Wait until `task` has announced training step `number`, or can no longer do so.
@@ -274,7 +297,7 @@ class Run:
         seconds = self.options.timeout if timeout is None else timeout
         # A failure elsewhere may keep this task from ever coming there.
         self._events.wait(
-            lambda: self.tasks[task].at_gate == gate or self.is_over(task) or self._supervisor.doomed,
+            lambda: self.tasks[task].at_gate == gate or self.is_over(task) or self._supervisor.unrecoverable,
             f"{task} to reach {gate}",
             seconds,
         )
@@ -295,7 +318,7 @@ class Run:
         asked = self.tasks[task]
         if self._supervisor.problem is not None or self.breakdown.cause is not None:
             return True
-        return asked.finished and (asked.error is None or self._supervisor.doomed)
+        return asked.finished and (asked.error is None or self._supervisor.unrecoverable)
 
     def open_gate(self, task: str, actions: Sequence[Action] = ()) -> None:
         """Let `task` do this, in order, and go on from the gate at which it waits."""
@@ -335,7 +358,7 @@ class Run:
         except DeadlineExceeded:
             self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
-            self._blame_hang()
+            self._fail_hanging()
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem
@@ -358,7 +381,9 @@ class Run:
         if self.breakdown.cause is not None:
             causes = (self.breakdown.cause, *causes)
         if causes := (*causes, *network_causes(self._network, alone=not causes)):
+            self._how = "failed"
             raise RunFailed(causes, result, stacks=stacks)
+        self._how = "finished"
         return result
 
     def port_conflict(self) -> bool:
@@ -371,13 +396,15 @@ class Run:
 
     def _settle(self, seconds: float) -> None:
         """Wait until all clients have finished, or one has failed and is not started again; from then on none is."""
-        supervisor = self._supervisor
+        supervisor, deadline = self._supervisor, time.monotonic() + seconds
         with self.changed:
-            self._events.wait(
-                lambda: not supervisor.busy and (self._cut_off() or supervisor.doomed or self._done()),
-                "all clients to finish",
-                seconds,
-            )
+            while supervisor.busy or not (self._cut_off() or supervisor.unrecoverable or self._done()):
+                if (left := deadline - time.monotonic()) <= 0:
+                    raise DeadlineExceeded("all clients to finish", seconds)
+                # That a task waits in vain is announced by nobody.
+                self.changed.wait(min(left, _LOOK_SECONDS))
+                if not self.companion.busy():  # else a peer that is done may be about to come back as well
+                    supervisor.notice_left_behind()
             supervisor.close()
 
     def _done(self) -> bool:
@@ -396,7 +423,7 @@ class Run:
 
     # -- judging
 
-    def _blame_hang(self) -> None:
+    def _fail_hanging(self) -> None:
         now = time.monotonic()
         with self._events.changed:
             for task in self.clients:

@@ -79,5 +79,9 @@ class Starter:
             key=self.key,
         )
         process = self.launcher.launch(spec)
-        warden.watch_group(process.pid)
+        try:
+            warden.watch_group(process.pid)
+        except BaseException:
+            process.end(0.0)
+            raise
         return process

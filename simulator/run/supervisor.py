@@ -43,7 +43,7 @@ class Supervisor:
             self._thread.start()
 
     @property
-    def doomed(self) -> bool:
+    def unrecoverable(self) -> bool:
         """Whether a task has failed that will not be started again, or could not be."""
         if self.problem is not None:
             return True
@@ -79,15 +79,21 @@ class Supervisor:
             self.busy = False
             self._changed.notify_all()
             self._changed.wait_for(
-                lambda: self._closed or (self._has_failed() and not self.doomed and not self._cut_off())
+                lambda: self._closed or (self._has_failed() and not self.unrecoverable and not self._cut_off())
             )
             self.busy = not self._closed
             return self.busy
 
+    def notice_left_behind(self) -> None:
+        """Fail tasks that wait for a peer which is done, if there is no policy; needs the run's condition."""
+        # Workers with parameter servers need not wait for each other.
+        if self._policy.kind == "none" and not self._population.starter.topology.ps:
+            self._population.fail_left_behind(at_once=False)
+
     def _has_failed(self) -> bool:
         if self._policy.kind == "job":
-            # Under the other policies tasks need not wait for each other.
-            self._population.blame_left_behind()
+            # The answer is another start. Under policy `task` they need not wait for each other.
+            self._population.fail_left_behind(at_once=True)
         return self._population.failed
 
     def _answer(self) -> None:
@@ -104,7 +110,7 @@ class Supervisor:
             )
         with population.lock:
             # Somebody else may have restarted the failed task, or more may have failed than can be started again.
-            if self._closed or not population.failed or self.doomed:
+            if self._closed or not population.failed or self.unrecoverable:
                 return
             names = policy.names(population.tasks)
             spent = self._spent + policy.cost(population.tasks)

@@ -55,6 +55,9 @@ class Task:
     # A client that was told to call the function.
     told: bool = False
     steps: int = 0
+    # When its process was asked for, and when that announced its first step; seconds of CLOCK_MONOTONIC.
+    asked_at: float = 0.0
+    first_step_at: float | None = None
     # In what way an unmodified program's steps are counted, once that is known.
     counted_by: str | None = None
     # The gate at which the task waits for the parent, such as `step:20`.

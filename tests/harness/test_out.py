@@ -163,7 +163,7 @@ def test_what_cannot_be_kept_is_said_in_one_sentence(tmp_path: Path, monkeypatch
         kept_in(tmp_path / "out"),
     ):
         full()
-    monkeypatch.setattr("simulator.cluster.shutil.copytree", full)
+    monkeypatch.setattr("simulator.cluster.Path.symlink_to", full)
     with (
         pytest.raises(LockstepError, match=r"cannot be kept in .*: No space left on device"),
         Cluster(Topology(worker=1), preload=(), out=tmp_path / "other") as cluster,

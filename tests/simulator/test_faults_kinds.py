@@ -387,8 +387,7 @@ def _interrupted(cluster: Cluster) -> None:
     """Press Ctrl-C once the fault has struck."""
     with cluster.start(steps, 3, 0.0) as run:
         journal = run.directory / "journal.jsonl"
-        with run.changed:
-            assert run.changed.wait_for(lambda: '"fired"' in journal.read_text(), timeout=10)
+        run.wait(lambda: '"fired"' in journal.read_text(), "the fault to fire", 10)
         raise KeyboardInterrupt
 
 

@@ -268,3 +268,9 @@ def test_any_text_of_a_file_is_a_plan_or_a_usage_error(
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     with contextlib.suppress(UsageError):
         json.dumps(FaultPlan.load(file).to_mapping())
+
+
+def test_a_step_that_nobody_announces_is_refused_in_words() -> None:
+    """Programs with parameter servers and no chief: Lockstep knows no task that would count steps."""
+    with pytest.raises(UsageError, match="worker:0 runs a server and announces no steps; let a time trigger it"):
+        FaultPlan(faults=(FaultPlan.parse_fault(f"{KILL},of=worker:*,step=3"),)).expand(Topology(worker=2, ps=1))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, RunFailed, Topology
+from simulator.run import population
 from tests.simulator._faults import events, plan_of
 
 WORKERS = Topology(worker=2)
@@ -65,8 +66,7 @@ def test_a_peer_that_was_done_before_is_noticed_as_well() -> None:
         cluster.set_gate("worker:1", "step:3")
         with cluster.start(_steps, alone=1) as run:
             assert run.wait_gate("worker:1", "step:3")
-            with run.changed:
-                assert run.changed.wait_for(lambda: run.tasks["worker:0"].result is not None, TIMEOUT)
+            run.wait(lambda: run.tasks["worker:0"].result is not None, "worker:0 to return", TIMEOUT)
             run.restart("worker:1")
             assert [task.value for task in run.join().values()] == [1, 2]
 
@@ -79,6 +79,55 @@ def test_without_a_restart_left_the_run_fails_at_once() -> None:
     assert time.monotonic() - began < TIMEOUT / 2
     assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("worker:1", "LeftBehind")
     assert "worker:0 had been training before and is done" in caught.value.root_cause.message
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that comes back alone has half a second for its first step, and three times what its peers took."""
+    monkeypatch.setattr(population, "_FIRST_STEP_SECONDS_MIN", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("late", [False, True], ids=["before its peer is done", "after its peer was done"])
+def test_without_a_restart_policy_the_run_fails_long_before_its_timeout(late: bool, tmp_path: Path) -> None:
+    """A task that a fault alone brings back waits for the same peer in vain, who may be done before or after that."""
+    # Both stand at their last step, or worker:0 has long returned when worker:1 dies.
+    plan = plan_of("kind=kill,task=worker:1,step=3,restart=300ms" if late else LATE)
+    began = time.monotonic()
+    with bare(WORKERS, faults=plan, out=tmp_path) as cluster, pytest.raises(RunFailed) as caught:
+        cluster.run(_steps, alone=1)
+    assert time.monotonic() - began < TIMEOUT / 2
+    assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("worker:1", "LeftBehind")
+    assert "worker:0 had been training before and is done" in caught.value.root_cause.message
+    assert [event["task"] for event in events(tmp_path, "left_behind")] == ["worker:1"]
+
+
+def _comes_back(topology: Topology, steps: bool, seconds: float, folder: Path) -> None:
+    """worker:0 is done after its step, then worker:1 is started again; it is done after some seconds, without one."""
+    step = "simulator.step()" if steps else ""
+    code = (
+        "import os, pathlib, simulator, threading\n"
+        "task = os.environ['LOCKSTEP_TASK']\n"
+        f"if pathlib.Path(task).exists(): threading.Event().wait({seconds}), os._exit(0)\n"
+        f"pathlib.Path(task).touch(); {step}\n"
+        "if task != 'worker:0': threading.Event().wait()\n"
+    )
+    with bare(topology) as cluster, cluster.start_command([sys.executable, "-c", code], cwd=folder) as run:
+        run.wait(lambda: run.tasks["worker:0"].ended and (folder / "worker:1").exists(), "worker:0 to end", TIMEOUT)
+        run.restart("worker:1")
+        assert run.join()["worker:1"].incarnation == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_may_go_on_alone_is_not_failed(tmp_path: Path) -> None:
+    """Workers with parameter servers train one by one, and of a program without steps nobody knows what it waits for;
+    the same task in synchronous training is failed.
+    """
+    for number, (topology, steps) in enumerate([(Topology(worker=2, ps=1), True), (WORKERS, False)]):
+        (tmp_path / str(number)).mkdir()
+        _comes_back(topology, steps, 1.0, tmp_path / str(number))
+    with pytest.raises(RunFailed, match="LeftBehind"):
+        _comes_back(WORKERS, True, TIMEOUT, tmp_path)
 
 
 def _independent(folder: Path) -> int:

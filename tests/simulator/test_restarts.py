@@ -82,8 +82,7 @@ def test_a_planned_death_is_no_failure_and_is_waited_for() -> None:
         results: list[Any] = []
         joining = threading.Thread(target=lambda: results.append(run.join()))
         joining.start()
-        with run.changed:
-            assert run.changed.wait_for(lambda: task.ended, timeout=10)
+        run.wait(lambda: task.ended, "the task to end", 10)
         assert not task.finished
         run.restart("worker:1")
         joining.join(20)
@@ -227,8 +226,7 @@ def test_a_failure_is_answered_while_the_caller_waits_for_a_gate(policy: str) ->
 def test_a_failure_is_answered_while_nobody_waits() -> None:
     """The last incarnation returns while the caller does nothing of the run's; `join` then finds the job done."""
     with bare(Topology(worker=1), restarts=1) as cluster, cluster.start(_announces_from, 1, "worker:0") as run:
-        with run.changed:
-            assert run.changed.wait_for(lambda: run.tasks["worker:0"].result is not None, timeout=10)
+        run.wait(lambda: run.tasks["worker:0"].result is not None, "worker:0 to return", 10)
         assert run.join()["worker:0"].value == 1
 
 

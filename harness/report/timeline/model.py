@@ -163,6 +163,13 @@ class LinkCondition(msgspec.Struct, frozen=True):
     end: float | None
 
 
+_EARLY = {
+    "interrupted": "interrupted, as by Ctrl-C: its tasks were ended before they had finished",
+    "stopped": "stopped by the program that had started it: its tasks were ended before they had finished",
+    "cut off": "cut off: its journal has no end, so Lockstep was killed, could write no more, or is still at it",
+}
+
+
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
@@ -180,6 +187,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         links: final counters of each directed link, in a run with a relay.
         fenced: what was heard from processes that had been replaced, and was ignored.
         problems: what the run says against its faults.
+        ending: `finished`, `failed`, `interrupted` by a signal, `stopped` by who had started it, or `cut off` if the
+            journal ends before the run. None in journals of earlier versions, which did not say.
     """
 
     name: str
@@ -195,6 +204,12 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[dict[str, Any], ...] = ()
     fenced: int = 0
     problems: tuple[str, ...] = ()
+    ending: str | None = None
+
+    @property
+    def ended_early(self) -> str | None:
+        """Why the run did not come to its end, in a sentence; None if it did, or nothing is known."""
+        return _EARLY.get(self.ending or "")
 
     def lives_of(self, task: str) -> list[Life]:
         """The processes of one task, in order."""

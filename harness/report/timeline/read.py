@@ -98,6 +98,9 @@ def timeline_of(events: Sequence[Event], plan: Sequence[Mapping[str, Any]] = (),
         links=tuple(_without(event, "t", "at", "event") for event in moved if event["event"] == "link"),
         fenced=sum(event["event"] == "fenced" for event in moved),
         problems=tuple(f"{event['kind']}: {event['message']}" for event in moved if event["event"] == "fault_problem"),
+        ending=next(
+            (event["how"] for event in moved if event["event"] == "end"), "cut off" if start.get("says_end") else None
+        ),
     )
 
 

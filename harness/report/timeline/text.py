@@ -15,6 +15,8 @@ __all__ = ["as_data", "lines"]
 def lines(timeline: Timeline) -> list[str]:
     """Tasks with their processes, faults with their times, and what each directed link has carried."""
     told = [f"{timeline.name}: {timeline.topology}, {timeline.seconds:.1f} s"]
+    if timeline.ended_early:
+        told.append(timeline.ended_early)
     for task in timeline.tasks:
         told += [
             f"  {task}{_life(life, timeline.saves_of(task, life.incarnation))}" for life in timeline.lives_of(task)

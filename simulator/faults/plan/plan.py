@@ -263,9 +263,8 @@ def _drawn(
 def _check_tasks(fault: Fault, topology: Topology) -> None:
     for task in () if fault.trigger == "log" and fault.until is None else fault.of or ():
         if task not in topology.clients:
-            raise UsageError(
-                f"{task} runs a server and announces no steps; let {topology.clients[0]} trigger it with of="
-            )
+            others = f"let {topology.clients[0]} trigger it with of=" if topology.clients else "let a time trigger it"
+            raise UsageError(f"{task} runs a server and announces no steps; {others}")
     if fault.in_task and (servers := set(fault.task) - set(topology.clients)):  # type: ignore[attr-defined]
         raise UsageError(f"{', '.join(sorted(servers))} runs a server, in which the agent cannot do this")
     if fault.in_task and set(fault.task) - set(fault.of or ()):  # type: ignore[attr-defined]

@@ -14,6 +14,8 @@ __all__ = ["Warden", "warden"]
 
 # By its file, so that this module can be loaded alone, without the package: the pytest plugin does.
 _PROGRAM = Path(__file__).parents[2] / "helpers" / "warden.py"
+# The word `END` of that file.
+_END = b"end\0"
 
 
 class Warden:
@@ -23,6 +25,8 @@ class Warden:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        # What is watched now.
+        self._watched: dict[tuple[str, bytes], None] = {}
 
     def watch_group(self, group: int) -> None:
         """Kill this process group if the parent ends before `forget_group`."""
@@ -48,15 +52,28 @@ class Warden:
         """Nothing has it any more."""
         self._say("-mark", mark.encode())
 
+    def watch_forkserver(self, mark: str) -> None:
+        """Kill the forkserver that has this mark, and what was forked from it, when the parent ends."""
+        self._say("+forkserver", mark.encode())
+
     def _say(self, verb: str, what: bytes) -> None:
-        # A path may hold any byte but this one.
-        message = verb.encode() + b" " + what + b"\0"
         with self._lock:
+            if self._owner != os.getpid():
+                # After a fork the pipe, and what was said through it, belong to the parent.
+                self._process, self._owner, self._watched = None, os.getpid(), {}
+            key = (verb[1:], what)
+            if verb.startswith("+"):
+                self._watched[key] = None
+            else:
+                self._watched.pop(key, None)
             for _ in range(2):  # once more if the warden itself was killed
+                is_new = self._process is None or self._process.poll() is not None
                 pipe = self._running().stdin
                 assert pipe is not None
+                # A path may hold any byte but 0. A warden that is new knows nothing of what its predecessor was told.
+                told = [(f"+{kind}", name) for kind, name in self._watched] if is_new else [(verb, what)]
                 try:
-                    pipe.write(message)
+                    pipe.write(b"".join(word.encode() + b" " + name + b"\0" for word, name in told))
                     pipe.flush()
                 except BrokenPipeError:
                     self._process = None
@@ -64,11 +81,9 @@ class Warden:
                     return
 
     def _running(self) -> subprocess.Popen[bytes]:
-        # After a fork the pipe belongs to the parent; the child needs a warden of its own.
-        if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
-            self._owner = os.getpid()
+        if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_PROGRAM)],
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -83,8 +98,10 @@ class Warden:
     @staticmethod
     def _dismiss(process: subprocess.Popen[bytes], owner: int) -> None:
         """At a regular end of the parent: let the warden clean up now, and wait for it."""
-        if owner == os.getpid() and process.stdin is not None:
+        if owner == os.getpid() and process.stdin is not None and not process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
+                # Not only closed: a child that was forked from here may have the pipe as well.
+                process.stdin.write(_END)
                 process.stdin.close()
             process.wait()
 

@@ -12,8 +12,14 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from multiprocess import forkserver
 
 from simulator.agent.site.sitecustomize import SAVES, watch
+from simulator.helpers.warden import FORKSERVER_VARIABLE
 
 __all__: list[str] = []
 
@@ -21,6 +27,9 @@ __all__: list[str] = []
 def _preload() -> None:
     # A server that does not hear of the end of its children would be silent for ever.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    forkserver._serve_one = partial(_serve_alone, forkserver._serve_one)  # noqa: SLF001 - no other way is offered
+    # What a task starts is known by the mark of its run.
+    os.environ.pop(FORKSERVER_VARIABLE, None)
     log = os.environ.pop("LOCKSTEP_FORKSERVER_LOG")
     try:
         fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -42,6 +51,19 @@ def _preload() -> None:
     # Keeps the collector from touching, and so copying, the pages that all tasks share.
     gc.collect()
     gc.freeze()
+
+
+def _serve_alone(serve: Callable[..., int], child: int, fds: list[int], *others: Any) -> int:
+    """Be a forked process that has no part in the life of its forkserver.
+
+    `multiprocess` hands to each the end of the pipe at whose close the forkserver ends, so that every process could use
+    it, and the like for its tracker of resources. They would pass on to whatever a program starts: one daemon that
+    outlives all of us would keep both alive for as long.
+    """
+    alive, tracker, *inherited = fds
+    os.close(alive)
+    os.close(tracker)
+    return serve(child, [None, None, *inherited], *others)
 
 
 _preload()
