@@ -43,7 +43,10 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize(
     ("number", "ending", "says"),
-    [(signal.SIGINT, "interrupted", "interrupted, as by Ctrl-C"), (signal.SIGKILL, "cut off", "its journal has no end")],
+    [
+        (signal.SIGINT, "interrupted", "interrupted, as by Ctrl-C"),
+        (signal.SIGKILL, "cut off", "its journal has no end"),
+    ],
 )
 def test_the_report_says_that_a_run_did_not_come_to_its_end(
     number: signal.Signals, ending: str, says: str, running: subprocess.Popen[bytes], tmp_path: Path
