@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import click
 
 from harness.cli._exits import Exit
+from harness.cli._fitting import columns, fitted
 from harness.cli._limits import limit_of
 from harness.cli._output import lasting_output
 
@@ -175,6 +176,10 @@ def _run(asked: _Asked) -> int:
     try:
         code = _lockstep.main(prog_name="lockstep", standalone_mode=False)
     except click.ClickException as error:
+        if type(error) is click.UsageError:  # others put together what they say themselves
+            label = "Error: "
+            text = fitted(label + error.message, columns(err=True))
+            error = click.UsageError(text[len(label) :], error.ctx)
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt) as error:

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
+from harness.cli._fitting import show
+
 __all__ = ["diff"]
 
 
@@ -37,9 +39,9 @@ def diff(before: Path, after: Path, as_json: bool) -> int:
     for change in sorted(changes, key=lambda change: not change.worse):
         mark = "worse " if change.worse else "change"
         where = f"{change.row} {change.strategy}".rstrip()
-        click.echo(f"{mark}  {where}: {change.before or '-'} -> {change.after or '-'}")
+        show(f"{mark}  {where}: {change.before or '-'} -> {change.after or '-'}")
         if change.worse and change.reason:
-            click.echo(f"        {change.reason}")
+            show(f"        {change.reason}")
     click.echo(
         f"{len(changes)} of {len(new.cells)} cells changed, {sum(change.worse for change in changes)} for the worse"
     )

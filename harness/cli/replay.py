@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
+from harness.cli._fitting import show
 from harness.cli._job import as_json, carry_out
 from harness.cli._options import out_option, timeout_option
 from harness.cli._saved_job import check_place, load_job, make_place, save_job
@@ -117,12 +118,12 @@ def _show(
         click.echo(msgspec.json.encode({**told, "history": now, "outcome": outcome}))
         return
     if wrong is not None:
-        click.echo(wrong, err=True)
+        show(wrong, err=True)
     if difference is not None:
-        click.echo(f"different: {difference}")
+        show(f"different: {difference}")
     elif wrong is None:
         steps = sum(entry.startswith("step ") for entries in now.values() for entry in entries)
         kept = sum(entry.startswith(("saved ", "restored ")) for entries in now.values() for entry in entries)
         faults = sum(": fired" in entry for entry in now["plan"])
         counts = f"{steps} steps, {kept} saves and restores, {faults} faults"
-        click.echo(f"the same history: {len(now) - 1} tasks, {counts}")
+        show(f"the same history: {len(now) - 1} tasks, {counts}")

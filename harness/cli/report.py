@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit, of_outcome, worst
+from harness.cli._fitting import columns, fitted, show
 
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
@@ -125,9 +126,9 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
         if as_json:
             shown: list[str | bytes] = [msgspec.json.encode({"runs": [as_data(timeline) for timeline in timelines]})]
         else:
-            shown = [] if silent else ["\n".join(lines(timeline)) for timeline in timelines]
+            shown = [] if silent else ["\n".join(lines(timeline, columns())) for timeline in timelines]
     for text in shown:
-        click.echo(text)
+        click.echo(text) if isinstance(text, bytes) else show(text)
     if cut := [str(path) for path in journals(directory) if is_cut_off(path)]:
         raise UsageError(f"{cut[0]} was cut off within a line, as by a full disk: what came after that is not known")
     return 0
@@ -155,7 +156,7 @@ def _matrix_lines(matrix: Matrix) -> Iterator[str]:
     yield from matrix.lines(shutil.get_terminal_size((160, 24)).columns)
     for table in matrix.tables:
         yield ""
-        yield from table.lines()
+        yield from (fitted(line, columns(), table=True) for line in table.lines())
 
 
 def _judge_all(directory: Path, judged: list[Path], as_json: bool) -> int:
@@ -169,9 +170,9 @@ def _judge_all(directory: Path, judged: list[Path], as_json: bool) -> int:
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
     else:
         for verdict in verdicts:
-            click.echo(str(verdict))
+            show(verdict.text(columns() or 110))
     for path in unjudged:
-        click.echo(f"{path} holds a run that could not be judged; see its logs", err=True)
+        show(f"{path} holds a run that could not be judged; see its logs", err=True)
     if unjudged:
         return Exit.FAILED
     return worst(of_outcome(verdict.outcome) for verdict in verdicts)

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
+from harness.cli._fitting import show
 from harness.cli._job import as_json, carry_out, summary
 from harness.cli._options import (
     fault_options,
@@ -116,9 +117,9 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         click.echo(msgspec.json.encode(outcome))
     elif result is not None:
         state = "ended well" if failure is None else "failed"
-        click.echo(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result)}")
+        show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result)}")
     if failure is not None:
-        click.echo(f"the job failed: {failure}", err=True)
+        show(f"the job failed: {failure}", err=True)
         return Exit.LACKING if isinstance(failure, HostsUnavailable) else Exit.FAILED
     return Exit.FINE
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
+from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     network_option,
@@ -94,10 +95,10 @@ def search(program: str, **options: Any) -> int:
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     except (HostsUnavailable, MissingHardware) as error:
-        click.echo(str(error), err=True)
+        show(str(error), err=True)
         return Exit.LACKING
     except LockstepError as error:
-        click.echo(f"nothing was searched: {error}", err=True)
+        show(f"nothing was searched: {error}", err=True)
         if isinstance(error, Abstained):
             return Exit.ABSTAINED
         return Exit.FAILED
@@ -137,9 +138,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
         undisturbed = subject.run(FaultPlan())
         seconds = undisturbed.seconds
         if not undisturbed:
-            click.echo(
-                f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True
-            )
+            show(f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True)
             return Exit.FAILED
         searching.go()
     except KeyboardInterrupt:
@@ -152,7 +151,7 @@ def _say(why: str, number: int, plan: FaultPlan, outcome: Outcome) -> None:
     from harness.search import describe_plan
 
     label = f"{number:4}" if why == "plan" else "   -"
-    click.echo(f"{label}  {describe_plan(plan)}: {outcome.summary}", err=True)
+    show(f"{label}  {describe_plan(plan)}: {outcome.summary}", err=True)
 
 
 def _reported(
@@ -171,10 +170,10 @@ def _reported(
     if options["as_json"]:
         click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
     else:
-        click.echo(_summary(hunt) if lacking is None else f"nothing was searched: {lacking}")
+        show(_summary(hunt) if lacking is None else f"nothing was searched: {lacking}")
         if plan is not None and outcome is not None:
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
-            click.echo(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
+            show(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
     if path is not None:
         return Exit.INCONSISTENT
     return Exit.INTERRUPTED if interrupted else Exit.FINE if lacking is None else Exit.ABSTAINED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
+from harness.cli._fitting import show
 from harness.subject.strategies import StrategyCase, catalogue
 
 __all__ = ["strategies"]
@@ -26,7 +27,7 @@ def strategies(as_json: bool) -> int:
     table = [titles, *(tuple(str(row[title] if row[title] is not None else "-") for title in titles) for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
     for line in table:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        show("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip(), table=True)
     return 0
 
 

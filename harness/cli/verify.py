@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit, of_outcome, worst
+from harness.cli._fitting import columns, show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
@@ -167,15 +168,15 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
     except UsageError:
         raise
     except (HostsUnavailable, MissingHardware) as error:
-        click.echo(str(error), err=True)
+        show(str(error), err=True)
         return Exit.LACKING, _not_judged(program, case, tier, str(error), {})
     except LockstepError as error:
-        click.echo(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
+        show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
         return Exit.FAILED, _not_judged(
             program, case, tier, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )
     if not as_json:
-        click.echo(str(verdict))
+        show(verdict.text(columns() or 110))
     return of_outcome(verdict.outcome), verdict.to_json()
 
 

@@ -16,6 +16,8 @@ __all__ = ["Outcome", "Verdict"]
 
 Outcome = Literal["consistent", "inconsistent", "abstained"]
 
+# Of the longer texts, where the terminal does not say.
+_WIDTH = 110
 _LINKS_SHOWN = 4
 _OBSERVABLE_ORDER = (*OBSERVABLES, "examples", "updates", "steps")
 
@@ -95,7 +97,11 @@ class Verdict:
         return f"<Verdict {self.summary}>"
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return self.text()
+
+    def text(self, width: int = _WIDTH) -> str:
+        """The verdict in words; the longer texts, and the table of examples, in lines of `width` characters at most."""
+        return "\n".join(self._lines(width))
 
     @property
     def summary(self) -> str:
@@ -142,9 +148,9 @@ class Verdict:
     def _with(self, status: str) -> list[Judgement]:
         return [judgement for judgement in self.judgements if judgement.status == status]
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, width: int) -> Iterator[str]:
         broken, held, unjudged = self._with("broken"), self._with("held"), self._with("not_judged")
-        yield from self._heading()
+        yield from self._heading(width)
         if self.faults is not None:
             yield f"  faults: {self.faults['text']}; {_restarted(self.tasks)}"
         if self.interrupted is not None:
@@ -158,27 +164,28 @@ class Verdict:
             if any(finding.observable is not None for finding in self.findings):  # else there are no numbers to explain
                 why = self.explanation
                 cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
-                yield from _wrapped("  explanation: ", cause)
+                yield from _wrapped("  explanation: ", cause, width)
         if self.ledger is not None:
             yield "  examples by step and worker, next to the reference:"
-            yield from (f"    {line}" for line in self.ledger.splitlines())
+            shown = (f"    {line}" for line in self.ledger.splitlines())
+            yield from (line[: width - 1] + "…" if width < min(_WIDTH, len(line)) else line for line in shown)
         if held:
-            yield from _wrapped("  held: ", ", ".join(map(_held, held)))
+            yield from _wrapped("  held: ", ", ".join(map(_held, held)), width)
         if self.links is not None:
             yield f"  bytes between tasks: {_carried(self.links)}"
         if unjudged:
             yield "  not judged:"
             yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
 
-    def _heading(self) -> Iterator[str]:
+    def _heading(self, width: int) -> Iterator[str]:
         outcome = {"consistent": "consistent", "inconsistent": "INCONSISTENT", "abstained": "NOT JUDGED"}[self.outcome]
         yield f"{self.program} under {self.strategy}: {outcome} ({self.tolerance} tier, {self.seconds:.1f} s)"
         if self.abstained is not None:
-            yield from _wrapped("  ", self.abstained)
+            yield from _wrapped("  ", self.abstained, width)
         elif self.outcome == "abstained":
             yield "  nothing was compared with the reference"
         for note in self.notes:
-            yield from _wrapped("  note: ", note)
+            yield from _wrapped("  note: ", note, width)
 
     def _near(self) -> str:
         near = self.closest
@@ -208,8 +215,8 @@ def _interruption(at: int, resumed_at: int, resume_strategy: str) -> str:
     return f"interrupted after step {at}, resumed under {resume_strategy} at step {resumed_at}{done}"
 
 
-def _wrapped(label: str, text: str) -> list[str]:
-    return textwrap.wrap(label + text, 110, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(label + text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _when(finding: Finding) -> tuple[bool, int, int, bool]:

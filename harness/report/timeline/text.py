@@ -11,9 +11,16 @@ from harness.report.timeline.model import FaultRow, Life, Save, Sighting, Timeli
 
 __all__ = ["as_data", "lines"]
 
+_TITLES = ("fault", "kind", "trigger", "struck", "detected", "recovered", "undone", "measured")
 
-def lines(timeline: Timeline) -> list[str]:
-    """Tasks with their processes, faults with their times, and what each directed link has carried."""
+
+def lines(timeline: Timeline, width: int | None = None) -> list[str]:
+    """Tasks with their processes, faults with their times, and what each directed link has carried.
+
+    Args:
+        timeline: the run.
+        width: of the rows of the table of faults, which are cut there.
+    """
     told = [f"{timeline.name}: {timeline.topology}, {timeline.seconds:.1f} s"]
     if timeline.ended_early:
         told.append(timeline.ended_early)
@@ -23,8 +30,8 @@ def lines(timeline: Timeline) -> list[str]:
         ]
     if timeline.faults:
         told += ["faults (seconds since the start; detected and recovered after the strike):"]
-        told += list(
-            _table([("fault", "kind", "trigger", "struck", "detected", "recovered", "undone", "measured")], timeline)
+        told += (
+            row if width is None or len(row) <= width else row[: width - 1] + "…" for row in _table([_TITLES], timeline)
         )
     told += [f"    {problem}" for problem in timeline.problems]
     if timeline.fenced:
