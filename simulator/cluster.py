@@ -16,7 +16,7 @@ from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
 from simulator.machines.local.scratch import make_scratch, remove_scratch
-from simulator.network import HOSTS_TIER, Link, NetworkOptions, default_tier
+from simulator.network import NAMESPACES, Link, NetworkOptions, default_network
 from simulator.out import NotKept, OutDirectory
 from simulator.results import RunFailed, RunResult
 from simulator.run.companion import Alone
@@ -88,7 +88,7 @@ class Cluster:
         FaultPlan(seed=seed)  # which checks it
         plan = FaultPlan() if faults is None else faults.expand(topology)
         plan.check_timeout(check_timeout(timeout))
-        tier = network or default_tier(topology)
+        kind = network or default_network(topology)
         self._options = Options(
             timeout=check_timeout(timeout),
             preload=tuple(preload),
@@ -96,9 +96,9 @@ class Cluster:
             stream=stream,
             restarts=RestartPolicy.of(restarts, restart_policy, topology),
             network=NetworkOptions.of(
-                tier,
+                kind,
                 (*links, *plan.links),
-                relay=relay or plan.needs_relay(hosts=tier == HOSTS_TIER),
+                relay=relay or plan.needs_relay(hosts=kind == NAMESPACES),
                 topology=topology,
             ),
             seed=seed or plan.seed,

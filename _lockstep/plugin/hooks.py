@@ -28,7 +28,7 @@ _CELLS = pytest.StashKey["list[Cell]"]()
 _ROWS = pytest.StashKey["list[TableRow]"]()
 _WRONG = pytest.StashKey[str]()
 _NETWORK = pytest.StashKey["str | None"]()
-# As `simulator.network.TIERS`, which is not imported in every session of pytest.
+# As `simulator.network.NETWORKS`, which is not imported in every session of pytest.
 _NETWORKS = ("loopback", "namespaces")
 _MATRIX = "matrix.json"
 _MARKERS = (

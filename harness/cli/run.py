@@ -86,7 +86,7 @@ def run(command: tuple[str, ...], **options: Any) -> int:
 def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     from simulator import HostsUnavailable, UsageError
     from simulator.launch.programs import Programs
-    from simulator.network import default_tier
+    from simulator.network import default_network
 
     if not command:
         raise UsageError(
@@ -97,7 +97,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     topology = _topology(options, plan)
     plan = plan.expand(topology)
     asked = {name: options[name] for name in ("steps", "restarts", "restart_policy", "timeout", "network")}
-    asked["network"] = asked["network"] or default_tier(topology)
+    asked["network"] = asked["network"] or default_network(topology)
     if options["out"] is not None:
         check_place(options["out"])
     job = Job(command=command, cwd=str(Path.cwd()), **asked)

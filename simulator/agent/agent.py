@@ -58,7 +58,7 @@ class Agent:
 
     def step(self, number: int) -> None:
         """Tell the parent that training step `number` is done, and stop there if gate `step:number` is set."""
-        self.send(control.Step(number=number, at=time.monotonic()))
+        self.send(control.StepDone(number=number, at=time.monotonic()))
         self.gate(f"step:{number}")
 
     def gate(self, name: str) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import FieldInfo, fields
 
 from simulator.errors import LockstepError, UsageError
 from simulator.faults.values import Value
-from simulator.network import Link, Rule
+from simulator.network import Link, LinkRule
 from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.units import parse_duration
@@ -57,7 +57,7 @@ class Scene(Protocol):
     # The incarnations of these tasks that were alive at the trigger.
     processes: Sequence[Task]
     # The condition on the network that a trigger on a link has put in force, or that the fault itself has.
-    rule: Rule | None
+    rule: LinkRule | None
     # What a fault wants to know again when it is undone.
     memory: dict[str, Any]
 

@@ -4,16 +4,23 @@ from simulator.network.addresses import hold_addresses
 from simulator.network.helper import NetworkEnded
 from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
 from simulator.network.link import JITTER_KINDS, Link
-from simulator.network.network import Network, Rule
-from simulator.network.options import HOSTS_TIER, NETWORK_VARIABLE, TIERS, NetworkOptions, default_tier, network_causes
+from simulator.network.network import LinkRule, Network
+from simulator.network.options import (
+    NAMESPACES,
+    NETWORK_VARIABLE,
+    NETWORKS,
+    NetworkOptions,
+    default_network,
+    network_causes,
+)
 from simulator.network.relay import LinkRefused, RelayEnded
 from simulator.wire.network import Fired, LinkCounters
 
 __all__ = [
-    "HOSTS_TIER",
     "JITTER_KINDS",
+    "NAMESPACES",
+    "NETWORKS",
     "NETWORK_VARIABLE",
-    "TIERS",
     "Fired",
     "Hosts",
     "HostsUnavailable",
@@ -21,12 +28,12 @@ __all__ = [
     "Link",
     "LinkCounters",
     "LinkRefused",
+    "LinkRule",
     "Network",
     "NetworkEnded",
     "NetworkOptions",
     "RelayEnded",
-    "Rule",
-    "default_tier",
+    "default_network",
     "hold_addresses",
     "network_causes",
 ]

@@ -153,7 +153,7 @@ class Link:
         return not hosts or self.of_relay != Conditions()
 
     def check_network(self, *, hosts: bool) -> None:
-        """Check that the tier can do it.
+        """Check that the network can do it.
 
         Raises:
             UsageError: packets shall be lost where there are none to lose.

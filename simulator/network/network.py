@@ -20,7 +20,7 @@ from simulator.topology import Topology
 from simulator.wire import network as wire
 from simulator.wire.network import Conditions, Fired, LinkCounters
 
-__all__ = ["Network", "Rule"]
+__all__ = ["LinkRule", "Network"]
 
 # On a link with a delay this much is on its way at most, as with the window of a TCP connection; 50 ms then allow
 # 320 MB/s.
@@ -29,7 +29,7 @@ _START_SECONDS_MAX = 10.0
 
 
 @dataclass
-class Rule:
+class LinkRule:
     """A link's conditions as installed on a running network; leaving its context, or `remove`, takes them away.
 
     Attributes:
@@ -46,7 +46,7 @@ class Rule:
         """Take the conditions away; links go back to what the other rules say."""
         self.network.remove(self)
 
-    def __enter__(self) -> Rule:
+    def __enter__(self) -> LinkRule:
         return self
 
     def __exit__(
@@ -96,8 +96,8 @@ class Network:
         self._journal = journal
         self._queue_bytes = queue_bytes
         self._changed = threading.Condition()
-        self._rules: dict[int, Rule] = {}
-        self._watchers: list[Callable[[Rule, Fired], None]] = []
+        self._rules: dict[int, LinkRule] = {}
+        self._watchers: list[Callable[[LinkRule, Fired], None]] = []
         self._told_of_end: list[Callable[[], None]] = []
         self._timer = ""
         # How often the relay did not connect: a stranger (whose address is empty), or a task to what is not the run's.
@@ -215,7 +215,7 @@ class Network:
 
     # -- conditions
 
-    def set(self, link: Link) -> Rule:
+    def set(self, link: Link) -> LinkRule:
         """Put conditions on links, on top of those there are; they are in force when this returns.
 
         Returns:
@@ -229,7 +229,7 @@ class Network:
             helper.answer(request, f"link {link}")
         return rule
 
-    def remove(self, rule: Rule) -> None:
+    def remove(self, rule: LinkRule) -> None:
         """Take the conditions of a rule away; those of others stay. Again does nothing."""
         if self._rules.pop(rule.number, None) is not None:
             for helper in self._helpers:
@@ -250,11 +250,11 @@ class Network:
             helper.ask(wire.Clear(request=helper.number(), pairs=pairs), "links to be cleared")
         self._note("links_cleared", src=src, dst=dst)
 
-    def on_fired(self, call: Callable[[Rule, Fired], None]) -> None:
+    def on_fired(self, call: Callable[[LinkRule, Fired], None]) -> None:
         """Have `call(rule, fired)` called, in a thread of the network, when a trigger is met. It must not block."""
         self._watchers.append(call)
 
-    def wait_fired(self, rule: Rule, timeout: float) -> Fired:
+    def wait_fired(self, rule: LinkRule, timeout: float) -> Fired:
         """Wait until the trigger of a rule has been met on some link, and return the first time.
 
         Raises:
@@ -333,11 +333,11 @@ class Network:
 
     # -- the conversation with relay and keeper
 
-    def _install(self, link: Link) -> tuple[list[tuple[Helper, int]], Rule]:
+    def _install(self, link: Link) -> tuple[list[tuple[Helper, int]], LinkRule]:
         shares = self._shares(link)
         pairs = link.pairs(self.topology)
         self._count += 1
-        rule = self._rules[self._count] = Rule(self, self._count, link)
+        rule = self._rules[self._count] = LinkRule(self, self._count, link)
         self._note("link_set", rule=rule.number, link=str(link))
         asked = []
         for helper, conditions in shares:

@@ -13,11 +13,11 @@ from simulator.network.network import Network
 from simulator.topology import Topology
 from simulator.wire.hosts import can_have_hosts, plan_hosts
 
-__all__ = ["HOSTS_TIER", "NETWORK_VARIABLE", "TIERS", "NetworkOptions", "default_tier", "network_causes"]
+__all__ = ["NAMESPACES", "NETWORKS", "NETWORK_VARIABLE", "NetworkOptions", "default_network", "network_causes"]
 
-HOSTS_TIER = "namespaces"
-TIERS = ("loopback", HOSTS_TIER)
-# How a whole session, such as `pytest scenarios/ --network=namespaces`, gets another tier than loopback.
+NAMESPACES = "namespaces"
+NETWORKS = ("loopback", NAMESPACES)
+# How a whole session, such as `pytest scenarios/ --network=namespaces`, gets another network than loopback.
 NETWORK_VARIABLE = "LOCKSTEP_NETWORK"
 
 
@@ -26,32 +26,32 @@ class NetworkOptions:
     """The network of a cluster.
 
     Attributes:
-        tier: `loopback`: all tasks share this machine's loopback interface. `namespaces`: each has a host of its own.
+        kind: `loopback`: all tasks share this machine's loopback interface. `namespaces`: each has a host of its own.
         links: conditions from the start.
         relay: whether connections go through a relay.
     """
 
-    tier: str = "loopback"
+    kind: str = "loopback"
     links: tuple[Link, ...] = ()
     relay: bool = False
 
     @classmethod
-    def of(cls, tier: str, links: Iterable[Link], *, relay: bool, topology: Topology) -> NetworkOptions:
+    def of(cls, kind: str, links: Iterable[Link], *, relay: bool, topology: Topology) -> NetworkOptions:
         """Check what is asked for.
 
         Args:
-            tier: one of `TIERS`.
+            kind: one of `NETWORKS`.
             links: conditions from the start.
             relay: whether something other than the links needs a relay.
             topology: the tasks.
 
         Raises:
-            UsageError: a link names no tasks of this topology or cannot be had in this tier, or there is no network.
+            UsageError: a link names no tasks of this topology or cannot be had in this network, or there is no network.
         """
         found = tuple(links)
-        if tier not in TIERS:
-            raise UsageError(f"network={tier!r} is unknown; it is one of {', '.join(TIERS)}")
-        hosts = tier == HOSTS_TIER
+        if kind not in NETWORKS:
+            raise UsageError(f"network={kind!r} is unknown; it is one of {', '.join(NETWORKS)}")
+        hosts = kind == NAMESPACES
         if hosts:
             plan_hosts(topology)
         if (found or relay) and not topology.networked:
@@ -64,18 +64,18 @@ class NetworkOptions:
             link.pairs(topology)
             link.check_network(hosts=hosts)
             link.check_lasting()
-        return cls(tier, found, relay or any(link.needs_relay(hosts=hosts) for link in found))
+        return cls(kind, found, relay or any(link.needs_relay(hosts=hosts) for link in found))
 
     @property
     def hosts(self) -> bool:
         """Whether each task has a host of its own."""
-        return self.tier == HOSTS_TIER
+        return self.kind == NAMESPACES
 
 
-def default_tier(topology: Topology) -> str:
-    """The tier of a cluster whose maker names none: see `NETWORK_VARIABLE`."""
+def default_network(topology: Topology) -> str:
+    """The network of a cluster whose maker names none: see `NETWORK_VARIABLE`."""
     wanted = os.environ.get(NETWORK_VARIABLE, "")
-    return wanted if wanted and can_have_hosts(topology) else TIERS[0]
+    return wanted if wanted and can_have_hosts(topology) else NETWORKS[0]
 
 
 def network_causes(network: Network | None, *, alone: bool) -> tuple[TaskError, ...]:

@@ -225,7 +225,7 @@ class EventLoop:
             task.counted_by = message.by
             task.steps = 0
             self._write("counting", task, by=message.by, at=message.at)
-        elif isinstance(message, control.Step):
+        elif isinstance(message, control.StepDone):
             if not task.steps:
                 task.first_step_at = message.at
             task.steps = message.number

@@ -118,7 +118,7 @@ class Run:
             says_end=True,
             topology=str(self.topology),
             tasks=list(self.tasks),
-            network=self.options.network.tier,
+            network=self.options.network.kind,
             addresses=self._addresses,
         )
         self._mark = uuid.uuid4().hex

@@ -29,7 +29,7 @@ __all__ = [
     "Result",
     "SaveBegun",
     "SaveEnded",
-    "Step",
+    "StepDone",
     "ThreadFailed",
     "ToTask",
     "encode",
@@ -53,7 +53,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     at: float
 
 
-class Step(msgspec.Struct, frozen=True, tag=True):
+class StepDone(msgspec.Struct, frozen=True, tag=True):
     """The task finished training step `number` (from 1)."""
 
     number: int
@@ -173,7 +173,7 @@ class Continue(msgspec.Struct, frozen=True, tag=True):
     actions: tuple[Action, ...] = ()
 
 
-FromTask = Hello | Ready | Counting | Step | SaveBegun | SaveEnded | AtGate | Acted | Result | Error | ThreadFailed
+FromTask = Hello | Ready | Counting | StepDone | SaveBegun | SaveEnded | AtGate | Acted | Result | Error | ThreadFailed
 ToTask = Proceed | Continue | Release
 
 _FROM_TASK = msgspec.msgpack.Decoder(FromTask)

@@ -15,7 +15,7 @@ import pytest
 from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology
 from simulator.agent import main
 from simulator.capabilities.namespaces import try_namespaces
-from simulator.faults.injector.gates import Keeper
+from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.injector import Injector
 from simulator.journal.journal import Journal, read_journal
 from simulator.machines.local.small_disk import call_on_small_disk
@@ -85,7 +85,7 @@ def _raise(*_: Any) -> Any:
     raise ArithmeticError("of the thread")
 
 
-@pytest.mark.parametrize(("owner", "method"), [(Keeper, "_visit"), (Injector, "_stuck")])
+@pytest.mark.parametrize(("owner", "method"), [(Gatekeeper, "_visit"), (Injector, "_stuck")])
 def test_an_exception_in_a_thread_of_faults_fails_the_run(
     owner: type, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

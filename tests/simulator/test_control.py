@@ -14,7 +14,7 @@ _TIME = st.floats(min_value=0, max_value=1e9)
 MESSAGES = st.one_of(
     st.builds(control.Hello, task=_TEXT, incarnation=st.integers(0, 9), pid=st.integers(1, 2**22)),
     st.builds(control.Ready, at=_TIME),
-    st.builds(control.Step, number=st.integers(0, 2**40), at=_TIME),
+    st.builds(control.StepDone, number=st.integers(0, 2**40), at=_TIME),
     st.builds(control.Result, value=st.binary(max_size=300), at=_TIME),
     st.builds(control.Error, kind=_TEXT, bases=st.tuples(_TEXT), message=_TEXT, traceback=_TEXT, at=_TIME),
 )

@@ -34,7 +34,7 @@ NONSENSE = {
     "a frame of 4 GiB": (b"\xff\xff\xff\xff\x83\xa4type\xa4Step", "a message of 4294967295 bytes is announced"),
     "an unknown task": (HELLO, "it greets as worker:9, and the tasks are worker:0, worker:1"),
     "no key": (KEYLESS, "it greets as worker:1 without the key of the run"),
-    "no greeting": (control.encode(control.Step(number=1, at=1.0)), "Step comes before a greeting"),
+    "no greeting": (control.encode(control.StepDone(number=1, at=1.0)), "Step comes before a greeting"),
     "deep nesting": (framing.LENGTH.pack(9999) + b"\x91" * 9999, "9999 bytes cannot be read"),
 }
 

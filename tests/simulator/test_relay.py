@@ -19,7 +19,7 @@ import pytest
 from simulator import DeadlineExceeded, Link, LinkRefused, RelayEnded
 from simulator.helpers.relay.directed import Directed
 from simulator.helpers.relay.timers import Timers
-from simulator.network import Fired, Rule, network_causes
+from simulator.network import Fired, LinkRule, network_causes
 from simulator.wire import network as messages
 from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, least, wire
 
@@ -359,7 +359,7 @@ def test_back_pressure_bounds_what_the_relay_keeps() -> None:
 
 def test_a_trigger_by_bytes_is_exact() -> None:
     """Exactly so many bytes pass, the rest vanishes, and the parent is told at which count."""
-    heard: list[tuple[Rule, Fired]] = []
+    heard: list[tuple[LinkRule, Fired]] = []
     with wire() as line:
         line.network.on_fired(lambda rule, fired: heard.append((rule, fired)))
         near, far = line.connect()

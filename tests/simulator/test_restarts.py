@@ -131,7 +131,7 @@ def test_a_message_of_an_older_incarnation_is_ignored(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as zombie:
             zombie.connect(str(run.directory / "control.sock"))
             zombie.sendall(control.encode(control.Hello(task="worker:1", incarnation=0, pid=1)))
-            zombie.sendall(control.encode(control.Step(number=99, at=0.0)))
+            zombie.sendall(control.encode(control.StepDone(number=99, at=0.0)))
             run.wait_step("worker:1", 1)
             result = run.join()
     assert new.steps == 1

@@ -9,7 +9,7 @@ from functools import cache
 
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import UsageError
-from simulator.network import TIERS
+from simulator.network import NETWORKS
 
 __all__ = ["HARDWARE", "StrategyCase", "StrategyKind", "all_kinds", "catalogue", "kind_of", "strategy_case"]
 
@@ -44,8 +44,8 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str 
         return name
     if hardware not in HARDWARE:
         raise UsageError(f"hardware {hardware!r} is unknown; accepted are {', '.join(HARDWARE)}")
-    if network not in (None, *TIERS):
-        raise UsageError(f"network {network!r} is unknown; accepted are {', '.join(TIERS)}")
+    if network not in (None, *NETWORKS):
+        raise UsageError(f"network {network!r} is unknown; accepted are {', '.join(NETWORKS)}")
     for kind in all_kinds().values():
         if match := re.fullmatch(kind.name + kind.form, str(name)):
             parts = match.groupdict()

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from simulator.run.protocol import Running
 from simulator.wire.control import Action
 
-__all__ = ["Keeper", "Point"]
+__all__ = ["Gatekeeper", "Point"]
 
 # A task and a point of its program, such as ("worker:1", "step:20").
 Point = tuple[str, str]
 
 
-class Keeper:
+class Gatekeeper:
     """Knows who still has something to do at which gate; a thread opens those where nobody has.
 
     All its state is guarded by the run's condition, `Run.changed`.

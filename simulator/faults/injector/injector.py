@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from simulator.errors import TaskError
-from simulator.faults.injector.gates import Keeper
+from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.season import Limits, Season
 from simulator.faults.injector.strike import Strike
 from simulator.faults.injector.triggers import points
@@ -33,7 +33,7 @@ class Injector:
         self.plan = plan
         where = points(plan.faults)
         slowed = {task for fault in plan.faults for task in fault.stands_each_step}
-        self.keeper = Keeper(where, slowed)
+        self.keeper = Gatekeeper(where, slowed)
         self.gates = {task: [gate for of, gate in where if of == task] for task in {of for of, _ in where} | slowed}
         for task in slowed:
             self.gates[task].append("step:*")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.faults.injector.gates import Keeper
+from simulator.faults.injector.gates import Gatekeeper
 
 __all__ = ["Limits", "Season"]
 
@@ -28,7 +28,7 @@ class Season:
         limits: set when the run is over.
     """
 
-    keeper: Keeper
+    keeper: Gatekeeper
     ending: bool = False
     healed: bool = False
     limits: Limits | None = None

@@ -11,7 +11,7 @@ from simulator.errors import TaskError
 from simulator.faults.injector.season import Season
 from simulator.faults.injector.triggers import until_gate, wait_trigger
 from simulator.faults.protocol import Effect, Fault, NoEffect
-from simulator.network import Rule
+from simulator.network import LinkRule
 from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.wire.control import Action
@@ -33,7 +33,7 @@ class Strike:
         self.tasks: Sequence[str] = tuple(getattr(fault, "task", ()))
         self.processes: Sequence[Task] = ()
         # The condition on the network that is the fault, or that waits for its trigger.
-        self.rule: Rule | None = None
+        self.rule: LinkRule | None = None
         self.memory: dict[str, Any] = {}
         self.begun = self.fired = self.over = False
         self.problem: str | None = None

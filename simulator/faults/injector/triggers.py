@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from simulator.faults.injector.gates import Keeper
+from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.tail import Tail
 from simulator.faults.protocol import Fault
-from simulator.network import Link, Rule
+from simulator.network import Link, LinkRule
 from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.units import parse_duration
@@ -27,9 +27,9 @@ class Waiting(Protocol):
     fault: Fault
     run: Running
     name: str
-    keeper: Keeper
+    keeper: Gatekeeper
     # The condition on the network that counts to the trigger.
-    rule: Rule | None
+    rule: LinkRule | None
 
     @property
     def stopping(self) -> bool:

@@ -9,12 +9,12 @@ from simulator.errors import DeadlineExceeded
 from simulator.faults.protocol import Effect, LinkFault, NoEffect, Scene
 from simulator.network import Link, LinkCounters, LinkRefused, NetworkEnded
 
-__all__ = ["Condition", "cut_off", "probe", "slower", "traffic"]
+__all__ = ["ConditionFault", "cut_off", "probe", "slower", "traffic"]
 
 _PROBE_SECONDS = 0.25
 
 
-class Condition(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ConditionFault(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A fault that is one condition of the relay. Proof: a probe through it, and bytes that came by."""
 
     # Whether a byte has to come by while it is in force; a closed link takes none.

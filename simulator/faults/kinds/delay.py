@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from simulator.faults.kinds._links import Condition, slower
+from simulator.faults.kinds._links import ConditionFault, slower
 from simulator.faults.protocol import LASTING, Effect, Scene
 from simulator.units import parse_duration
 
 __all__ = ["KIND", "Delay"]
 
 
-class Delay(Condition, tag="delay", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Delay(ConditionFault, tag="delay", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """`delay` on each of the links. Proof: a probe's round trip, at least once or, both ways, twice the delay."""
 
     delay: str = "20ms"

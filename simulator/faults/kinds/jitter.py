@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from simulator.faults.kinds._links import Condition, slower
+from simulator.faults.kinds._links import ConditionFault, slower
 from simulator.faults.protocol import LASTING, Effect, Scene
 from simulator.faults.values import Value
 from simulator.units import parse_duration
@@ -17,7 +17,7 @@ __all__ = ["KIND", "Jitter"]
 _PROBES = 8
 
 
-class Jitter(Condition, tag="jitter", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Jitter(ConditionFault, tag="jitter", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A delay that varies. Proof: of 8 round trips one shows a twentieth of the jitter.
 
     Attributes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from simulator.faults.kinds._links import Condition
+from simulator.faults.kinds._links import ConditionFault
 from simulator.faults.protocol import Effect, NoEffect, Scene
 from simulator.units import parse_share
 
 __all__ = ["KIND", "Loss"]
 
 
-class Loss(Condition, tag="loss", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Loss(ConditionFault, tag="loss", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Each packet is lost with this probability, and sent again by TCP. Proof: some were, when it is undone.
 
     Needs `network=namespaces`, where there are packets.

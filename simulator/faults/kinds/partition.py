@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from simulator.errors import UsageError
-from simulator.faults.kinds._links import Condition, cut_off
+from simulator.faults.kinds._links import ConditionFault, cut_off
 from simulator.faults.protocol import LASTING, Effect, Scene
 
 __all__ = ["KIND", "Partition"]
@@ -14,7 +14,9 @@ __all__ = ["KIND", "Partition"]
 _PROBE = {"reset": "refused", "refuse": "refused", "blackhole": "silent", "hold": "silent"}
 
 
-class Partition(Condition, tag="partition", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Partition(
+    ConditionFault, tag="partition", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """Nothing passes. Proof: a probe that is refused, or gets no answer.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from simulator.faults.kinds._links import Condition, traffic
+from simulator.faults.kinds._links import ConditionFault, traffic
 from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene
 from simulator.units import parse_rate
 
@@ -17,7 +17,7 @@ _BURST_BYTES = 2 * 2**20
 _SECONDS_MIN = 0.2
 
 
-class Rate(Condition, tag="rate", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Rate(ConditionFault, tag="rate", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """`rate` for each directed link. Proof: bytes came by, and no more of them than the rate allows."""
 
     rate: str = "10MB/s"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from simulator.faults.kinds._links import Condition, cut_off
+from simulator.faults.kinds._links import ConditionFault, cut_off
 from simulator.faults.protocol import Effect, Scene
 
 __all__ = ["KIND", "Stall"]
 
 
-class Stall(Condition, tag="stall", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Stall(ConditionFault, tag="stall", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Nothing is read from the sender, which is slowed down as its buffers fill. Proof: a probe without an answer."""
 
     duration: str | None = "1s"
