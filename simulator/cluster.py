@@ -207,7 +207,7 @@ class Cluster:
                 f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
-        with self._started(Functions(pack(function, args, kwargs), self._options.preload)) as run:
+        with self.start_with(Functions(pack(function, args, kwargs), self._options.preload)) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:
@@ -234,11 +234,12 @@ class Cluster:
         self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto"
     ) -> Iterator[Run]:
         """Like `run_command`, but yield the started run; leaving the context kills whatever is left of it."""
-        with self._started(Programs.of(argv, cwd, steps)) as run:
+        with self.start_with(Programs.of(argv, cwd, steps)) as run:
             yield run
 
     @contextlib.contextmanager
-    def _started(self, launcher: Launcher) -> Iterator[Run]:
+    def start_with(self, launcher: Launcher) -> Iterator[Run]:
+        """Start what a launcher starts, and yield the run; leaving the context kills whatever is left of it."""
         if self._directory is None:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
         number = next(self._numbers)

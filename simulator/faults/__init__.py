@@ -5,6 +5,7 @@ Each kind is here by the name of its class as well: `from simulator.faults impor
 
 from typing import Any
 
+from simulator.faults.history import canonical_history
 from simulator.faults.injector.injector import Injector
 from simulator.faults.kinds import all_kinds
 from simulator.faults.plan.describing import describe_fault, describe_plan, goes_without_saying
@@ -21,6 +22,7 @@ __all__ = [
     "Scene",
     "TaskFault",
     "all_kinds",
+    "canonical_history",
     "describe_fault",
     "describe_plan",
     "goes_without_saying",

@@ -1,0 +1,22 @@
+"""Cause: two workers have read every example, whatever the order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.judging.explain.causes.protocol import Cause, Inputs, Total
+
+__all__ = ["CAUSE"]
+
+
+@dataclass(frozen=True)
+class _ReadTwice:
+    id: str = "read_by_two"
+    priority: int = 90
+
+    def predictions(self, inputs: Inputs) -> Iterable[Total]:
+        yield Total("every example was read by two workers.", [*inputs.truth, *inputs.truth])
+
+
+CAUSE: Cause = _ReadTwice()

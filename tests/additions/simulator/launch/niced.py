@@ -1,0 +1,20 @@
+"""Tasks that are an unmodified program, and leave the processor to others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from simulator.launch.programs import Programs
+from simulator.launch.protocol import Entry
+from simulator.wire.spec import TaskSpec
+
+__all__ = ["Niced"]
+
+
+@dataclass(frozen=True)
+class Niced(Programs):
+    """A program, started by `nice`."""
+
+    def entry(self, spec: TaskSpec) -> Entry:
+        """As without it, but for the command."""
+        return Programs.entry(replace(self, argv=("nice", "-n", "5", *self.argv)), spec)
