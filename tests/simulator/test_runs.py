@@ -144,7 +144,7 @@ def test_a_kept_run_has_its_journal_and_logs(tmp_path: Path) -> None:
     with bare(Topology(worker=1), out=tmp_path) as cluster:
         cluster.run(lambda: None)
     events = [event["event"] for event in read_journal(tmp_path / "0" / "journal.jsonl")]
-    assert events == ["journal", "start", "hello", "ready", "result", "exit"]
+    assert events == ["journal", "start", "hello", "ready", "result", "exit", "end"]
     assert (tmp_path / "0" / "logs" / "worker-0.log").read_text() == ""
 
 
