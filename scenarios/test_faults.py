@@ -22,6 +22,22 @@ from scenarios.programs.faulted.surviving import Told, plan_of, running, survive
 from scenarios.programs.faulted.synchronous import CHECKPOINTS, LIMIT, train
 from simulator import Cluster, Topology
 from simulator.capabilities.namespaces import try_namespaces
+from simulator.faults import (
+    Bitflip,
+    Crash,
+    CrashLoop,
+    DiskFull,
+    Fault,
+    Kill,
+    LateStart,
+    Nan,
+    Oom,
+    Pause,
+    Preempt,
+    Restart,
+    Slow,
+    TornCheckpoint,
+)
 from simulator.journal import read_journal
 from simulator.machines.local.small_disk import call_on_small_disk
 
@@ -47,7 +63,7 @@ class Expected:
         env: of the tasks, on top of what the simulator sets.
     """
 
-    faults: tuple[str, ...]
+    faults: tuple[Fault, ...]
     detected: str = ""
     seconds: tuple[float, float] = (0.0, 2.0)
     resumed: int | None = 4
@@ -62,37 +78,37 @@ GONE: dict[str, Any] = {"detected": "UnavailableError", "seconds": (0.0, 2.0)}
 SILENT: dict[str, Any] = {"detected": "DeadlineExceededError", "seconds": (LIMIT, LIMIT)}
 
 DEATHS = {
-    "kill": Expected(("kind=kill,task=worker:0,step=7",), own=("Signal",), **GONE),
-    "pause": Expected(("kind=pause,task=worker:1,step=7",), **SILENT),
+    "kill": Expected((Kill("worker:0", step=7),), own=("Signal",), **GONE),
+    "pause": Expected((Pause("worker:1", step=7),), **SILENT),
     # The other worker takes part in the save, and then leaves too.
-    "preempt": Expected(("kind=preempt,task=worker:1,step=5,grace=30s",), detected="SystemExit", resumed=6),
+    "preempt": Expected((Preempt("worker:1", step=5, grace="30s"),), detected="SystemExit", resumed=6),
     # The new process of the task joins a cluster that still has the old one.
-    "restart": Expected(("kind=restart,task=worker:1,step=7",), detected="AbortedError"),
+    "restart": Expected((Restart("worker:1", step=7),), detected="AbortedError"),
 }
 DEATHS_FULL = {
     # The chief has no request under way to a worker that is between two collectives, so only the scheduler notices.
-    "kill_other": Expected(("kind=kill,task=worker:1,step=7",), own=("Signal",)),
-    "kill_group": Expected(("kind=kill,task=worker:*,step=7",), own=("Signal", "Signal")),
-    "exception": Expected(("kind=crash,task=worker:0,step=7",), own=("InjectedCrash",), **GONE),
-    "segfault": Expected(("kind=crash,how=segfault,task=worker:0,step=7",), own=("Signal",), **GONE),
-    "exit_code": Expected(("kind=crash,how=exit,code=3,task=worker:0,step=7",), own=("Exit",), **GONE),
-    "oom": Expected(("kind=oom,task=worker:0,step=7",), own=("MemoryError",), **GONE),
-    "preempt_without_grace": Expected(("kind=preempt,task=worker:0,step=7,grace=0s",), own=("Signal",), **GONE),
-    "pause_chief": Expected(("kind=pause,task=worker:0,step=7",), **SILENT),
-    "crash_loop": Expected(("kind=crash_loop,task=worker:1,step=7,times=3",), detected="AbortedError", restarts=4),
-    "killed_before_save": Expected(("kind=kill,task=worker:0,phase=before_save,nth=2",), own=("Signal",), **GONE),
-    "killed_in_save": Expected(("kind=kill,task=worker:0,phase=in_save,nth=2",), own=("Signal",), **GONE),
+    "kill_other": Expected((Kill("worker:1", step=7),), own=("Signal",)),
+    "kill_group": Expected((Kill("worker:*", step=7),), own=("Signal", "Signal")),
+    "exception": Expected((Crash("worker:0", step=7),), own=("InjectedCrash",), **GONE),
+    "segfault": Expected((Crash("worker:0", how="segfault", step=7),), own=("Signal",), **GONE),
+    "exit_code": Expected((Crash("worker:0", how="exit", code=3, step=7),), own=("Exit",), **GONE),
+    "oom": Expected((Oom("worker:0", step=7),), own=("MemoryError",), **GONE),
+    "preempt_without_grace": Expected((Preempt("worker:0", step=7, grace="0s"),), own=("Signal",), **GONE),
+    "pause_chief": Expected((Pause("worker:0", step=7),), **SILENT),
+    "crash_loop": Expected((CrashLoop("worker:1", step=7, times=3),), detected="AbortedError", restarts=4),
+    "killed_before_save": Expected((Kill("worker:0", phase="before_save", nth=2),), own=("Signal",), **GONE),
+    "killed_in_save": Expected((Kill("worker:0", phase="in_save", nth=2),), own=("Signal",), **GONE),
     "killed_before_index": Expected(
-        ("kind=kill,task=worker:0,phase=after_data_before_index,nth=2",), own=("Signal",), **GONE
+        (Kill("worker:0", phase="after_data_before_index", nth=2),), own=("Signal",), **GONE
     ),
     "killed_before_restore": Expected(
-        ("kind=kill,task=worker:0,step=7", "kind=kill,task=worker:0,phase=before_restore"),
+        (Kill("worker:0", step=7), Kill("worker:0", phase="before_restore")),
         own=("Signal", "Signal"),
         restarts=2,
         **GONE,
     ),
     "disk_full": Expected(
-        ("kind=disk_full,task=worker:0,phase=before_save,nth=2,size=512KiB",),
+        (DiskFull("worker:0", phase="before_save", nth=2, size="512KiB"),),
         own=("OutOfRangeError",),
         options={"ballast": 2**20},
         **GONE,
@@ -155,50 +171,50 @@ def test_a_full_file_system_keeps_the_last_checkpoint(
 @pytest.mark.parametrize(
     "fault",
     [
-        "kind=slow,task=worker:1,step=2,per_step=100ms",
-        pytest.param("kind=slow,task=worker:1,step=2,factor=10,period=200ms", marks=FULL),
-        pytest.param("kind=late_start,task=worker:1,duration=2s", marks=FULL),
+        Slow("worker:1", step=2, per_step="100ms"),
+        pytest.param(Slow("worker:1", step=2, factor=10.0, period="200ms"), marks=FULL),
+        pytest.param(LateStart("worker:1", duration="2s"), marks=FULL),
     ],
     ids=["per_step", "factor", "late_start"],
 )
-def test_a_straggler_costs_only_time(strategy: StrategyCase, fault: str, tmp_path: Path, report_row: Report) -> None:
+def test_a_straggler_costs_only_time(strategy: StrategyCase, fault: Fault, tmp_path: Path, report_row: Report) -> None:
     """A slow or late worker changes no number, nothing is restarted, and the beginnings of steps tell the slow one."""
     told = survive(strategy, plan_of(fault), train, tmp_path, restarts=0, env={}, limit=None)
     assert problems(told, tmp_path) == []
     assert not told.of("error")
     behind = straggler(tmp_path, strategy.clients, after=2)
     outcome = "went on, exact"
-    if "per_step" in fault:
+    if getattr(fault, "per_step", None):
         assert behind["worker:1"] >= 0.09
         assert behind["worker:0"] < behind["worker:1"] / 3
         outcome += f"; worker:1 begins its steps {behind['worker:1']:.2f} s after the others"
     report_row(TABLE, told.row(strategy, outcome))
 
 
-KILL = "kind=kill,task=worker:0,step=9"
+KILL = Kill("worker:0", step=9)
 # Both workers stand still, so that they find the same files.
-DAMAGED = "kind=torn_checkpoint,phase=before_restore,of=worker:*,directory={}"
+DAMAGED = {"phase": "before_restore", "of": "worker:*"}
 
 
 @pytest.mark.strategies("multi_worker-2")
 @pytest.mark.parametrize(
     "damage",
     [
-        "damage=flip_bit",
-        pytest.param("damage=truncate", marks=FULL),
-        pytest.param("damage=zero_block", marks=FULL),
-        pytest.param("damage=remove,file=*.data-*", marks=FULL),
-        pytest.param("damage=remove,file=*.index", marks=FULL),
-        pytest.param("damage=empty,file=*.index", marks=FULL),
-        pytest.param("damage=truncate,file=*.index", marks=FULL),
+        {"damage": "flip_bit"},
+        pytest.param({"damage": "truncate"}, marks=FULL),
+        pytest.param({"damage": "zero_block"}, marks=FULL),
+        pytest.param({"damage": "remove", "file": "*.data-*"}, marks=FULL),
+        pytest.param({"damage": "remove", "file": "*.index"}, marks=FULL),
+        pytest.param({"damage": "empty", "file": "*.index"}, marks=FULL),
+        pytest.param({"damage": "truncate", "file": "*.index"}, marks=FULL),
     ],
     ids=["flip_bit", "truncate", "zero_block", "data_lost", "index_lost", "index_empty", "index_truncated"],
 )
 def test_a_damaged_checkpoint_is_passed_over(
-    strategy: StrategyCase, damage: str, tmp_path: Path, report_row: Report
+    strategy: StrategyCase, damage: dict[str, str], tmp_path: Path, report_row: Report
 ) -> None:
     """A program that tries older checkpoints resumes from the one before, with the undisturbed numbers."""
-    torn = f"{DAMAGED.format(tmp_path / CHECKPOINTS)},{damage}"
+    torn = TornCheckpoint(directory=tmp_path / CHECKPOINTS, **DAMAGED, **damage)
     told = survive(strategy, plan_of(KILL, torn), train, tmp_path, env={}, guarded=True)
     assert problems(told, tmp_path, 4) == []
     report_row(TABLE, told.row(strategy, "resumed after step 4 from the checkpoint before, exact"))
@@ -210,22 +226,23 @@ def test_a_damaged_checkpoint_is_passed_over(
     ("damage", "error"),
     [
         # A checksum: DataLossError from the op that restores, its base from what reads the object graph.
-        ("damage=flip_bit", "OpError"),
-        ("damage=truncate", "IndexError"),
-        ("damage=remove,file=*.data-*", "OpError"),
-        ("damage=truncate,file=*.index", "OpError"),
-        ("damage=empty,file=checkpoint", "ValueError"),
+        ({"damage": "flip_bit"}, "OpError"),
+        ({"damage": "truncate"}, "IndexError"),
+        ({"damage": "remove", "file": "*.data-*"}, "OpError"),
+        ({"damage": "truncate", "file": "*.index"}, "OpError"),
+        ({"damage": "empty", "file": "checkpoint"}, "ValueError"),
     ],
     ids=["flip_bit", "truncate", "data_lost", "index_truncated", "state_empty"],
 )
 def test_a_damaged_checkpoint_is_an_error(
-    strategy: StrategyCase, damage: str, error: str, tmp_path: Path, report_row: Report
+    strategy: StrategyCase, damage: dict[str, str], error: str, tmp_path: Path, report_row: Report
 ) -> None:
     """A program that restores the latest checkpoint fails on one that is damaged, and never trains on garbage."""
     # The file `checkpoint` is read before anything is restored, so it is damaged while the job is still dead.
-    when = f"kind=torn_checkpoint,step=9,of=worker:0,directory={tmp_path / CHECKPOINTS}"
-    torn = when if "file=checkpoint" in damage else DAMAGED.format(tmp_path / CHECKPOINTS)
-    faults = (f"{torn},{damage}", KILL) if torn is when else (KILL, f"{torn},{damage}")
+    early = damage.get("file") == "checkpoint"
+    when = {"step": 9, "of": "worker:0"} if early else DAMAGED
+    torn = TornCheckpoint(directory=tmp_path / CHECKPOINTS, **when, **damage)
+    faults = (torn, KILL) if early else (KILL, torn)
     told = survive(strategy, plan_of(*faults), train, tmp_path, env={})
     assert told.failure is not None
     assert error in told.failure.root_cause.bases
@@ -238,14 +255,14 @@ def test_a_damaged_checkpoint_is_an_error(
 @pytest.mark.strategies("multi_worker-2")
 @pytest.mark.parametrize(
     ("damage", "resumed"),
-    [("damage=stale", 4), ("damage=remove,file=ckpt-8.index", 0)],
+    [({"damage": "stale"}, 4), ({"damage": "remove", "file": "ckpt-8.index"}, 0)],
     ids=["stale", "index_lost"],
 )
 def test_an_older_state_is_not_taken_for_the_latest(
-    strategy: StrategyCase, damage: str, resumed: int, tmp_path: Path, report_row: Report
+    strategy: StrategyCase, damage: dict[str, str], resumed: int, tmp_path: Path, report_row: Report
 ) -> None:
     """A stale `checkpoint` file costs steps, a lost index all of them, and no exception says so: the steps do."""
-    torn = f"kind=torn_checkpoint,step=9,of=worker:0,directory={tmp_path / CHECKPOINTS},{damage}"
+    torn = TornCheckpoint(step=9, of="worker:0", directory=tmp_path / CHECKPOINTS, **damage)
     told = survive(strategy, plan_of(torn, KILL), train, tmp_path, env={})
     assert problems(told, tmp_path, resumed) == []
     assert any("began after steps" in text for text in problems(told, tmp_path, 8))
@@ -256,14 +273,14 @@ def test_an_older_state_is_not_taken_for_the_latest(
 @pytest.mark.parametrize(
     "fault",
     [
-        "kind=bitflip,task=worker:1,step=4,element=1,bit=30",
-        pytest.param("kind=nan,task=worker:1,step=4,element=1", marks=FULL),
-        pytest.param("kind=bitflip,target=variable,task=worker:1,step=3,element=1,bit=21", marks=FULL),
-        pytest.param("kind=nan,target=variable,task=worker:0,step=3,element=0", marks=FULL),
+        Bitflip("worker:1", step=4, element=1, bit=30),
+        pytest.param(Nan("worker:1", step=4, element=1), marks=FULL),
+        pytest.param(Bitflip("worker:1", target="variable", step=3, element=1, bit=21), marks=FULL),
+        pytest.param(Nan("worker:0", target="variable", step=3, element=0), marks=FULL),
     ],
     ids=["bit_of_gradient", "nan_gradient", "bit_of_variable", "nan_variable"],
 )
-def test_silent_corruption_is_noticed_by_a_law(strategy: StrategyCase, fault: str, report_row: Report) -> None:
+def test_silent_corruption_is_noticed_by_a_law(strategy: StrategyCase, fault: Fault, report_row: Report) -> None:
     """One wrong number in one gradient or variable of one worker: the verdict names the step and the variable."""
     found = survives(recorded.train, strategy, plan_of(fault), tier="exact", restarts=0)
     assert found.symptom == "numbers"
@@ -292,7 +309,7 @@ def _reads_and_multiplies(steps: int) -> int:
 @pytest.mark.parametrize("attempt", [1, *(pytest.param(number, marks=FULL) for number in range(2, 6))])
 def test_memory_runs_out_each_time(attempt: int, tmp_path: Path) -> None:
     """A TensorFlow task ends by MemoryError whatever its other threads do, and the shortage is the machine's."""
-    faults = plan_of("kind=oom,task=worker:0,step=3")
+    faults = plan_of(Oom("worker:0", step=3))
     with Cluster(Topology(worker=1), timeout=60, faults=faults, restarts=1, out=tmp_path) as cluster:
         result = cluster.run(_reads_and_multiplies, 6)["worker:0"]
     first, _ = result.incarnations
@@ -305,7 +322,7 @@ def test_memory_runs_out_each_time(attempt: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mistake", ["never_restores", pytest.param("momentum_not_saved", marks=FULL)])
 def test_a_job_that_restores_wrongly_is_found_out(strategy: StrategyCase, mistake: str, tmp_path: Path) -> None:
     """Negative control: without a restore, or with half of one, the same fault leads to an inconsistent run."""
-    plan = plan_of("kind=kill,task=worker:0,step=7")
+    plan = plan_of(Kill("worker:0", step=7))
     told = survive(strategy, plan, train, tmp_path, env={}, mistake=mistake)
     wrong = problems(told, tmp_path, 4)
     expected = "began after steps [0, 0]" if mistake == "never_restores" else "incarnation 1, step 5: weights"
@@ -315,7 +332,7 @@ def test_a_job_that_restores_wrongly_is_found_out(strategy: StrategyCase, mistak
 @pytest.mark.strategies("multi_worker-2")
 def test_a_save_in_place_is_found_out(strategy: StrategyCase, tmp_path: Path) -> None:
     """Negative control: a file that is written over without a rename, cut in the middle, is restored as garbage."""
-    plan = plan_of("kind=kill,task=worker:0,phase=in_save,nth=2")
+    plan = plan_of(Kill("worker:0", phase="in_save", nth=2))
     told = survive(strategy, plan, train, tmp_path, env={}, mistake="saves_in_place")
     assert told.of("fired")
     assert problems(told, tmp_path, 4)
@@ -324,7 +341,7 @@ def test_a_save_in_place_is_found_out(strategy: StrategyCase, tmp_path: Path) ->
 @pytest.mark.strategies("multi_worker-2")
 def test_a_fault_that_does_not_strike_fails_the_run(strategy: StrategyCase, tmp_path: Path) -> None:
     """Negative control: all numbers are right, and yet the run fails, since it has shown nothing."""
-    told = survive(strategy, plan_of("kind=kill,task=worker:0,step=99"), train, tmp_path, env={})
+    told = survive(strategy, plan_of(Kill("worker:0", step=99)), train, tmp_path, env={})
     assert told.failure is not None
     assert told.failure.root_cause.kind == "FaultNotFired"
 
@@ -336,7 +353,7 @@ def test_a_pause_is_detected_without_limits(
     strategy: StrategyCase, task: str, tmp_path: Path, report_row: Report
 ) -> None:
     """With nothing set, TensorFlow's heartbeats tell of a silent worker after about ten seconds."""
-    told = survive(strategy, plan_of(f"kind=pause,task={task},step=7"), train, tmp_path, env={}, limit=None)
+    told = survive(strategy, plan_of(Pause(task, step=7)), train, tmp_path, env={}, limit=None)
     assert problems(told, tmp_path, 4) == []
     assert told.detection is not None
     kind, _, seconds = told.detection
@@ -345,7 +362,7 @@ def test_a_pause_is_detected_without_limits(
     report_row(TABLE, told.row(strategy, "job restarted, resumed after step 4, exact; no limit was set"))
 
 
-IN_SAVE = "kind=pause,task=worker:0,phase=in_save,nth=2"
+IN_SAVE = Pause("worker:0", phase="in_save", nth=2)
 
 
 @FULL
@@ -392,13 +409,13 @@ def _counts(values: Mapping[str, Any]) -> list[int]:
 @pytest.mark.parametrize(
     ("fault", "retries_max"),
     [
-        ("kind=kill,task=worker:1,of=chief:0,step=1,restart=0s", 1),
-        pytest.param("kind=kill,task=worker:*,of=chief:0,step=1,restart=500ms", 2, marks=FULL),
-        pytest.param("kind=pause,task=worker:1,of=chief:0,step=1,duration=6s", 0, marks=FULL),
+        (Kill("worker:1", of="chief:0", step=1, restart="0s"), 1),
+        pytest.param(Kill("worker:*", of="chief:0", step=1, restart="500ms"), 2, marks=FULL),
+        pytest.param(Pause("worker:1", of="chief:0", step=1, duration="6s"), 0, marks=FULL),
     ],
     ids=["killed", "all_killed", "paused"],
 )
-def test_no_update_is_lost(strategy: StrategyCase, fault: str, retries_max: int, report_row: Report) -> None:
+def test_no_update_is_lost(strategy: StrategyCase, fault: Fault, retries_max: int, report_row: Report) -> None:
     """Every update is applied, and at most those that were under way in a dead worker a second time."""
     cluster = {"faults": plan_of(fault), "timeout": 60.0}
     with running(strategy, asynchronous.train, cluster=cluster) as (_, join):
@@ -411,7 +428,7 @@ def test_no_update_is_lost(strategy: StrategyCase, fault: str, retries_max: int,
     # A worker has one closure at a time.
     assert value["retries"] <= retries_max
     assert asynchronous.UPDATES <= sum(counts) <= asynchronous.UPDATES + value["retries"]
-    if "pause" in fault:
+    if fault.kind == "pause":
         assert value["seconds"] >= 5.0
         assert not told.of("error")
     report_row(TABLE, told.row(strategy, f"{sum(counts)} updates of {asynchronous.UPDATES} scheduled"))
@@ -420,7 +437,7 @@ def test_no_update_is_lost(strategy: StrategyCase, fault: str, retries_max: int,
 @pytest.mark.strategies("parameter_server-2w1p")
 def test_a_lost_parameter_server_is_an_error(strategy: StrategyCase, report_row: Report) -> None:
     """The chief gets an UnavailableError at once: the variables are gone, and nothing brings them back."""
-    cluster = {"faults": plan_of("kind=kill,task=ps:0,of=chief:0,step=1"), "timeout": 60.0}
+    cluster = {"faults": plan_of(Kill("ps:0", of="chief:0", step=1)), "timeout": 60.0}
     with running(strategy, asynchronous.train, cluster=cluster) as (_, join):
         told = join()
     assert told.failure is not None

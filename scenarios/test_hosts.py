@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,13 +20,16 @@ from scenarios.programs.faulted.judging import problems
 from scenarios.programs.faulted.surviving import plan_of, running, survive
 from scenarios.programs.faulted.synchronous import LIMIT, train
 from simulator import Cluster, Link
+from simulator.faults import Delay, Flap, Kill, Loss, Partition, Rate
 
 pytestmark = pytest.mark.requires(network="namespaces")
 TABLE = "What training does between hosts"
 MARGIN_SECONDS = 10.0
 FULL = pytest.mark.full
 HOSTS = "namespaces"
-ENDS = "src=worker:0,dst=worker:1,step=7"
+ENDS: dict[str, Any] = {"src": "worker:0", "dst": "worker:1", "step": 7}
+# So many packets that none is lost once in 20,000 runs.
+FROM_STEP_2 = {**ENDS, "step": 2}
 
 Report = Callable[[str, Mapping[str, object]], None]
 
@@ -54,16 +58,16 @@ def test_tensorflow_knows_its_peers_by_name(cluster: Cluster) -> None:
 
 
 BAD = {
-    "loss": "kind=loss,loss=10%",
-    "rate": "kind=rate,rate=200kB/s",
-    "partition": "kind=partition,duration=1500ms",
+    "loss": Loss(loss="10%", **FROM_STEP_2),
+    "rate": Rate(rate="200kB/s", **ENDS),
+    "partition": Partition(**ENDS, duration="1500ms"),
 }
 BAD_FULL = {
-    "loss_one_way": "kind=loss,loss=30%,one_way=true",
-    "partition_there": "kind=partition,duration=1500ms,one_way=true",
-    "partition_back": "kind=partition,duration=1500ms,one_way=true,back=true",
-    "delay": "kind=delay,delay=20ms",
-    "flap": "kind=flap,mode=blackhole,times=3,down=400ms,up=200ms",
+    "loss_one_way": Loss(loss="30%", one_way=True, **FROM_STEP_2),
+    "partition_there": Partition(**ENDS, duration="1500ms", one_way=True),
+    "partition_back": Partition(src="worker:1", dst="worker:0", step=7, duration="1500ms", one_way=True),
+    "delay": Delay(delay="20ms", **ENDS),
+    "flap": Flap(mode="blackhole", **ENDS, times=3, down="400ms", up="200ms"),
 }
 
 
@@ -71,11 +75,7 @@ BAD_FULL = {
 @pytest.mark.parametrize("fault", [*BAD, *(pytest.param(name, marks=FULL) for name in BAD_FULL)])
 def test_a_bad_cable_costs_only_time(strategy: StrategyCase, fault: str, tmp_path: Path, report_row: Report) -> None:
     """Lost packets, a thin cable, and a partition that ends before it is noticed change no number."""
-    text = {**BAD, **BAD_FULL}[fault]
-    ends = "src=worker:1,dst=worker:0,step=7" if "back" in text else ENDS
-    # From step 2 on there are so many packets that none is lost once in 20,000 runs.
-    ends = ends.replace("step=7", "step=2") if "kind=loss" in text else ends
-    plan = plan_of(f"{text.replace(',back=true', '')},{ends}")
+    plan = plan_of({**BAD, **BAD_FULL}[fault])
     told = survive(strategy, plan, train, tmp_path, restarts=0, env={}, limit=None, network=HOSTS)
     assert problems(told, tmp_path) == []
     assert not told.of("error")
@@ -91,7 +91,7 @@ def test_a_long_partition_ends_in_an_exact_restart(
 ) -> None:
     """Packets that vanish for longer are noticed in time, and the restarted job repeats the undisturbed numbers."""
     seconds = 12.0 if limit is None else limit + 0.5
-    plan = plan_of(f"kind=partition,{ENDS},duration={seconds}s")
+    plan = plan_of(Partition(**ENDS, duration=f"{seconds}s"))
     told = survive(strategy, plan, train, tmp_path, env={}, limit=limit, network=HOSTS)
     assert problems(told, tmp_path, 4) == []
     assert told.detection is not None
@@ -104,7 +104,7 @@ def test_a_long_partition_ends_in_an_exact_restart(
 @pytest.mark.strategies("multi_worker-2")
 def test_a_killed_worker_comes_back_to_its_host(strategy: StrategyCase, tmp_path: Path, report_row: Report) -> None:
     """The host outlives the process: its next incarnation has the same name, and the job resumes."""
-    told = survive(strategy, plan_of("kind=kill,task=worker:1,step=7"), train, tmp_path, env={}, network=HOSTS)
+    told = survive(strategy, plan_of(Kill("worker:1", step=7)), train, tmp_path, env={}, network=HOSTS)
     assert problems(told, tmp_path, 4) == []
     report_row(TABLE, told.row(strategy, "between hosts: job restarted, resumed after step 4, exact"))
 
@@ -140,7 +140,7 @@ def test_parameter_servers_lose_packets_and_no_update(strategy: StrategyCase, lo
 @pytest.mark.strategies("multi_worker-2")
 def test_a_loss_that_loses_nothing_fails_the_run(strategy: StrategyCase, tmp_path: Path) -> None:
     """Negative control: all numbers are right, and yet the run fails, since no packet was lost."""
-    plan = plan_of(f"kind=loss,loss=0.0001%,{ENDS}")
+    plan = plan_of(Loss(loss="0.0001%", **ENDS))
     told = survive(strategy, plan, train, tmp_path, restarts=0, env={}, limit=None, network=HOSTS)
     assert told.failure is not None
     assert told.failure.root_cause.kind == "FaultWithoutEffect"

@@ -18,6 +18,7 @@ from scenarios.programs.faulted.judging import problems
 from scenarios.programs.faulted.surviving import COMPRESSED, Told, plan_of, running, survive
 from scenarios.programs.faulted.synchronous import LIMIT, train
 from simulator import Link, RunResult, UsageError
+from simulator.faults import Delay, Fault, Flap, Jitter, LinkFault, Partition, Rate, Slow, Stall
 
 TABLE = "What training does when links are disturbed"
 MARGIN_SECONDS = 10.0
@@ -31,40 +32,42 @@ class Cut:
     """A cut link, and what has to come of it.
 
     Attributes:
-        fault: in the form of the command line.
+        fault: which.
         errors: classes of exceptions, one of which is the first.
         seconds: least and most until then, without the margin.
         env: of the tasks, on top of what the simulator sets.
         limit: seconds for a collective.
     """
 
-    fault: str
+    fault: Fault
     errors: tuple[str, ...]
     seconds: tuple[float, float]
     env: Mapping[str, str]
     limit: float | None = LIMIT
 
 
-ENDS = "src=worker:0,dst=worker:1,step=7"
+ENDS: dict[str, Any] = {"src": "worker:0", "dst": "worker:1", "step": 7}
 # Healed before the job has been restarted, which takes longer than the limit.
-FOR = f"duration={LIMIT + 0.5}s"
+FOR: dict[str, Any] = {"duration": f"{LIMIT + 0.5}s"}
 UNAVAILABLE, LATE = "UnavailableError", "DeadlineExceededError"
 
 CUTS = {
     # A ping each second that is to be answered within a second.
-    "blackhole_keepalive": Cut(f"kind=partition,{ENDS},duration=2500ms", (UNAVAILABLE,), (0.9, 2.0), COMPRESSED, None),
-    "reset": Cut(f"kind=partition,mode=reset,{ENDS},duration=1s", (UNAVAILABLE,), (0.0, 2.0), {}),
+    "blackhole_keepalive": Cut(Partition(**ENDS, duration="2500ms"), (UNAVAILABLE,), (0.9, 2.0), COMPRESSED, None),
+    "reset": Cut(Partition(mode="reset", **ENDS, duration="1s"), (UNAVAILABLE,), (0.0, 2.0), {}),
 }
 CUTS_FULL = {
-    "blackhole_limit": Cut(f"kind=partition,{ENDS},{FOR}", (LATE,), (LIMIT, LIMIT), {}),
-    "hold_too_long": Cut(f"kind=partition,mode=hold,{ENDS},{FOR}", (LATE,), (LIMIT, LIMIT), {}),
-    "blackhole_there": Cut(f"kind=partition,{ENDS},{FOR},one_way=true", (LATE,), (LIMIT, LIMIT), {}),
+    "blackhole_limit": Cut(Partition(**ENDS, **FOR), (LATE,), (LIMIT, LIMIT), {}),
+    "hold_too_long": Cut(Partition(mode="hold", **ENDS, **FOR), (LATE,), (LIMIT, LIMIT), {}),
+    "blackhole_there": Cut(Partition(**ENDS, **FOR, one_way=True), (LATE,), (LIMIT, LIMIT), {}),
     "blackhole_back": Cut(
-        f"kind=partition,src=worker:1,dst=worker:0,step=7,{FOR},one_way=true", (LATE,), (LIMIT, LIMIT), {}
+        Partition(src="worker:1", dst="worker:0", step=7, **FOR, one_way=True), (LATE,), (LIMIT, LIMIT), {}
     ),
     # When it comes back, connections that have lost bytes are reset.
-    "flap_blackhole": Cut(f"kind=flap,mode=blackhole,{ENDS},times=2,down=1s,up=200ms", (UNAVAILABLE,), (1.0, 1.0), {}),
-    "blackhole_heartbeats": Cut(f"kind=partition,{ENDS},duration=12s", (LATE, UNAVAILABLE), (5.0, 10.0), {}, None),
+    "flap_blackhole": Cut(
+        Flap(mode="blackhole", **ENDS, times=2, down="1s", up="200ms"), (UNAVAILABLE,), (1.0, 1.0), {}
+    ),
+    "blackhole_heartbeats": Cut(Partition(**ENDS, duration="12s"), (LATE, UNAVAILABLE), (5.0, 10.0), {}, None),
 }
 
 
@@ -92,33 +95,35 @@ def test_a_cut_ends_in_an_exact_restart(strategy: StrategyCase, cut: Cut, tmp_pa
 
 
 BEARABLE = {
-    "hold": "kind=partition,mode=hold,duration=1s",
-    "delay_one_way": "kind=delay,delay=20ms,one_way=true",
+    "hold": Partition(mode="hold", **ENDS, duration="1s"),
+    "delay_one_way": Delay(delay="20ms", one_way=True, **ENDS),
 }
 BEARABLE_FULL = {
-    "hold_back": "kind=partition,mode=hold,duration=1s,one_way=true",
-    "delay": "kind=delay,delay=20ms",
-    "jitter": "kind=jitter,jitter=10ms,jitter_kind=normal",
-    "pareto": "kind=jitter,jitter=5ms,jitter_kind=pareto",
-    "rate": "kind=rate,rate=200kB/s",
-    "stall": "kind=stall,duration=1s",
+    "hold_back": Partition(mode="hold", **ENDS, duration="1s", one_way=True),
+    "delay": Delay(delay="20ms", **ENDS),
+    "jitter": Jitter(jitter="10ms", jitter_kind="normal", **ENDS),
+    "pareto": Jitter(jitter="5ms", jitter_kind="pareto", **ENDS),
+    "rate": Rate(rate="200kB/s", **ENDS),
+    "stall": Stall(**ENDS, duration="1s"),
     # Connections that are there already go on.
-    "refuse": "kind=partition,mode=refuse",
+    "refuse": Partition(mode="refuse", **ENDS),
 }
 DELAY_SECONDS = 0.02
 
 
 @pytest.mark.strategies("multi_worker-2")
 @pytest.mark.parametrize("condition", _cases(BEARABLE, BEARABLE_FULL))
-def test_a_bad_link_costs_only_time(strategy: StrategyCase, condition: str, tmp_path: Path, report_row: Report) -> None:
+def test_a_bad_link_costs_only_time(
+    strategy: StrategyCase, condition: LinkFault, tmp_path: Path, report_row: Report
+) -> None:
     """Slow links, and partitions shorter than the detection time, change no number, and nothing is restarted."""
-    told = survive(strategy, plan_of(f"{condition},{ENDS}"), train, tmp_path, restarts=0, env={}, limit=None)
+    told = survive(strategy, plan_of(condition), train, tmp_path, restarts=0, env={}, limit=None)
     assert problems(told, tmp_path) == []
     assert not told.of("error")
     seconds = _seconds_per_step(told)
-    if "kind=delay" in condition:
+    if isinstance(condition, Delay):
         # A ring of two pulls twice in a row; each pull crosses the link in one direction or in both.
-        assert seconds >= 2 * DELAY_SECONDS * (1 if "one_way" in condition else 2)
+        assert seconds >= 2 * DELAY_SECONDS * (1 if condition.one_way else 2)
     report_row(TABLE, told.row(strategy, f"went on, exact; {seconds:.2f} s a step"))
 
 
@@ -127,8 +132,8 @@ def test_a_bad_link_costs_only_time(strategy: StrategyCase, condition: str, tmp_
 def test_a_flapping_link_costs_only_time(strategy: StrategyCase, tmp_path: Path, report_row: Report) -> None:
     """A link that is held three times while training goes on changes no number, and nothing is restarted."""
     plan = plan_of(
-        "kind=flap,src=worker:0,dst=worker:1,step=1,times=3,down=400ms,up=200ms",
-        "kind=slow,task=worker:1,step=1,per_step=150ms",
+        Flap(src="worker:0", dst="worker:1", step=1, times=3, down="400ms", up="200ms"),
+        Slow("worker:1", step=1, per_step="150ms"),
     )
     told = survive(strategy, plan, train, tmp_path, restarts=0, env={}, limit=None)
     assert problems(told, tmp_path) == []
@@ -147,7 +152,7 @@ def _seconds_per_step(told: Told) -> float:
 def test_a_link_is_cut_at_a_byte(strategy: StrategyCase, tmp_path: Path, report_row: Report) -> None:
     """The trigger may be a byte of the link itself: the cut comes in the middle of a message, and nothing is torn."""
     # By counting, it is in step 6; a retry or another version of TensorFlow may send more.
-    fault = f"kind=partition,src=worker:1,dst=worker:0,bytes=5500B,{FOR}"
+    fault = Partition(src="worker:1", dst="worker:0", bytes_="5500B", **FOR)
     told = survive(strategy, plan_of(fault), train, tmp_path, env={})
     resumed = {note for note in (0, 4, 8) if not problems(told, tmp_path, note)}
     assert resumed
@@ -193,7 +198,7 @@ def _carried(result: RunResult) -> int:
 @pytest.mark.parametrize("mode", ["reset", "hold"])
 def test_a_worker_that_is_cut_off_loses_no_update(strategy: StrategyCase, mode: str, report_row: Report) -> None:
     """A link between chief and worker that is reset or held for a while: every update is applied, few of them twice."""
-    fault = f"kind=partition,mode={mode},src=chief:0,dst=worker:1,of=chief:0,step=1,duration=1s"
+    fault = Partition(mode=mode, src="chief:0", dst="worker:1", of="chief:0", step=1, duration="1s")
     with running(strategy, asynchronous.train, cluster={"faults": plan_of(fault), "timeout": 60.0}) as (_, join):
         told = join()
     assert told.failure is None
@@ -208,7 +213,7 @@ def test_a_worker_that_is_cut_off_loses_no_update(strategy: StrategyCase, mode: 
 @pytest.mark.strategies("multi_worker-2")
 def test_a_link_that_never_carries_enough_fails_the_run(strategy: StrategyCase, tmp_path: Path) -> None:
     """Negative control: all numbers are right, and yet the run fails, since the planned cut has never come."""
-    told = survive(strategy, plan_of("kind=partition,src=worker:0,dst=worker:1,bytes=1GB"), train, tmp_path, env={})
+    told = survive(strategy, plan_of(Partition(src="worker:0", dst="worker:1", bytes_="1GB")), train, tmp_path, env={})
     assert told.failure is not None
     assert told.failure.root_cause.kind == "FaultNotFired"
 
@@ -219,5 +224,8 @@ def test_a_link_to_nowhere_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="worker:7"):
         survive(
-            strategy_case("multi_worker-2"), plan_of("kind=delay,src=worker:0,dst=worker:7,step=1"), train, tmp_path
+            strategy_case("multi_worker-2"),
+            plan_of(Delay(src="worker:0", dst="worker:7", step=1)),
+            train,
+            tmp_path,
         )

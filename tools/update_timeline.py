@@ -17,14 +17,15 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from harness.report.timeline import Timeline, read_timelines, timeline_svg  # noqa: E402
 from simulator import Cluster, FaultPlan, Topology  # noqa: E402
+from simulator.faults import Delay, Kill  # noqa: E402
 
 __all__ = ["PLAN", "main", "timeline_of_a_real_run", "train"]
 
 PICTURE = ROOT / "docs" / "images" / "timeline.svg"
 PLAN = FaultPlan(
     faults=(
-        FaultPlan.parse_fault("kind=delay,src=worker:2,dst=worker:0,delay=20ms,step=10,duration=600ms"),
-        FaultPlan.parse_fault("kind=kill,task=worker:1,step=30"),
+        Delay(src="worker:2", dst="worker:0", delay="20ms", step=10, duration="600ms"),
+        Kill("worker:1", step=30),
     )
 )
 

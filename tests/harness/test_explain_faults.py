@@ -26,6 +26,7 @@ from harness.saved import load_run
 from harness.search import survives
 from harness.verify import judge
 from simulator import FaultPlan
+from simulator.faults import Bitflip, Fault, Kill, Nan
 from tests.harness._replicated import case
 from tests.harness._resumable import training
 from tests.harness._traces import client, step
@@ -235,14 +236,14 @@ def test_what_was_never_saved_is_lost_with_its_process(target: str, done: int, r
     assert found is None or found.rule != RULE
 
 
-def _plan(*faults: str) -> FaultPlan:
-    return FaultPlan(faults=tuple(map(FaultPlan.parse_fault, faults)))
+def _plan(*faults: Fault) -> FaultPlan:
+    return FaultPlan(faults=faults)
 
 
 def test_a_bit_of_a_real_variable_is_named(tmp_path: Path) -> None:
     """On the second worker, after a kill; judged again from the files, by the command and without TensorFlow."""
-    flip = "kind=bitflip,target=variable,task=worker:1,step=2,name=bias:0,element=1,bit=29"
-    plan = _plan("kind=kill,task=worker:1,step=3", flip)
+    flip = Bitflip("worker:1", target="variable", step=2, name="bias:0", element=1, bit=29)
+    plan = _plan(Kill("worker:1", step=3), flip)
     verdict = verify(training(), "multi_worker-2", faults=plan, timeout=60, out=tmp_path)
     assert verdict.explanation is not None, str(verdict)
     assert verdict.explanation.rule == RULE
@@ -262,7 +263,7 @@ def test_a_bit_of_a_real_variable_is_named(tmp_path: Path) -> None:
 
 def test_a_gradient_of_a_real_program_is_named() -> None:
     """NaN on one of two replicas, and by the search's way to run a plan."""
-    plan = _plan("kind=nan,task=local:0,step=4,name=out:0,element=2,replica=1")
+    plan = _plan(Nan("local:0", step=4, name="out:0", element=2, replica=1))
     outcome = survives(training(), "mirrored-2", plan, timeout=60)
     assert outcome.symptom == "numbers"
     text = " ".join(outcome.text.split())

@@ -10,6 +10,7 @@ from harness.search import Search, describe_plan, subject_of, survives
 from harness.search.drawing import Space
 from harness.search.profiles import choose_kinds, profile_of
 from simulator import FaultPlan
+from simulator.faults import Restart
 
 RESUMABLE = str(Path(__file__).parents[2] / "examples" / "resumable.py")
 
@@ -42,7 +43,7 @@ def test_nothing_is_found_in_a_training_that_resumes() -> None:
 
 def test_workers_that_are_started_again_one_by_one() -> None:
     """Each time the other worker fails and the job begins again, so that their incarnations count differently."""
-    faults = [FaultPlan.parse_fault(f"kind=restart,task=worker:1,step={step}") for step in (3, 2)]
+    faults = [Restart("worker:1", step=step) for step in (3, 2)]
     outcome = survives(f"{RESUMABLE}:train", "multi_worker-2", FaultPlan(faults=tuple(faults)), timeout=90.0)
     assert outcome, str(outcome)
     assert outcome.restarts >= 2

@@ -14,14 +14,27 @@ from harness.search.drawing import Space, plans
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.shrinking import Verdicts, minimal, shrink_plan, simpler_faults
 from simulator import FaultPlan, Topology, UsageError
-from simulator.faults import describe_fault
+from simulator.faults import (
+    Crash,
+    CrashLoop,
+    Fault,
+    Flap,
+    Kill,
+    LateStart,
+    Oom,
+    Partition,
+    Pause,
+    Slow,
+    Stall,
+    describe_fault,
+)
 from simulator.units import parse_size
 
 TOPOLOGY = Topology(worker=2)
 
 
-def _plan(*faults: str, topology: Topology = TOPOLOGY) -> FaultPlan:
-    return FaultPlan(faults=tuple(map(FaultPlan.parse_fault, faults))).expand(topology)
+def _plan(*faults: Fault, topology: Topology = TOPOLOGY) -> FaultPlan:
+    return FaultPlan(faults=faults).expand(topology)
 
 
 @given(st.integers(1, 24), st.data())
@@ -106,10 +119,10 @@ def test_an_acceptance_that_cannot_be_had_is_a_usage_error(text: str) -> None:
 def test_a_plan_is_shrunk_in_its_faults_and_in_their_values() -> None:
     """Faults that do not matter go; what stays gets its simplest values and the earliest step that still fails."""
     plan = _plan(
-        "kind=pause,task=worker:1,step=2,duration=12s",
-        "kind=kill,task=worker:0+worker:1,step=7",
-        "kind=crash,task=worker:0,step=9,how=segfault",
-        "kind=slow,task=worker:0,step=1,per_step=20ms",
+        Pause("worker:1", step=2, duration="12s"),
+        Kill(("worker:0", "worker:1"), step=7),
+        Crash("worker:0", step=9, how="segfault"),
+        Slow("worker:0", step=1, per_step="20ms"),
     )
 
     def fails(candidate: FaultPlan) -> bool:
@@ -123,20 +136,22 @@ def test_a_plan_is_shrunk_in_its_faults_and_in_their_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "given",
     [
-        "kind=slow,task=worker:0,step=4,per_step=100ms",
-        "kind=partition,src=worker:0,dst=worker:1,of=worker:0,step=4,mode=blackhole,duration=12s,one_way",
-        "kind=flap,src=worker:0,dst=worker:1,of=worker:0,step=4,times=3",
-        "kind=late_start,task=worker:1,duration=3s",
-        "kind=crash,task=worker:1,of=worker:*,step=1",
-        "kind=oom,task=worker:0+worker:1,phase=after_save,nth=2",
-        "kind=kill,task=worker:0,src=worker:1,dst=worker:0,bytes=30KB",
+        Slow("worker:0", step=4, per_step="100ms"),
+        Partition(
+            src="worker:0", dst="worker:1", of="worker:0", step=4, mode="blackhole", duration="12s", one_way=True
+        ),
+        Flap(src="worker:0", dst="worker:1", of="worker:0", step=4, times=3),
+        LateStart("worker:1", duration="3s"),
+        Crash("worker:1", of="worker:*", step=1),
+        Oom(("worker:0", "worker:1"), phase="after_save", nth=2),
+        Kill("worker:0", src="worker:1", dst="worker:0", bytes_="30KB"),
     ],
 )
-def test_a_simpler_fault_still_makes_sense(text: str) -> None:
+def test_a_simpler_fault_still_makes_sense(given: Fault) -> None:
     """It can be carried out, leaves nothing open, is another one, and strikes no later."""
-    (fault,) = _plan(text).faults
+    (fault,) = _plan(given).faults
     found = list(simpler_faults(fault, TOPOLOGY))
     assert found
     for simpler in found:
@@ -148,42 +163,46 @@ def test_a_simpler_fault_still_makes_sense(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "needed", "left"),
+    ("fault", "needed", "left"),
     [
-        ("kind=kill,task=worker:1,phase=after_save,nth=3", {"nth": 2}, "kill worker:1 phase=before_save nth=2"),
+        (Kill("worker:1", phase="after_save", nth=3), {"nth": 2}, "kill worker:1 phase=before_save nth=2"),
         (
-            "kind=kill,task=worker:1,phase=after_save,nth=3",
+            Kill("worker:1", phase="after_save", nth=3),
             {"phase": ("after_save",)},
             "kill worker:1 phase=after_save",
         ),
-        ("kind=kill,task=worker:1,phase=at_barrier,nth=2", {}, "kill worker:1 phase=at_barrier"),
-        ("kind=kill,task=worker:1,of=worker:*,step=3", {"step": 2}, "kill worker:1 step=2"),
-        ("kind=kill,task=worker:0+worker:1,of=worker:*,step=3", {"task": 2}, "kill worker:0+worker:1 step=1"),
+        (Kill("worker:1", phase="at_barrier", nth=2), {}, "kill worker:1 phase=at_barrier"),
+        (Kill("worker:1", of="worker:*", step=3), {"step": 2}, "kill worker:1 step=2"),
+        (Kill(("worker:0", "worker:1"), of="worker:*", step=3), {"task": 2}, "kill worker:0+worker:1 step=1"),
         (
-            "kind=crash,task=worker:1,of=worker:*,phase=in_save",
+            Crash("worker:1", of="worker:*", phase="in_save"),
             {"of": 2},
             "crash worker:1 of=worker:0+worker:1 phase=before_save",
         ),
-        ("kind=kill,task=worker:1,step=3,restart=1s", {}, "kill worker:1 step=1"),
-        ("kind=kill,task=worker:1,step=3,restart=1s", {"restart": ("0s", "1s")}, "kill worker:1 step=1 restart=0s"),
-        ("kind=crash_loop,task=worker:1,step=3,restart=1s", {}, "crash_loop worker:1 step=1 times=2"),
+        (Kill("worker:1", step=3, restart="1s"), {}, "kill worker:1 step=1"),
+        (Kill("worker:1", step=3, restart="1s"), {"restart": ("0s", "1s")}, "kill worker:1 step=1 restart=0s"),
+        (CrashLoop("worker:1", step=3, restart="1s"), {}, "crash_loop worker:1 step=1 times=2"),
         (
-            "kind=kill,task=worker:0,src=worker:1,dst=worker:0,connections=3",
+            Kill("worker:0", src="worker:1", dst="worker:0", connections=3),
             {"connections": 2},
             "kill worker:0 connections=2 on worker:1 -> worker:0",
         ),
-        ("kind=stall,src=worker:1,dst=worker:0,bytes=30KB", {}, "stall worker:1 -> worker:0 bytes=1000B"),
-        ("kind=stall,src=worker:1,dst=worker:0,bytes=30KB", {"bytes_": 6000}, "stall worker:1 -> worker:0 bytes=7500B"),
+        (Stall(src="worker:1", dst="worker:0", bytes_="30KB"), {}, "stall worker:1 -> worker:0 bytes=1000B"),
+        (
+            Stall(src="worker:1", dst="worker:0", bytes_="30KB"),
+            {"bytes_": 6000},
+            "stall worker:1 -> worker:0 bytes=7500B",
+        ),
     ],
 )
-def test_each_key_is_made_as_simple_as_the_failure_allows(text: str, needed: dict[str, Any], left: str) -> None:
+def test_each_key_is_made_as_simple_as_the_failure_allows(fault: Fault, needed: dict[str, Any], left: str) -> None:
     """Points of a save, which time, whose progress, connections, bytes, and how soon it comes back."""
 
     def fails(candidate: FaultPlan) -> bool:
         (fault,) = candidate.faults
         return all(_has(getattr(fault, key), value) for key, value in needed.items())
 
-    plan = _plan(text)
+    plan = _plan(fault)
     assert fails(plan)
     assert describe_plan(shrink_plan(plan, fails)) == left
 
@@ -224,15 +243,15 @@ def test_whatever_is_drawn_shrinks_to_the_simplest(topology: Topology, data: st.
 def test_two_plans_that_differ_read_differently() -> None:
     """Whose progress counts, which time, and on which link; what any plan would come to is left out."""
     texts = [
-        "kind=kill,task=worker:1,step=3",
-        "kind=kill,task=worker:1,of=worker:*,step=3",
-        "kind=kill,task=worker:1,of=worker:0,step=3",
-        "kind=kill,task=worker:1,phase=after_save",
-        "kind=kill,task=worker:1,phase=after_save,nth=2",
-        "kind=kill,task=worker:1,src=worker:0,dst=worker:1,bytes=1KB",
-        "kind=kill,task=worker:1,src=worker:1,dst=worker:0,bytes=1KB",
-        "kind=oom,task=worker:1,step=3",
-        "kind=oom,task=worker:1,step=3,fatal=false",
+        Kill("worker:1", step=3),
+        Kill("worker:1", of="worker:*", step=3),
+        Kill("worker:1", of="worker:0", step=3),
+        Kill("worker:1", phase="after_save"),
+        Kill("worker:1", phase="after_save", nth=2),
+        Kill("worker:1", src="worker:0", dst="worker:1", bytes_="1KB"),
+        Kill("worker:1", src="worker:1", dst="worker:0", bytes_="1KB"),
+        Oom("worker:1", step=3),
+        Oom("worker:1", step=3, fatal=False),
     ]
     assert [describe_plan(_plan(text)) for text in texts] == [
         "kill worker:1 step=3",
@@ -246,4 +265,4 @@ def test_two_plans_that_differ_read_differently() -> None:
         "oom worker:1 step=3 fatal=False",
     ]
     servers = Topology(chief=1, worker=2, ps=1)
-    assert describe_plan(_plan("kind=kill,task=ps:0,of=chief:0,step=3", topology=servers)) == "kill ps:0 step=3"
+    assert describe_plan(_plan(Kill("ps:0", of="chief:0", step=3), topology=servers)) == "kill ps:0 step=3"

@@ -15,9 +15,10 @@ from harness.judging.verdict import Verdict
 from harness.saved import load_run
 from harness.verify import judge
 from simulator import FaultPlan, Link, RunFailed, Topology, UsageError
+from simulator.faults import Crash, Fault, Kill, Nan
 from tests.harness._resumable import training
 
-KILL = "kind=kill,task=worker:1,step=5,restart=10ms"
+KILL = Kill("worker:1", step=5, restart="10ms")
 TRAIN = """
 def train(strategy, record):
     file = record.directory / "steps"
@@ -35,8 +36,8 @@ def forgetful(strategy, record):
 """
 
 
-def _plan(*faults: str) -> FaultPlan:
-    return FaultPlan(faults=tuple(map(FaultPlan.parse_fault, faults)))
+def _plan(*faults: Fault) -> FaultPlan:
+    return FaultPlan(faults=faults)
 
 
 def _laws(verdict: Verdict, status: str) -> set[str]:
@@ -70,18 +71,18 @@ def test_an_optimizer_that_is_not_saved_is_named() -> None:
 def test_a_fault_that_never_fires_fails_the_run() -> None:
     """The program is right, and has no step 50."""
     with pytest.raises(RunFailed, match="FaultNotFired"):
-        verify(training(), "multi_worker-2", faults=_plan("kind=kill,task=worker:1,step=50"), timeout=60)
+        verify(training(), "multi_worker-2", faults=_plan(Kill("worker:1", step=50)), timeout=60)
 
 
 def test_without_restarts_a_death_fails_the_run() -> None:
     """Nobody came to the end, so there is nothing to judge."""
     with pytest.raises(RunFailed, match="local:0"):
-        verify(training(), "mirrored-2", faults=_plan("kind=crash,task=local:0,step=3"), restarts=0, timeout=60)
+        verify(training(), "mirrored-2", faults=_plan(Crash("local:0", step=3)), restarts=0, timeout=60)
 
 
 def test_one_process_can_be_killed_twice() -> None:
     """A strategy without a cluster has a task, too; its three parts are aligned one after another."""
-    kills = [f"kind=kill,task=local:0,step={step}" for step in (3, 4)]
+    kills = [Kill("local:0", step=step) for step in (3, 4)]
     verdict = verify(training(), "mirrored-2", faults=_plan(*kills), timeout=60)
     assert verdict, str(verdict)
     assert verdict.tasks["local:0"]["incarnation"] == 2
@@ -91,7 +92,7 @@ def test_one_process_can_be_killed_twice() -> None:
 
 def test_a_wrong_number_is_noticed_by_a_law() -> None:
     """NaN in one element of a variable: the fault changes the numbers, whatever the program does."""
-    fault = "kind=nan,target=variable,task=local:0,step=3,name=bias:0,element=0"
+    fault = Nan("local:0", target="variable", step=3, name="bias:0", element=0)
     verdict = verify(training(), "mirrored-2", faults=_plan(fault), timeout=60)
     assert {"finite", "variables_match_reference"} <= _laws(verdict, "broken")
     assert verdict.first_divergence is not None
@@ -100,7 +101,7 @@ def test_a_wrong_number_is_noticed_by_a_law() -> None:
 
 def test_a_worker_of_parameter_servers_is_replaced() -> None:
     """Killed between two steps it had no closure, so that exactly those scheduled were applied."""
-    fault = "kind=kill,task=worker:1,of=chief:0,step=2,restart=10ms"
+    fault = Kill("worker:1", of="chief:0", step=2, restart="10ms")
     verdict = verify(training(), "parameter_server-2w1p", faults=_plan(fault), timeout=60)
     assert verdict, str(verdict)
     assert verdict.tasks["worker:1"]["incarnation"] == 1
@@ -143,7 +144,7 @@ def _reports_sum(strategy: Any, record: Any) -> None:
 
 def test_updates_count_between_those_scheduled_and_those_run_again() -> None:
     """An update is applied, its worker dies before the closure ends, and the coordinator runs it again: 7 of 6."""
-    fault = "kind=kill,task=worker:1,log=applied,restart=10ms"
+    fault = Kill("worker:1", log="applied", restart="10ms")
     verdict = verify(_reports_number, "parameter_server-2w1p", faults=_plan(fault), tier="exact", timeout=60)
     assert verdict, str(verdict)
     assert "updates_counted" in _laws(verdict, "held")
@@ -156,14 +157,14 @@ def test_updates_count_between_those_scheduled_and_those_run_again() -> None:
 @pytest.mark.parametrize(
     ("strategy", "options", "said"),
     [
-        ("mirrored-2", {"faults": _plan("kind=kill,task=worker:1,step=2")}, "tasks are local:0"),
-        ("multi_worker-2", {"faults": _plan("kind=kill,task=worker:2,step=2")}, "worker:2"),
+        ("mirrored-2", {"faults": _plan(Kill("worker:1", step=2))}, "tasks are local:0"),
+        ("multi_worker-2", {"faults": _plan(Kill("worker:2", step=2))}, "worker:2"),
         ("mirrored-2", {"faults": FaultPlan(links=(Link("worker", "ps", delay="2ms"),))}, "one local process"),
         ("mirrored-2", {"faults": FaultPlan(topology=Topology(worker=2))}, "was written for"),
         ("mirrored-2", {"restarts": 2}, "restarts answer faults"),
         ("mirrored-2", {"restart_policy": "job"}, "restarts answer faults"),
-        ("mirrored-2", {"faults": _plan("kind=kill,task=local:0,step=2"), "interrupt_at": 2}, "either interrupted"),
-        ("mirrored-2", {"faults": _plan("kind=kill,task=local:0,step=2"), "restarts": -1}, "restarts=-1"),
+        ("mirrored-2", {"faults": _plan(Kill("local:0", step=2)), "interrupt_at": 2}, "either interrupted"),
+        ("mirrored-2", {"faults": _plan(Kill("local:0", step=2)), "restarts": -1}, "restarts=-1"),
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(strategy: str, options: dict[str, Any], said: str) -> None:

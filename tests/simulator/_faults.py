@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from simulator import Cluster, FaultPlan, RunResult, Topology
+from simulator.faults import Fault
 from simulator.journal import read_journal
 from tests.simulator._wire import connect_request
 
 __all__ = ["events", "plan_of", "run_steps", "steps", "talk"]
 
 
-def plan_of(*faults: str, **options: Any) -> FaultPlan:
-    """A plan of faults in the form of the command line."""
-    return FaultPlan(faults=tuple(FaultPlan.parse_fault(fault) for fault in faults), **options)
+def plan_of(*faults: Fault | str, **options: Any) -> FaultPlan:
+    """A plan of faults, which may be in the form of the command line."""
+    made = (FaultPlan.parse_fault(fault) if isinstance(fault, str) else fault for fault in faults)
+    return FaultPlan(faults=tuple(made), **options)
 
 
 def steps(count: int, seconds: float) -> int:

@@ -15,6 +15,7 @@ import pytest
 from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology
 from simulator.agent import main
 from simulator.capabilities.namespaces import try_namespaces
+from simulator.faults import DiskFull, Pause
 from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.injector import Injector
 from simulator.journal.journal import Journal, read_journal
@@ -91,7 +92,7 @@ def test_an_exception_in_a_thread_of_faults_fails_the_run(
 ) -> None:
     """Those that open gates and that heal: without them tasks would stand for ever."""
     monkeypatch.setattr(owner, method, _raise)
-    plan = plan_of("kind=pause,task=worker:0,step=2,duration=1ms", heal="100ms")
+    plan = plan_of(Pause("worker:0", step=2, duration="1ms"), heal="100ms")
     with bare(Topology(worker=1), faults=plan) as cluster, pytest.raises(RunFailed, match="of the thread") as caught:
         cluster.run(steps, 100_000, 0.01)
     assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("lockstep", "ArithmeticError")
@@ -100,7 +101,7 @@ def test_an_exception_in_a_thread_of_faults_fails_the_run(
 
 def test_a_fault_that_meets_an_error_ends_the_run_at_once() -> None:
     """Not only when the job is done: its fault is named."""
-    plan = plan_of("kind=disk_full,task=worker:0,directory=/nowhere,step=2")
+    plan = plan_of(DiskFull("worker:0", directory="/nowhere", step=2))
     with bare(Topology(worker=1), faults=plan) as cluster, pytest.raises(RunFailed, match="NotFound") as caught:
         cluster.run(steps, 100_000, 0.01)
     assert caught.value.root_cause.kind == "FaultWithoutEffect"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulator import FaultPlan
+from simulator.faults import Kill, Pause
 from simulator.faults.history import canonical_history
 from tests.simulator._faults import plan_of, run_steps
 
 PLAN = plan_of(
-    "kind=kill,task=worker:?,of=worker:*,step=3..5,restart=10ms",
-    "kind=pause,task=worker:0,of=worker:1,step=8..9,duration=20ms",
+    Kill("worker:?", of="worker:*", step="3..5", restart="10ms"),
+    Pause("worker:0", of="worker:1", step="8..9", duration="20ms"),
     seed=11,
 )
 
@@ -31,9 +32,7 @@ def test_two_runs_of_one_seed_have_one_history(tmp_path: Path) -> None:
 
 def test_another_seed_has_another_history(tmp_path: Path) -> None:
     """The negative control: history tells the difference."""
-    histories = {
-        _history(plan_of("kind=kill,task=worker:?,step=2..9", seed=seed), tmp_path / str(seed)) for seed in range(3)
-    }
+    histories = {_history(plan_of(Kill("worker:?", step="2..9"), seed=seed), tmp_path / str(seed)) for seed in range(3)}
     assert len(histories) > 1
 
 

@@ -14,6 +14,19 @@ import psutil
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology
+from simulator.faults import (
+    Crash,
+    CrashLoop,
+    DiskFull,
+    Kill,
+    LateStart,
+    Oom,
+    Pause,
+    Preempt,
+    Restart,
+    Slow,
+    TornCheckpoint,
+)
 from simulator.faults.injector.strike import Strike
 from tests.simulator._faults import events, plan_of, run_steps, steps
 
@@ -28,7 +41,7 @@ def _effects(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def test_kill_is_exact_to_the_step_and_no_failure_by_itself(tmp_path: Path) -> None:
     """The task dies by SIGKILL after the step of the plan and before the next; the others go on."""
-    result = run_steps(plan_of("kind=kill,task=worker:1,step=5"), tmp_path)
+    result = run_steps(plan_of(Kill("worker:1", step=5)), tmp_path)
     assert (result["worker:1"].signal, result["worker:1"].steps, result["worker:1"].error) == ("SIGKILL", 5, None)
     assert (result["worker:0"].value, result["worker:0"].steps) == (0, 12)
     assert _effects(tmp_path) == ({"ended": {"worker:1": "SIGKILL"}}, {})
@@ -36,14 +49,14 @@ def test_kill_is_exact_to_the_step_and_no_failure_by_itself(tmp_path: Path) -> N
 
 def test_kill_with_restart_brings_a_new_incarnation(tmp_path: Path) -> None:
     """The undo of a death is its restart; the gate that was passed does not hold the new incarnation."""
-    result = run_steps(plan_of("kind=kill,task=worker:1,step=5,restart=20ms"), tmp_path)
+    result = run_steps(plan_of(Kill("worker:1", step=5, restart="20ms")), tmp_path)
     assert (result["worker:1"].value, result["worker:1"].incarnation, result["worker:1"].steps) == (1, 1, 12)
     assert _effects(tmp_path)[1] == {"restarted": {"worker:1": 1}}
 
 
 def test_a_group_is_struck_at_once_when_all_stand_there(tmp_path: Path) -> None:
     """A power cut: nobody of the group is a step further than the others."""
-    result = run_steps(plan_of("kind=kill,task=worker:*,step=4"), tmp_path, workers=3)
+    result = run_steps(plan_of(Kill("worker:*", step=4)), tmp_path, workers=3)
     assert {task.steps for task in result.values()} == {4}
     assert {task.signal for task in result.values()} == {"SIGKILL"}
 
@@ -51,8 +64,8 @@ def test_a_group_is_struck_at_once_when_all_stand_there(tmp_path: Path) -> None:
 def test_a_task_that_is_being_started_again_is_struck_when_it_is_up(tmp_path: Path) -> None:
     """The second fault comes while the first one's restart is due, and strikes the new incarnation."""
     plan = plan_of(
-        "kind=kill,task=worker:1,of=worker:0,step=3,restart=100ms",
-        "kind=pause,task=worker:1,of=worker:0,step=4,duration=30ms",
+        Kill("worker:1", of="worker:0", step=3, restart="100ms"),
+        Pause("worker:1", of="worker:0", step=4, duration="30ms"),
     )
     result = run_steps(plan, tmp_path)
     assert (result["worker:1"].incarnation, result["worker:1"].steps) == (1, 12)
@@ -62,22 +75,23 @@ def test_a_task_that_is_being_started_again_is_struck_when_it_is_up(tmp_path: Pa
 
 def test_one_task_triggers_a_fault_on_another(tmp_path: Path) -> None:
     """With `of`, the task that is killed need not be at that step."""
-    result = run_steps(plan_of("kind=kill,task=worker:1,step=3,of=worker:0"), tmp_path)
+    result = run_steps(plan_of(Kill("worker:1", step=3, of="worker:0")), tmp_path)
     assert (result["worker:0"].steps, result["worker:1"].signal) == (12, "SIGKILL")
 
 
 def test_restart_policies_see_a_planned_death(tmp_path: Path) -> None:
     """With restarts allowed and none in the fault, the job's policy answers the death."""
-    plan = plan_of("kind=kill,task=worker:1,step=5")
+    plan = plan_of(Kill("worker:1", step=5))
     with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, restarts=1, out=tmp_path) as cluster:
         result = cluster.run(steps, 12, 0.01)
     assert [task.incarnation for task in result.values()] == [1, 1]
 
 
-@pytest.mark.parametrize(("how", "exit_code"), [("exception", 1), ("segfault", -signal.SIGSEGV), ("exit,code=7", 7)])
+@pytest.mark.parametrize(("how", "exit_code"), [("exception", 1), ("segfault", -signal.SIGSEGV), ("exit", 7)])
 def test_crash_ends_the_task_from_within(tmp_path: Path, how: str, exit_code: int) -> None:
     """An exception out of the program, a real segmentation fault, or an exit code."""
-    result = run_steps(plan_of(f"kind=crash,task=worker:1,step=3,how={how}"), tmp_path)
+    code = {"code": exit_code} if how == "exit" else {}
+    result = run_steps(plan_of(Crash("worker:1", step=3, how=how, **code)), tmp_path)
     assert (result["worker:1"].exit, result["worker:1"].steps) == (exit_code, 3)
     assert ("InjectedCrash" in result["worker:1"].log) == (how == "exception")
 
@@ -91,7 +105,7 @@ def _deaf(count: int) -> None:
 @pytest.mark.parametrize(("body", "signal_name", "in_time"), [(steps, "SIGTERM", True), (_deaf, "SIGKILL", False)])
 def test_preempt_gives_notice_then_kills(tmp_path: Path, body: Any, signal_name: str, *, in_time: bool) -> None:
     """A task that obeys ends by SIGTERM; one that is deaf by SIGKILL, after the grace."""
-    plan = plan_of("kind=preempt,task=worker:1,step=3,grace=200ms")
+    plan = plan_of(Preempt("worker:1", step=3, grace="200ms"))
     with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
         result = cluster.run(body, *((40, 0.02) if body is steps else (40,)))
     effect, _ = _effects(tmp_path)
@@ -101,7 +115,7 @@ def test_preempt_gives_notice_then_kills(tmp_path: Path, body: Any, signal_name:
 
 def test_pause_stops_the_process_and_continues_it(tmp_path: Path) -> None:
     """State T was seen, no step came meanwhile, and the task finishes."""
-    result = run_steps(plan_of("kind=pause,task=worker:1,step=3,duration=150ms"), tmp_path)
+    result = run_steps(plan_of(Pause("worker:1", step=3, duration="150ms")), tmp_path)
     effect, undone = _effects(tmp_path)
     assert (effect["state"], undone) == ("T", {"continued": ["worker:1"]})
     times = [event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:1"]
@@ -111,7 +125,7 @@ def test_pause_stops_the_process_and_continues_it(tmp_path: Path) -> None:
 
 def test_pause_until_a_step_of_another_task(tmp_path: Path) -> None:
     """The end of a fault can be as exact as its beginning."""
-    run_steps(plan_of("kind=pause,task=worker:1,step=3,of=worker:0,until=9"), tmp_path)
+    run_steps(plan_of(Pause("worker:1", step=3, of="worker:0", until=9)), tmp_path)
     (fired,), (undone,) = events(tmp_path, "fired"), events(tmp_path, "undone")
     seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
     assert seen[3] <= fired["t"] <= seen[4]
@@ -120,7 +134,7 @@ def test_pause_until_a_step_of_another_task(tmp_path: Path) -> None:
 
 def test_slow_by_duty_cycle(tmp_path: Path) -> None:
     """At a third of its speed the straggler needs longer than the others."""
-    result = run_steps(plan_of("kind=slow,task=worker:1,step=1,factor=3,period=30ms"), tmp_path, count=20)
+    result = run_steps(plan_of(Slow("worker:1", step=1, factor=3.0, period="30ms")), tmp_path, count=20)
     assert _effects(tmp_path)[0]["stopped_seconds"] >= 0.02
     ends = {event["task"]: event["t"] for event in events(tmp_path, "result")}
     assert ends["worker:1"] > ends["worker:0"]
@@ -129,7 +143,7 @@ def test_slow_by_duty_cycle(tmp_path: Path) -> None:
 
 def test_slow_by_a_time_per_step(tmp_path: Path) -> None:
     """Each step from the trigger on is held for that long."""
-    run_steps(plan_of("kind=slow,task=worker:1,step=2,per_step=20ms"), tmp_path)
+    run_steps(plan_of(Slow("worker:1", step=2, per_step="20ms")), tmp_path)
     assert _effects(tmp_path)[1]["held_steps"] == {"worker:1": 11}
     times = [event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:1"]
     assert all(later - earlier >= 0.02 for earlier, later in itertools.pairwise(times[1:]))
@@ -137,7 +151,7 @@ def test_slow_by_a_time_per_step(tmp_path: Path) -> None:
 
 def test_restart_and_crash_loop_count_incarnations(tmp_path: Path) -> None:
     """One death and one new incarnation; three deaths and three."""
-    result = run_steps(plan_of("kind=restart,task=worker:0,step=2", "kind=crash_loop,task=worker:1,step=4"), tmp_path)
+    result = run_steps(plan_of(Restart("worker:0", step=2), CrashLoop("worker:1", step=4)), tmp_path)
     assert [task.incarnation for task in result.values()] == [1, 3]
     loop = next(event for event in events(tmp_path, "fired") if event["kind"] == "crash_loop")
     assert loop["effect"]["deaths"] == 3
@@ -145,7 +159,7 @@ def test_restart_and_crash_loop_count_incarnations(tmp_path: Path) -> None:
 
 def test_late_start_keeps_the_program_from_beginning(tmp_path: Path) -> None:
     """The others are under way when the late task calls its function."""
-    run_steps(plan_of("kind=late_start,task=worker:1,duration=200ms"), tmp_path)
+    run_steps(plan_of(LateStart("worker:1", duration="200ms")), tmp_path)
     first: dict[str, float] = {}
     for event in events(tmp_path, "step"):
         first.setdefault(event["task"], event["t"])
@@ -172,7 +186,7 @@ def _write_often(directory: str, count: int) -> list[str]:
 
 def test_disk_full_fails_writes_until_it_is_undone(tmp_path: Path) -> None:
     """Between the two steps every write beyond the size fails with EFBIG, and afterwards none does."""
-    plan = plan_of("kind=disk_full,task=worker:1,step=2,of=worker:1,until=5,size=64KiB")
+    plan = plan_of(DiskFull("worker:1", step=2, of="worker:1", until=5, size="64KiB"))
     with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path / "out") as cluster:
         result = cluster.run(_write_often, str(tmp_path), 8)
     assert result["worker:1"].value == ["ok", "ok", *["OSError27"] * 3, "ok", "ok", "ok"]
@@ -183,7 +197,7 @@ def test_disk_full_fails_writes_until_it_is_undone(tmp_path: Path) -> None:
 
 def test_oom_is_a_memory_error_and_reported_as_environment(tmp_path: Path) -> None:
     """The task's allocation fails; the event says that the machine is to blame."""
-    result = run_steps(plan_of("kind=oom,task=worker:1,step=3"), tmp_path)
+    result = run_steps(plan_of(Oom("worker:1", step=3)), tmp_path)
     assert result["worker:1"].exit == 1
     assert "MemoryError" in result["worker:1"].log
     (fired,) = events(tmp_path, "fired")
@@ -209,7 +223,7 @@ def _steps_while_memory_is_given_back(times: int) -> None:
 
 def test_oom_strikes_although_other_threads_give_memory_back(tmp_path: Path) -> None:
     """A bound that was too high when it was set is set again, until it refuses something."""
-    plan = plan_of("kind=oom,task=worker:0,step=2")
+    plan = plan_of(Oom("worker:0", step=2))
     with Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
         assert cluster.run(_steps_while_memory_is_given_back, 20)["worker:0"].exit == 1
     (fired,) = events(tmp_path, "fired")
@@ -218,7 +232,7 @@ def test_oom_strikes_although_other_threads_give_memory_back(tmp_path: Path) -> 
 
 def test_oom_that_is_never_refused_anything_has_no_effect(tmp_path: Path) -> None:
     """Negative control: where memory is given back for ever, nothing is refused, and the run fails."""
-    plan = plan_of("kind=oom,task=worker:0,step=2")
+    plan = plan_of(Oom("worker:0", step=2))
     with (
         Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan) as cluster,
         pytest.raises(RunFailed, match="an allocation was not refused in worker:0"),
@@ -245,7 +259,7 @@ def _allocate(count: int) -> list[bool]:
 
 def test_oom_that_is_not_fatal_lets_the_program_meet_it(tmp_path: Path) -> None:
     """The bound is there between two steps, and gone afterwards."""
-    plan = plan_of("kind=oom,task=worker:0,step=2,until=4,fatal=false")
+    plan = plan_of(Oom("worker:0", step=2, until=4, fatal=False))
     with Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
         assert cluster.run(_allocate, 6)["worker:0"].value == [True, True, False, False, True, True]
 
@@ -253,12 +267,13 @@ def test_oom_that_is_not_fatal_lets_the_program_meet_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "file"),
     [
-        ("damage=flip_bit", "ckpt-2.data-0"),
-        ("damage=remove,file=*.index", "ckpt-2.index"),
-        ("damage=stale", "checkpoint"),
+        ({"damage": "flip_bit"}, "ckpt-2.data-0"),
+        ({"damage": "remove", "file": "*.index"}, "ckpt-2.index"),
+        ({"damage": "stale"}, "checkpoint"),
     ],
+    ids=["flip_bit", "remove", "stale"],
 )
-def test_torn_checkpoint_damages_the_newest_file(tmp_path: Path, options: str, file: str) -> None:
+def test_torn_checkpoint_damages_the_newest_file(tmp_path: Path, options: dict[str, str], file: str) -> None:
     """The newest match is changed and the older files are not; the damage is the same for the same seed."""
     seen = []
     for attempt in range(2):
@@ -270,7 +285,7 @@ def test_torn_checkpoint_damages_the_newest_file(tmp_path: Path, options: str, f
         paths = 'all_model_checkpoint_paths: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-2"\n'
         (folder / "checkpoint").write_text(f'model_checkpoint_path: "ckpt-2"\n{paths}')
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
-        plan = plan_of(f"kind=torn_checkpoint,directory={folder},{options},step=3", seed=5)
+        plan = plan_of(TornCheckpoint(directory=folder, **options, step=3), seed=5)
         run_steps(plan, tmp_path / f"out{attempt}", workers=1)
         after = {path.name: path.read_bytes() for path in folder.iterdir()}
         assert {name for name in before if before[name] != after.get(name)} == {file}
@@ -297,7 +312,7 @@ def _log(count: int) -> None:
 def test_a_line_of_a_log_and_a_time_are_triggers(tmp_path: Path) -> None:
     """The first line that matches, and a time after the start."""
     plan = plan_of(
-        "kind=pause,task=worker:0,log=loss at 5$,duration=30ms", "kind=pause,task=worker:1,time=150ms,duration=30ms"
+        Pause("worker:0", log="loss at 5$", duration="30ms"), Pause("worker:1", time="150ms", duration="30ms")
     )
     with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
         cluster.run(_log, 30)
@@ -311,7 +326,7 @@ def test_a_line_of_a_log_and_a_time_are_triggers(tmp_path: Path) -> None:
 
 def test_faults_at_one_point_strike_in_the_order_of_the_plan(tmp_path: Path) -> None:
     """Nobody goes on before the last of them was applied."""
-    plan = plan_of(*[f"kind=pause,task=worker:{task},of=worker:*,step=3,duration=20ms" for task in (1, 0, 1)])
+    plan = plan_of(*[Pause(f"worker:{task}", of="worker:*", step=3, duration="20ms") for task in (1, 0, 1)])
     run_steps(plan, tmp_path)
     assert [event["fault"] for event in events(tmp_path, "fired")] == ["pause-1", "pause-2", "pause-3"]
 
@@ -332,10 +347,10 @@ def test_faults_are_reported_in_the_order_in_which_they_strike(tmp_path: Path, m
     test_faults_at_one_point_strike_in_the_order_of_the_plan(tmp_path)
 
 
-@pytest.mark.parametrize("trigger", ["time=100ms", "log=loss at 5$"])
-def test_what_begins_at_no_step_may_end_at_one(trigger: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trigger", [{"time": "100ms"}, {"log": "loss at 5$"}], ids=["time", "log"])
+def test_what_begins_at_no_step_may_end_at_one(trigger: dict[str, str], tmp_path: Path) -> None:
     """The end is exact although the beginning is not."""
-    plan = plan_of(f"kind=pause,task=worker:1,of=worker:0,{trigger},until=20")
+    plan = plan_of(Pause("worker:1", of="worker:0", **trigger, until=20))
     with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
         cluster.run(_log, 30)
     seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
@@ -346,7 +361,7 @@ def test_what_begins_at_no_step_may_end_at_one(trigger: str, tmp_path: Path) -> 
 def test_a_fault_whose_end_comes_before_its_beginning_holds_nobody(tmp_path: Path) -> None:
     """The task that has come to the step of the end goes on, and the fault has not fired."""
     with pytest.raises(RunFailed, match="did not fire: its trigger never came") as caught:
-        run_steps(plan_of("kind=pause,task=worker:1,of=worker:0,log=never,until=3"), tmp_path, count=5)
+        run_steps(plan_of(Pause("worker:1", of="worker:0", log="never", until=3)), tmp_path, count=5)
     assert caught.value.result["worker:0"].steps == 5
 
 
@@ -364,7 +379,7 @@ def test_faults_are_undone_when_the_run_fails(tmp_path: Path) -> None:
             raise ValueError("own failure")
         threading.Event().wait(20)
 
-    plan = plan_of("kind=pause,task=worker:1,of=worker:0,step=1")
+    plan = plan_of(Pause("worker:1", of="worker:0", step=1))
     with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
         with pytest.raises(RunFailed, match="own failure"):
             cluster.run(body)
@@ -376,7 +391,7 @@ def test_faults_are_undone_when_the_run_fails(tmp_path: Path) -> None:
 
 def test_faults_are_undone_on_ctrl_c(tmp_path: Path) -> None:
     """KeyboardInterrupt in the parent passes through, after the undo."""
-    plan = plan_of("kind=pause,task=worker:1,step=1")
+    plan = plan_of(Pause("worker:1", step=1))
     cluster = Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path)
     with cluster, pytest.raises(KeyboardInterrupt):
         _interrupted(cluster)
@@ -393,7 +408,7 @@ def _interrupted(cluster: Cluster) -> None:
 
 def test_healing_undoes_everything_and_demands_progress(tmp_path: Path) -> None:
     """After the time of chaos the paused task is continued and finishes."""
-    plan = plan_of("kind=pause,task=worker:1,step=2", heal="300ms", progress="10s")
+    plan = plan_of(Pause("worker:1", step=2), heal="1s", progress="10s")
     result = run_steps(plan, tmp_path)
     assert result["worker:1"].steps == 12
     assert [event["event"] for event in events(tmp_path, "undone", "healed")] == ["undone", "healed"]
@@ -401,7 +416,7 @@ def test_healing_undoes_everything_and_demands_progress(tmp_path: Path) -> None:
 
 def test_a_plan_is_saved_as_it_was_carried_out(tmp_path: Path) -> None:
     """The run's directory has the expanded plan, which is the same when it is expanded again."""
-    plan = plan_of("kind=kill,task=worker:?,step=2..6", seed=3)
+    plan = plan_of(Kill("worker:?", step="2..6"), seed=3)
     run_steps(plan, tmp_path, workers=3)
     saved = FaultPlan.load(tmp_path / "0" / "plan.json")
     assert saved == plan.expand(Topology(worker=3))

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, RunFailed, RunResult, Topology
+from simulator.faults import Delay, Fault, Flap, Jitter, Partition, Rate, Restart, Stall
 from tests.simulator._faults import events, plan_of, talk
 
-LINK = "src=worker:1,dst=worker:0"
-AT = f"{LINK},of=worker:1,step=3"
+LINK: dict[str, Any] = {"src": "worker:1", "dst": "worker:0"}
+AT: dict[str, Any] = {**LINK, "of": "worker:1", "step": 3}
 
 
-def _run(out: Path, *faults: str, count: int = 12, seconds: float = 0.02) -> RunResult:
+def _run(out: Path, *faults: Fault, count: int = 12, seconds: float = 0.02) -> RunResult:
     with Cluster(Topology(worker=2), preload=(), timeout=40, faults=plan_of(*faults), out=out) as cluster:
         return cluster.run(talk, count, seconds)
 
@@ -33,7 +34,7 @@ def _gap(out: Path, after: int) -> float:
 
 def test_delay_is_seen_in_the_round_trip(tmp_path: Path) -> None:
     """The probe and the task's own steps are late by twice the delay, and no longer after the undo."""
-    _run(tmp_path, f"kind=delay,{AT},delay=30ms,until=6")
+    _run(tmp_path, Delay(**AT, delay="30ms", until=6))
     effect, came = _effects(tmp_path)
     assert effect["round_trip_seconds"] >= 0.06
     assert came["bytes"] > 0
@@ -42,13 +43,13 @@ def test_delay_is_seen_in_the_round_trip(tmp_path: Path) -> None:
 
 def test_jitter_varies_the_round_trip(tmp_path: Path) -> None:
     """A probe of several shows some of it."""
-    _run(tmp_path, f"kind=jitter,{AT},jitter=10ms,until=6")
+    _run(tmp_path, Jitter(**AT, jitter="10ms", until=6))
     assert _effects(tmp_path)[0]["round_trip_seconds"] >= 0.0005
 
 
 def test_rate_bounds_what_passes(tmp_path: Path) -> None:
     """At 20 kB/s the 2 kB of each step need 0.1 s once the burst is used up; the counters do not exceed the rate."""
-    _run(tmp_path, f"kind=rate,{AT},rate=20kB/s,until=8")
+    _run(tmp_path, Rate(**AT, rate="20kB/s", until=8))
     effect, came = _effects(tmp_path)
     assert effect["rate_bytes_per_second"] == 20_000
     assert came["bytes"] >= 2000
@@ -57,8 +58,8 @@ def test_rate_bounds_what_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["hold", "stall"])
 def test_bytes_that_are_kept_cost_only_time(tmp_path: Path, mode: str) -> None:
     """The step after the trigger waits, the connection stays, and every byte arrives."""
-    kind = "kind=stall" if mode == "stall" else f"kind=partition,mode={mode}"
-    result = _run(tmp_path, f"{kind},{AT},duration=400ms")
+    lasts = {**AT, "duration": "400ms"}
+    result = _run(tmp_path, Stall(**lasts) if mode == "stall" else Partition(mode=mode, **lasts))
     assert result["worker:1"].value == 0
     assert _effects(tmp_path)[0] == {"probe": "silent"}
     assert _gap(tmp_path, 3) >= 0.4
@@ -67,7 +68,7 @@ def test_bytes_that_are_kept_cost_only_time(tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize(("mode", "probe"), [("blackhole", "silent"), ("reset", "refused"), ("refuse", "refused")])
 def test_a_cut_breaks_connections_or_refuses_new_ones(tmp_path: Path, mode: str, probe: str) -> None:
     """The task has to connect again, except where only new connections are refused and it has one."""
-    result = _run(tmp_path, f"kind=partition,mode={mode},{AT},duration=400ms")
+    result = _run(tmp_path, Partition(mode=mode, **AT, duration="400ms"))
     again = result["worker:1"].value
     assert again == 0 if mode == "refuse" else again > 0
     assert _effects(tmp_path)[0] == {"probe": probe}
@@ -76,44 +77,44 @@ def test_a_cut_breaks_connections_or_refuses_new_ones(tmp_path: Path, mode: str,
 def test_one_way_strikes_one_direction(tmp_path: Path) -> None:
     """The requests get there late, the answers do not: a round trip has the delay once."""
     # So long that a busy machine does not look like the other direction's delay.
-    _run(tmp_path, f"kind=delay,{AT},delay=500ms,one_way,until=4")
+    _run(tmp_path, Delay(**AT, delay="500ms", one_way=True, until=4))
     assert 0.5 <= _effects(tmp_path)[0]["round_trip_seconds"] < 1.0
 
 
 def test_flap_comes_and_goes(tmp_path: Path) -> None:
     """Down so many times, each proved by a probe."""
-    _run(tmp_path, f"kind=flap,{AT},times=2,down=300ms,up=50ms")
+    _run(tmp_path, Flap(**AT, times=2, down="300ms", up="50ms"))
     assert _effects(tmp_path)[0]["times_down"] == 2
 
 
 def test_a_byte_of_a_link_is_a_trigger(tmp_path: Path) -> None:
     """The relay itself puts the condition in force at that byte; a kill follows the relay's word."""
-    _run(tmp_path, f"kind=partition,mode=reset,{LINK},bytes=5kB,duration=200ms")
+    _run(tmp_path, Partition(mode="reset", **LINK, bytes_="5kB", duration="200ms"))
     assert _effects(tmp_path)[0] == {"probe": "refused"}
     (fired,) = events(tmp_path, "link_fired")
     assert fired["bytes"] == 5000
-    _run(tmp_path / "kill", f"kind=restart,task=worker:1,{LINK},bytes=4kB")
+    _run(tmp_path / "kill", Restart("worker:1", **LINK, bytes_="4kB"))
     steps = [event["number"] for event in events(tmp_path / "kill", "step") if event["incarnation"] == 0]
     assert 3 <= len(steps) <= 12
 
 
 def test_a_connection_of_a_link_is_a_trigger(tmp_path: Path) -> None:
     """With the first connection that is opened."""
-    _run(tmp_path, f"kind=delay,delay=5ms,{LINK},connections=1,duration=100ms")
+    _run(tmp_path, Delay(delay="5ms", **LINK, connections=1, duration="100ms"))
     assert events(tmp_path, "fired")[0]["trigger"] == "connections=1"
 
 
 def test_a_link_fault_that_nothing_meets_fails_the_run(tmp_path: Path) -> None:
     """Nobody ever sends that much; and a delay under which no byte comes by has delayed nothing."""
     with pytest.raises(RunFailed, match="FaultNotFired"):
-        _run(tmp_path / "a", f"kind=delay,delay=5ms,{LINK},bytes=50MB")
+        _run(tmp_path / "a", Delay(delay="5ms", **LINK, bytes_="50MB"))
     with pytest.raises(RunFailed, match="nothing came by"):
         _idle(tmp_path / "b")
 
 
 def _idle(out: Path) -> RunResult:
     """worker:2 talks to nobody, so a fault of its links has no effect."""
-    plan = plan_of("kind=delay,delay=5ms,src=worker:2,dst=worker:0,of=worker:1,step=2,until=4")
+    plan = plan_of(Delay(delay="5ms", src="worker:2", dst="worker:0", of="worker:1", step=2, until=4))
     with Cluster(Topology(worker=3), preload=(), timeout=40, faults=plan, out=out) as cluster:
         return cluster.run(_talk_or_wait)
 

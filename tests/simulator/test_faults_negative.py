@@ -10,25 +10,39 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, RunFailed, Topology
+from simulator.faults import (
+    Bitflip,
+    Crash,
+    CrashLoop,
+    DiskFull,
+    Kill,
+    Nan,
+    Oom,
+    Pause,
+    Preempt,
+    Restart,
+    Slow,
+    TornCheckpoint,
+)
 from tests.simulator._faults import events, plan_of, run_steps
 
 # One of each kind, with a trigger that never comes.
 NEVER = [
-    "kind=kill,task=worker:1,step=99",
-    "kind=crash,task=worker:1,step=99",
-    "kind=preempt,task=worker:1,step=99",
-    "kind=pause,task=worker:1,step=99",
-    "kind=slow,task=worker:1,factor=2,step=99",
-    "kind=slow,task=worker:1,per_step=1ms,step=99",
-    "kind=restart,task=worker:1,step=99",
-    "kind=crash_loop,task=worker:1,step=99",
-    "kind=disk_full,task=worker:1,step=99",
-    "kind=oom,task=worker:1,step=99",
-    "kind=nan,task=worker:1,target=variable,step=99",
-    "kind=bitflip,task=worker:1,target=variable,step=99",
-    "kind=torn_checkpoint,directory=nowhere,step=99",
-    "kind=kill,task=worker:1,log=never written",
-    "kind=kill,task=worker:1,time=25s",
+    Kill("worker:1", step=99),
+    Crash("worker:1", step=99),
+    Preempt("worker:1", step=99),
+    Pause("worker:1", step=99),
+    Slow("worker:1", factor=2.0, step=99),
+    Slow("worker:1", per_step="1ms", step=99),
+    Restart("worker:1", step=99),
+    CrashLoop("worker:1", step=99),
+    DiskFull("worker:1", step=99),
+    Oom("worker:1", step=99),
+    Nan("worker:1", target="variable", step=99),
+    Bitflip("worker:1", target="variable", step=99),
+    TornCheckpoint(directory="nowhere", step=99),
+    Kill("worker:1", log="never written"),
+    Kill("worker:1", time="25s"),
     *(
         f"kind={kind},src=worker:0,dst=worker:1,of=worker:0,step=99"
         for kind in ("delay,delay=1ms", "jitter,jitter=1ms", "rate,rate=1MB/s", "stall", "partition", "flap")
@@ -67,8 +81,8 @@ def _survive() -> None:
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        ("kind=crash,task=worker:1,step=2", "ended otherwise than by exception"),
-        ("kind=oom,task=worker:1,step=2", "ended otherwise than by MemoryError"),
+        (Crash("worker:1", step=2), "ended otherwise than by exception"),
+        (Oom("worker:1", step=2), "ended otherwise than by MemoryError"),
     ],
 )
 def test_a_task_that_survives_its_death_fails_the_run(tmp_path: Path, fault: str, why: str) -> None:
@@ -82,7 +96,7 @@ def test_a_task_that_survives_its_death_fails_the_run(tmp_path: Path, fault: str
 @pytest.mark.parametrize("kind", ["kill", "restart", "crash_loop", "preempt", "pause", "slow,factor=2"])
 def test_a_fault_of_a_dead_task_has_no_effect(tmp_path: Path, kind: str) -> None:
     """Who was killed two steps before cannot be struck again."""
-    plan = plan_of("kind=kill,task=worker:1,of=worker:0,step=2", f"kind={kind},task=worker:1,of=worker:0,step=4")
+    plan = plan_of(Kill("worker:1", of="worker:0", step=2), f"kind={kind},task=worker:1,of=worker:0,step=4")
     failure = _failure(lambda: run_steps(plan, tmp_path))
     assert failure.root_cause.kind == "FaultWithoutEffect"
     assert "had ended before" in failure.root_cause.message
@@ -90,15 +104,13 @@ def test_a_fault_of_a_dead_task_has_no_effect(tmp_path: Path, kind: str) -> None
 
 def test_damage_to_no_file_has_no_effect(tmp_path: Path) -> None:
     """There must be a checkpoint to be torn."""
-    failure = _failure(
-        lambda: run_steps(plan_of(f"kind=torn_checkpoint,directory={tmp_path},step=2"), tmp_path / "out")
-    )
+    failure = _failure(lambda: run_steps(plan_of(TornCheckpoint(directory=tmp_path, step=2)), tmp_path / "out"))
     assert "no file *.data-*" in failure.root_cause.message
 
 
 def test_a_restart_that_the_run_does_not_live_to_see_is_waited_for(tmp_path: Path) -> None:
     """All others have finished long before the restart; the run waits for the new incarnation all the same."""
-    result = run_steps(plan_of("kind=kill,task=worker:1,step=1,restart=400ms"), tmp_path, count=2)
+    result = run_steps(plan_of(Kill("worker:1", step=1, restart="400ms")), tmp_path, count=2)
     assert (result["worker:1"].incarnation, result["worker:1"].value) == (1, 1)
 
 
@@ -116,7 +128,7 @@ def _never_again() -> None:
 
 def test_no_progress_after_the_healing_fails_the_run_at_once(tmp_path: Path) -> None:
     """A task that stays silent although all faults are undone is named, without waiting for the run's timeout."""
-    plan = plan_of("kind=pause,task=worker:1,step=3", heal="1500ms", progress="1s")
+    plan = plan_of(Pause("worker:1", step=3), heal="1500ms", progress="1s")
     with Cluster(Topology(worker=2), preload=(), timeout=60, faults=plan, out=tmp_path) as cluster:
         cluster.warm_up()
         failure = _failure(lambda: cluster.run(_never_again))
@@ -135,7 +147,7 @@ def test_a_failure_that_nobody_planned_is_still_one(tmp_path: Path) -> None:
         agent.step(1)
         raise ValueError("own failure")
 
-    plan = plan_of("kind=kill,task=worker:1,step=1")
+    plan = plan_of(Kill("worker:1", step=1))
     with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
         failure = _failure(lambda: cluster.run(body))
     assert [cause.task for cause in failure.causes] == ["worker:0"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, Topology
+from simulator.faults import Bitflip, Crash, Kill, Nan, Pause, Preempt
 from simulator.faults.history import canonical_history
 from tests.simulator._faults import events, plan_of
 
@@ -72,7 +73,7 @@ def _run(plan: FaultPlan, tmp_path: Path, *, topology: Topology = WORKERS, count
 @pytest.mark.parametrize("target", ["gradient", "variable"])
 def test_nan_strikes_one_number_in_one_step(tmp_path: Path, target: str) -> None:
     """In multi-worker training a NaN in one worker's gradient reaches all of them by the all-reduce."""
-    result = _run(plan_of(f"kind=nan,task=worker:1,step=2,target={target},name=v:0,element=1"), tmp_path)
+    result = _run(plan_of(Nan("worker:1", step=2, target=target, name="v:0", element=1)), tmp_path)
     (fired,) = events(tmp_path / "out", "fired")
     changed = fired["effect"]["changed"]["worker:1"]
     # v loses 0.125 * 2v, a quarter, in each step; every number is exact in float32.
@@ -84,7 +85,7 @@ def test_nan_strikes_one_number_in_one_step(tmp_path: Path, target: str) -> None
 
 def test_bitflip_changes_one_bit_on_one_replica(tmp_path: Path) -> None:
     """The sign bit of one element of the second replica's gradient: the mean of -g and g is 0 in that step."""
-    plan = plan_of("kind=bitflip,task=local:0,step=3,name=v:0,element=0,bit=31,replica=1")
+    plan = plan_of(Bitflip("local:0", step=3, name="v:0", element=0, bit=31, replica=1))
     result = _run(plan, tmp_path, topology=LOCAL)
     assert result["local:0"].value["v"] == [0.75**3, 2 * 0.75**4]
 
@@ -92,14 +93,14 @@ def test_bitflip_changes_one_bit_on_one_replica(tmp_path: Path) -> None:
 def test_a_gradient_that_nobody_computes_has_no_effect(tmp_path: Path) -> None:
     """The negative control: a name that matches no variable fails the run."""
     with pytest.raises(RunFailed, match="no gradient nobody was changed"):
-        _run(plan_of("kind=nan,task=worker:1,step=2,name=nobody"), tmp_path)
+        _run(plan_of(Nan("worker:1", step=2, name="nobody")), tmp_path)
     with pytest.raises(RunFailed, match="no variable nobody; there are v:0, w:0"):
-        _run(plan_of("kind=nan,task=local:0,step=2,name=nobody,target=variable"), tmp_path / "b", topology=LOCAL)
+        _run(plan_of(Nan("local:0", step=2, name="nobody", target="variable")), tmp_path / "b", topology=LOCAL)
 
 
 def test_the_peer_of_a_killed_worker_raises_unavailable_error(tmp_path: Path) -> None:
     """The survivor does not hang; its error is not the plan's and has to be expected."""
-    plan = plan_of("kind=kill,task=worker:1,of=worker:*,step=2")
+    plan = plan_of(Kill("worker:1", of="worker:*", step=2))
     (tmp_path / "checkpoints").mkdir()
     with Cluster(WORKERS, timeout=90, faults=plan, env=KEEPALIVE) as cluster:
         cluster.expect("worker:0", error="UnavailableError")
@@ -119,7 +120,7 @@ PHASES = {
 @pytest.mark.parametrize("phase", PHASES)
 def test_death_in_a_phase_of_a_save(tmp_path: Path, phase: str) -> None:
     """The save is where its phase says when the chief dies; the job resumes from the last complete one, exactly."""
-    plan = plan_of(f"kind=crash,how=segfault,task=worker:0,phase={phase},nth=2")
+    plan = plan_of(Crash("worker:0", how="segfault", phase=phase, nth=2))
     result = _run(plan, tmp_path, restarts=1)
     left, begun = PHASES[phase]
     assert result["worker:0"].value == {"v": [0.75**4, 2 * 0.75**4], "begun": begun, "second": left}
@@ -130,8 +131,8 @@ def test_restoring_and_joining_are_phases_too(tmp_path: Path) -> None:
     """A pause before the restore of the second run, and one before the cluster is joined, cost only time."""
     _run(FaultPlan(), tmp_path / "first", count=2)
     plan = plan_of(
-        "kind=pause,task=worker:1,phase=at_barrier,duration=100ms",
-        "kind=pause,task=worker:0,phase=before_restore,duration=100ms",
+        Pause("worker:1", phase="at_barrier", duration="100ms"),
+        Pause("worker:0", phase="before_restore", duration="100ms"),
     )
     with Cluster(WORKERS, timeout=90, faults=plan, env=KEEPALIVE, out=tmp_path / "out") as cluster:
         result = cluster.run(_train, str(tmp_path / "first" / "checkpoints"), 4)
@@ -141,7 +142,7 @@ def test_restoring_and_joining_are_phases_too(tmp_path: Path) -> None:
 
 def test_a_worker_that_comes_back_when_the_other_is_done_restarts_the_job(tmp_path: Path) -> None:
     """Alone it would wait in the strategy's constructor without end; the job restarts, and resumes after the end."""
-    plan = plan_of("kind=kill,task=worker:1,of=worker:*,step=4,restart=10ms")
+    plan = plan_of(Kill("worker:1", of="worker:*", step=4, restart="10ms"))
     result = _run(plan, tmp_path, restarts=1)
     assert [task.incarnation for task in result.values()] == [1, 2]
     assert [task.value["begun"] for task in result.values()] == [4, 4]
@@ -150,7 +151,7 @@ def test_a_worker_that_comes_back_when_the_other_is_done_restarts_the_job(tmp_pa
 
 def test_workers_that_are_done_before_the_grace_is_over_are_not_preempted(tmp_path: Path) -> None:
     """TensorFlow ignores SIGTERM: the training goes on to its end, and nobody waits for the grace or comes back."""
-    faults = [f"kind=preempt,task={task},step=2,grace=60s,restart=10ms" for task in WORKERS.tasks]
+    faults = [Preempt(task, step=2, grace="60s", restart="10ms") for task in WORKERS.tasks]
     result = _run(plan_of(*faults), tmp_path)
     assert [(task.incarnation, task.exit) for task in result.values()] == [(0, 0)] * 2
     assert [task.value["v"] for task in result.values()] == [[0.75**4, 2 * 0.75**4]] * 2
@@ -158,7 +159,7 @@ def test_workers_that_are_done_before_the_grace_is_over_are_not_preempted(tmp_pa
 
 def test_two_runs_of_one_seed_have_one_history(tmp_path: Path) -> None:
     """With real training: kill, restart of the job, resume from the checkpoint, twice the same."""
-    plan = plan_of("kind=kill,task=worker:?,of=worker:*,step=2..3", seed=4)
+    plan = plan_of(Kill("worker:?", of="worker:*", step="2..3"), seed=4)
     histories = []
     for name in ("a", "b"):
         result = _run(plan, tmp_path / name, restarts=1)

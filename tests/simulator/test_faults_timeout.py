@@ -9,6 +9,7 @@ import time
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
+from simulator.faults import DiskFull, Kill, LateStart, Nan, Pause, Preempt, Slow
 from tests.simulator._faults import plan_of, steps
 
 # What a run may take beyond its timeout: stacks of its tasks, a last look at its faults, and the end of its processes.
@@ -32,12 +33,12 @@ def test_no_time_per_step_is_a_usage_error() -> None:
     """It would hold nothing, and never be proved."""
     for nothing in ("0s", "0ms", "0ms..9ms"):
         with pytest.raises(UsageError, match=r"per_step=0m?s is out of range; give more than 0s"):
-            plan_of(f"kind=slow,task=worker:1,step=1,per_step={nothing}")
+            plan_of(Slow("worker:1", step=1, per_step=nothing))
 
 
 def test_a_step_that_cannot_come_any_more_is_not_waited_for() -> None:
     """The task has returned: the run ends when the others do, long before the timeout."""
-    plan = plan_of("kind=slow,task=worker:1,of=worker:0,step=3,per_step=1ms")
+    plan = plan_of(Slow("worker:1", of="worker:0", step=3, per_step="1ms"))
     failed, seconds = _ends(plan, _worker_0_steps, timeout=60)
     assert "worker:1 ended without another step, so that none could be held" in str(failed)
     assert seconds < 20
@@ -61,15 +62,15 @@ def _stands(count: int) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        "kind=slow,task=worker:1,step=3,per_step=1ms",  # waits for another step
-        "kind=nan,task=worker:1,step=4,target=gradient",  # for a gradient
-        "kind=preempt,task=worker:1,step=3,grace=1h",  # for an end within the grace
-        "kind=pause,task=worker:1,step=3",
-        "kind=late_start,task=worker:1,duration=1h",
-        "kind=slow,task=worker:1,step=3,factor=2",
-        "kind=kill,task=worker:1,step=3,restart=900ms",
-        "kind=disk_full,task=worker:1,step=3",
-        "kind=kill,task=worker:1,log=never",
+        Slow("worker:1", step=3, per_step="1ms"),  # waits for another step
+        Nan("worker:1", step=4, target="gradient"),  # for a gradient
+        Preempt("worker:1", step=3, grace="1h"),  # for an end within the grace
+        Pause("worker:1", step=3),
+        LateStart("worker:1", duration="1h"),
+        Slow("worker:1", step=3, factor=2.0),
+        Kill("worker:1", step=3, restart="900ms"),
+        DiskFull("worker:1", step=3),
+        Kill("worker:1", log="never"),
     ],
 )
 def test_a_run_ends_in_time(fault: str) -> None:
@@ -80,7 +81,7 @@ def test_a_run_ends_in_time(fault: str) -> None:
 
 def test_an_interruption_does_not_wait_for_a_fault() -> None:
     """Ctrl-C or SIGTERM while a fault waits for what proves it: it is undone, and nobody waits for the proof."""
-    plan = plan_of("kind=preempt,task=worker:1,step=3,grace=1h")
+    plan = plan_of(Preempt("worker:1", step=3, grace="1h"))
     began = float("-inf")
     with (
         Cluster(Topology(worker=2), preload=(), timeout=3600, faults=plan) as cluster,

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, RunFailed, Topology
+from simulator.faults import Kill, Preempt
 from simulator.run import population
 from tests.simulator._faults import events, plan_of
 
 WORKERS = Topology(worker=2)
 # Both stand at their last step when worker:1 dies.
-LATE = "kind=kill,task=worker:1,of=worker:*,step=3,restart=10ms"
+LATE = Kill("worker:1", of="worker:*", step=3, restart="10ms")
 TIMEOUT = 30.0
 bare = partial(Cluster, preload=(), timeout=TIMEOUT)
 
@@ -92,7 +93,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_restart_policy_the_run_fails_long_before_its_timeout(late: bool, tmp_path: Path) -> None:
     """A task that a fault alone brings back waits for the same peer in vain, who may be done before or after that."""
     # Both stand at their last step, or worker:0 has long returned when worker:1 dies.
-    plan = plan_of("kind=kill,task=worker:1,step=3,restart=300ms" if late else LATE)
+    plan = plan_of(Kill("worker:1", step=3, restart="300ms") if late else LATE)
     began = time.monotonic()
     with bare(WORKERS, faults=plan, out=tmp_path) as cluster, pytest.raises(RunFailed) as caught:
         cluster.run(_steps, alone=1)
@@ -170,7 +171,7 @@ def _effects(out: Path) -> tuple[Any, Any]:
 
 def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_started_again(tmp_path: Path) -> None:
     """Its process would have ended by itself, and its peers are done as well."""
-    plan = plan_of("kind=preempt,task=worker:0,step=2,grace=25s,restart=10ms")
+    plan = plan_of(Preempt("worker:0", step=2, grace="25s", restart="10ms"))
     began = time.monotonic()
     with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
         result = cluster.run(_deaf, tmp_path, stays=False)
@@ -182,7 +183,7 @@ def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_st
 
 def test_a_preempted_task_that_returns_while_others_train_comes_back(tmp_path: Path) -> None:
     """It had left, and was not done."""
-    plan = plan_of("kind=preempt,task=worker:0,step=2,grace=25s,restart=10ms")
+    plan = plan_of(Preempt("worker:0", step=2, grace="25s", restart="10ms"))
     with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
         result = cluster.run(_deaf, tmp_path, stays=True)
     assert [task.value for task in result.values()] == [1, 0]
@@ -191,7 +192,7 @@ def test_a_preempted_task_that_returns_while_others_train_comes_back(tmp_path: P
 
 def test_all_tasks_that_return_after_one_notice_come_back(tmp_path: Path) -> None:
     """Nobody else can tell whether they were done, and a restart was asked for."""
-    plan = plan_of("kind=preempt,task=worker:0+worker:1,step=2,grace=25s,restart=10ms")
+    plan = plan_of(Preempt(("worker:0", "worker:1"), step=2, grace="25s", restart="10ms"))
     with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
         result = cluster.run(_deaf, tmp_path, stays=False)
     assert [task.value for task in result.values()] == [1, 1]
@@ -200,7 +201,7 @@ def test_all_tasks_that_return_after_one_notice_come_back(tmp_path: Path) -> Non
 def test_two_preempted_programs_that_end_well_are_done(tmp_path: Path) -> None:
     """Exit code 0 within the grace is the end of the job, also if each was given notice by a fault of its own."""
     code = "import signal, simulator; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor _ in 'abc': simulator.step()"
-    faults = [f"kind=preempt,task={task},step=2,grace=25s,restart=10ms" for task in WORKERS.tasks]
+    faults = [Preempt(task, step=2, grace="25s", restart="10ms") for task in WORKERS.tasks]
     with bare(WORKERS, faults=plan_of(*faults), out=tmp_path) as cluster:
         result = cluster.run_command([sys.executable, "-c", code])
     assert [(task.exit, task.incarnation, task.stopped) for task in result.values()] == [(0, 0, False)] * 2

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
+from simulator.faults import Kill
 from simulator.journal.journal import Journal, read_journal
 from simulator.run.events import EventLoop
 from simulator.run.population import Population
@@ -396,7 +397,7 @@ def test_a_planned_restart_and_the_policy_do_not_fight() -> None:
         threading.Event().wait(1.5)
         return int(agent.spec.incarnation)
 
-    plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=worker:1,step=1,restart=1500ms"),))
+    plan = FaultPlan(faults=(Kill("worker:1", step=1, restart="1500ms"),))
     with bare(Topology(worker=2), restarts=1, faults=plan) as cluster:
         result = cluster.run(body)
     assert [task.value for task in result.values()] == [1, 1]

@@ -17,6 +17,7 @@ import pytest
 from simulator import Cluster, RunFailed, Topology
 from simulator.agent.agent import Agent
 from simulator.agent.saves import saving
+from simulator.faults import Crash, Kill
 from simulator.faults.history import canonical_history
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
@@ -267,7 +268,7 @@ def test_saves_of_an_unmodified_program(fakes: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("phase", ["before_save", "after_save", "before_restore"])
 def test_a_fault_at_a_point_of_a_save(fakes: str, tmp_path: Path, phase: str) -> None:
     """A phase is a point of the instrumented call: what is raised there is the program's, and the event's."""
-    plan = plan_of(f"kind=crash,how=exception,task=worker:0,phase={phase},nth=2")
+    plan = plan_of(Crash("worker:0", how="exception", phase=phase, nth=2))
     (tmp_path / "work").mkdir()
     run_one(_until_crash, tmp_path / "out", fakes, str(tmp_path / "work"), faults=plan)
     events = saves_of(tmp_path / "out")
@@ -285,7 +286,7 @@ def _until_crash(fakes: str, directory: str) -> None:
         own.restore_or_initialize()
 
 
-PLAN = plan_of("kind=kill,task=worker:?,of=worker:*,step=3..5,restart=10ms", seed=4)
+PLAN = plan_of(Kill("worker:?", of="worker:*", step="3..5", restart="10ms"), seed=4)
 
 
 def _history(fakes: str, place: Path, interval: int = 2) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, RunResult, Topology
+from simulator.faults import Crash
 from simulator.faults.history import canonical_history
 from simulator.launch.forkserver import DEFAULT_PRELOAD
 from tests.simulator._fake_saves import saves_of
@@ -156,7 +157,7 @@ def test_real_saves_are_in_the_history(tmp_path: Path) -> None:
 def test_phases_are_points_of_every_kind_of_save(tmp_path: Path, package: str) -> None:
     """A fault waits for the second save of a model to a `.keras` file, which goes through no checkpoint."""
     code = KERAS.format(package=package).replace("callbacks=callbacks", "callbacks=callbacks[:1]")
-    plan = plan_of("kind=crash,how=exit,code=7,task=worker:0,phase=before_save,nth=2,restart=0s")
+    plan = plan_of(Crash("worker:0", how="exit", code=7, phase="before_save", nth=2, restart="0s"))
     _run_as("function", code, tmp_path, faults=plan)
     events = saves_of(tmp_path / "out")
     first, second = [event for event in events if event["incarnation"] == 0]

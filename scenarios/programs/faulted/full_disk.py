@@ -9,6 +9,7 @@ from harness import strategy_case
 from scenarios.programs.faulted.judging import problems
 from scenarios.programs.faulted.surviving import plan_of, survive
 from scenarios.programs.faulted.synchronous import NOTES, train
+from simulator.faults import DiskFull
 
 __all__ = ["main"]
 
@@ -24,7 +25,7 @@ def main(disk: Path, strategy: str) -> dict[str, Any]:
     notes.mkdir()
     (disk / NOTES).symlink_to(notes)
     case = strategy_case(strategy)
-    fault = f"kind=disk_full,task=worker:0,directory={disk},size=512KiB,phase=before_save,nth=2,duration=500ms"
+    fault = DiskFull("worker:0", directory=disk, size="512KiB", phase="before_save", nth=2, duration="500ms")
     told = survive(case, plan_of(fault), train, disk, env={}, ballast=_BALLAST)
     return {
         "problems": problems(told, disk, 4),

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import StrategyCase
 from simulator import Cluster, FaultPlan, Link, Run, RunFailed, RunResult
+from simulator.faults import Fault
 from simulator.journal import read_journal
 from simulator.run.restarts import group_members
 
@@ -119,9 +120,9 @@ def _named(fault: Any) -> str:
     return f"{fault.kind} ({', '.join(said + one_way)})" if said or one_way else str(fault.kind)
 
 
-def plan_of(*faults: str, **options: Any) -> FaultPlan:
-    """A plan of faults in the form of the command line."""
-    return FaultPlan(faults=tuple(FaultPlan.parse_fault(fault) for fault in faults), **options)
+def plan_of(*faults: Fault, **options: Any) -> FaultPlan:
+    """A plan of these faults."""
+    return FaultPlan(faults=faults, **options)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -64,7 +65,7 @@ def fault_from_mapping(values: Mapping[str, object], where: str = "fault") -> Fa
 
 
 def checked(fault: Fault, where: str) -> Fault:
-    """A fault that was made in Python, if it makes sense.
+    """A fault that was made in Python, if it makes sense; a directory may be a `Path` there.
 
     Raises:
         UsageError: as `fault_from_mapping`; Python itself takes any value for a key.
@@ -75,7 +76,7 @@ def checked(fault: Fault, where: str) -> Fault:
         if not getattr(fault, key):
             raise UsageError(f"{where}: {fault.kind} needs {key}=")
     try:
-        made = with_implied(msgspec.convert(msgspec.to_builtins(fault), type(fault)))
+        made = with_implied(msgspec.convert(msgspec.to_builtins(fault, enc_hook=os.fspath), type(fault)))
         check_fault(made)
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(f"{where}: {fault.kind}: {error}") from None
