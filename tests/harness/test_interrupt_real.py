@@ -125,7 +125,12 @@ def test_optimizers_of_keras_that_were_not_saved_are_named(flavour: str, optimiz
     assert _rule(looping(flavour, "slots", optimizer), "mirrored-2", 4) == "slots_not_restored"
 
 
-@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
+# What follows is about `fit` and BackupAndRestore, which scenarios/test_checkpoint_formats.py interrupts in the quick
+# profile, right and wrong; each rule is shown above.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_backup_and_restore_resumes_at_the_epoch(flavour: str) -> None:
     """`fit` killed in the third batch of the second epoch of four begins that epoch again."""
     verdict = verify(fitting(flavour), "mirrored-2", interrupt_at=7, resume_strategy="mirrored-4")
@@ -133,12 +138,13 @@ def test_backup_and_restore_resumes_at_the_epoch(flavour: str) -> None:
     assert _rule(fitting(flavour, "weights"), "mirrored-2", 7) == "slots_not_restored"
 
 
+@pytest.mark.full
 def test_a_backup_that_is_not_found_again_is_named() -> None:
     """A folder of its own for each process, which the resumed one does not look into."""
     assert _rule(fitting("keras", "scratch"), "mirrored-2", 7) == "restarted_from_scratch"
 
 
-@pytest.mark.full  # in the quick profile scenarios/test_checkpoint_formats.py resumes a `fit` under parameter servers
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("strategy", "resume", "at", "step"),
     [("mirrored-2", "parameter_server-1w1p", 6, 6), ("parameter_server-1w1p", "mirrored-2", 2, 8)],
@@ -151,6 +157,7 @@ def test_fit_under_parameter_servers_is_interrupted_after_an_epoch(
     assert _resumed(verdict) == (step, step // 4 * 4)
 
 
+@pytest.mark.full
 def test_a_backup_within_an_epoch_is_seen_to_repeat_batches() -> None:
     """Keras 3's BackupAndRestore with save_freq=2 restores step 6 and trains the epoch's first batches again."""
     assert _rule(fitting("keras", save_freq=2), "mirrored-2", 7) == "data_restarted"
