@@ -35,7 +35,6 @@ def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
         "per_example",
         "sample_weight",
         "mask",
-        "regularizer",
         "all_reduce_mean",
         *(pytest.param(form, marks=pytest.mark.full) for form in ("sum", "class_weight", "add_loss")),
     ],
@@ -43,6 +42,14 @@ def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
 def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -> None:
     """Batches of 16, 16, 4 and 1 train bit for bit as on one device, also where a replica gets nothing."""
     assert verify(reductions.make(form), strategy, tier=_tier(form, strategy))
+
+
+@pytest.mark.strategies(
+    "multi_worker-2", full=("mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2", "multi_worker-2x2")
+)
+def test_a_penalty_counts_once(strategy: StrategyCase) -> None:
+    """Divided by the number of replicas and summed up over them, a regularizer's loss is that of one device."""
+    assert verify(reductions.make("regularizer"), strategy, tier=_tier("regularizer", strategy))
 
 
 @REPLICATED

@@ -1,0 +1,16 @@
+"""Programs that differ in what one replica does not show, and so have one reference run between them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from harness.subject.program import Program
+
+__all__ = ["sharing"]
+
+
+def sharing(program: Callable[..., Any], right: Callable[..., Any]) -> Program:
+    """The program, held against the reference run of the right one: under the default strategy both do the same."""
+    return dataclasses.replace(Program.of(program), digest=Program.of(right).digest)
