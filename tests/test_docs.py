@@ -185,6 +185,7 @@ def test_an_example_runs(name: str) -> None:
         assert fragment in out.getvalue(), out.getvalue()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PLAIN_EXAMPLES)
 def test_an_example_without_lockstep_runs(name: str) -> None:
     """A script for users' own programs, run in a process of its own."""
@@ -194,6 +195,7 @@ def test_an_example_without_lockstep_runs(name: str) -> None:
         assert fragment in ended.stdout
 
 
+@pytest.mark.full
 def test_the_pytest_example_runs() -> None:
     """The example of a test suite passes in a pytest of its own, and skips what needs GPUs, or passes it."""
     command = [

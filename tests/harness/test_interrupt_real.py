@@ -116,9 +116,8 @@ def test_steps_that_are_never_done_are_inconsistent(mistake: str, lost: str) -> 
     assert f"{lost} never done" in str(verdict)
 
 
-@pytest.mark.parametrize(
-    ("flavour", "optimizer"), [("keras", "Adam"), pytest.param("tf_keras", "SGD", marks=pytest.mark.full)]
-)
+@pytest.mark.full  # in the quick profile scenarios/test_checkpoints.py has models of both Kerases, right and wrong
+@pytest.mark.parametrize(("flavour", "optimizer"), [("keras", "Adam"), ("tf_keras", "SGD")])
 def test_optimizers_of_keras_that_were_not_saved_are_named(flavour: str, optimizer: str) -> None:
     """A custom loop over a Keras model with tf.train.Checkpoint, right and wrong."""
     assert _resumed(verify(looping(flavour, "", optimizer), "mirrored-2", interrupt_at=4)) == (4, 3)
