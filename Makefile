@@ -49,7 +49,7 @@ check: $(STAMP) ## lint, format, types
 	$(BIN)/mypy
 
 docs: $(STAMP) ## run every example in README and docs/
-	$(BIN)/python -m pytest tests/test_docs.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/test_docs.py --profile=full $(PYTEST_ARGS)
 
 lock: ## resolve requirements.lock again, for Python 3.10 to 3.13
 	$(PYTHON) -m venv --clear .lock-venv

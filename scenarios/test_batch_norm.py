@@ -54,8 +54,9 @@ def test_synchronized_and_masked(strategy: StrategyCase, loop: str) -> None:
     assert verify(normalizing.make("masked", _flavour(loop)), strategy)
 
 
-@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
-@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
+@pytest.mark.full  # in the quick profile test_tutorials has a program like it
+@pytest.mark.strategies("mirrored-2", "mirrored-3", "multi_worker-2")
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_local_statistics_differ_from_global_ones(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """Without `synchronized=True` each replica normalizes with its own statistics, as documented, and that is seen."""
     verdict = verify(normalizing.make("local", flavour), strategy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import time
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from typing import Any
 import pytest
 
 from harness import StrategyCase, verify
-from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from scenarios.programs.checkpointing import contracts, resuming
+from scenarios.programs.sharing import sharing
 from simulator import Cluster
 
 # One of each kind; what restores has other replica counts, too.
@@ -238,9 +237,7 @@ def test_a_wrong_program_is_inconsistent(mistake: resuming.Mistake, rule: str | 
     """Without its optimizer in the checkpoint, with a model under another name behind `expect_partial`, and with a
     checkpoint written before the update whose number it bears.
     """
-    # Until it is interrupted it does the same as the right program, whose reference it shares.
-    right, wrong = Program.of(resuming.make("tf_keras")), Program.of(resuming.make("tf_keras", mistake))
-    program = dataclasses.replace(wrong, digest=right.digest)
+    program = sharing(resuming.make("tf_keras", mistake), resuming.make("tf_keras"))
     verdict = verify(program, "mirrored-2", tier="exact", interrupt_at=5, resume_strategy="mirrored-4")
     broken = {judgement.law for judgement in verdict.judgements if judgement.status == "broken"}
     assert {"resumes_exactly", "variables_match_reference"} <= broken

@@ -9,6 +9,7 @@ import pytest
 from harness import StrategyCase, Verdict, verify
 from harness.verify import Tier
 from scenarios.programs import fit_hinge, loss_formulas, loss_table, models, reductions
+from scenarios.programs.sharing import sharing
 from simulator import Cluster
 
 REPLICATED = pytest.mark.strategies(
@@ -35,7 +36,6 @@ def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
         "per_example",
         "sample_weight",
         "mask",
-        "regularizer",
         "all_reduce_mean",
         *(pytest.param(form, marks=pytest.mark.full) for form in ("sum", "class_weight", "add_loss")),
     ],
@@ -43,6 +43,14 @@ def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
 def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -> None:
     """Batches of 16, 16, 4 and 1 train bit for bit as on one device, also where a replica gets nothing."""
     assert verify(reductions.make(form), strategy, tier=_tier(form, strategy))
+
+
+@pytest.mark.strategies(
+    "multi_worker-2", full=("mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2", "multi_worker-2x2")
+)
+def test_a_penalty_counts_once(strategy: StrategyCase) -> None:
+    """Divided by the number of replicas and summed up over them, a regularizer's loss is that of one device."""
+    assert verify(reductions.make("regularizer"), strategy, tier=_tier("regularizer", strategy))
 
 
 @REPLICATED
@@ -57,19 +65,21 @@ def test_a_custom_loop_around_keras_is_exact(
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "central_storage-2", "multi_worker-2"))
 @pytest.mark.parametrize(
-    ("form", "laws"),
+    ("form", "right", "laws"),
     [
-        ("local_mean", TRAINING_LAWS),
-        ("local_mask", TRAINING_LAWS),
-        ("regularizer_per_replica", TRAINING_LAWS),
-        ("divided_twice", {"loss_matches_reference"}),
+        ("local_mean", "all_reduce_mean", TRAINING_LAWS),
+        ("local_mask", "mask", TRAINING_LAWS),
+        ("regularizer_per_replica", "regularizer", TRAINING_LAWS),
+        ("divided_twice", "per_example", {"loss_matches_reference"}),
     ],
 )
-def test_mistakes_are_caught(strategy: StrategyCase, form: reductions.Form, laws: set[str]) -> None:
+def test_mistakes_are_caught(
+    strategy: StrategyCase, form: reductions.Form, right: reductions.Form, laws: set[str]
+) -> None:
     """A local mean, a local count of valid examples, a penalty for each replica, and a global mean divided by R
     again.
     """
-    verdict = verify(reductions.make(form), strategy, tier="exact")
+    verdict = verify(sharing(reductions.make(form), reductions.make(right)), strategy, tier="exact")
     assert not verdict
     # Workers that report their own part of a wrong loss disagree as well.
     assert _broken(verdict) - {"clients_agree"} == laws

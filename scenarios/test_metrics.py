@@ -40,7 +40,9 @@ def test_evaluate_and_predict_uneven_batches(strategy: StrategyCase, loop: str) 
     assert verify(measuring.make_evaluate(_flavour(loop)), strategy, tier="exact")
 
 
-@REPLICATED
+@pytest.mark.strategies(
+    "mirrored-3", full=("mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-2", "multi_worker-2x2")
+)
 @pytest.mark.parametrize("loop", ["keras3_fit:batch_logs", "tf_keras_fit:batch_logs"])
 def test_logs_of_fit(strategy: StrategyCase, loop: str) -> None:
     """What `fit` tells callbacks after every batch, and `History` after every epoch."""
@@ -48,7 +50,9 @@ def test_logs_of_fit(strategy: StrategyCase, loop: str) -> None:
 
 
 @pytest.mark.strategies("mirrored-2", full=("central_storage-2", "mirrored-3", "multi_worker-2"))
-@pytest.mark.parametrize("loop", ["tf_keras_fit:batch_logs_uneven", "keras3_fit:batch_logs_uneven"])
+@pytest.mark.parametrize(
+    "loop", [pytest.param("tf_keras_fit:batch_logs_uneven", marks=pytest.mark.full), "keras3_fit:batch_logs_uneven"]
+)
 def test_logs_of_fit_on_uneven_batches(strategy: StrategyCase, loop: str) -> None:
     """Also when replicas do not divide the later batches."""
     assert verify(measuring.make_logs(_flavour(loop), measuring.UNEVEN), strategy, tier="exact")
@@ -68,7 +72,7 @@ def test_every_other_metric(strategy: StrategyCase, flavour: models.Flavour) -> 
     [
         pytest.param("keras3_fit:outputs", 24, marks=pytest.mark.full),
         ("keras3_fit:outputs_uneven", 19),
-        ("tf_keras_fit:outputs", 19),
+        pytest.param("tf_keras_fit:outputs", 19, marks=pytest.mark.full),
     ],
 )
 def test_losses_of_several_outputs(strategy: StrategyCase, loop: str, examples: int) -> None:

@@ -109,7 +109,9 @@ def test_fit_with_unreduced_batch_logs(strategy: StrategyCase) -> None:
 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "central_storage-2", "multi_worker-2"))
-@pytest.mark.parametrize("loop", ["keras3_fit:steps_per_execution", "tf_keras_fit:steps_per_execution"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_fit:steps_per_execution", pytest.param("tf_keras_fit:steps_per_execution", marks=pytest.mark.full)]
+)
 def test_fit_with_several_steps_per_execution(strategy: StrategyCase, loop: str) -> None:
     """Two steps in one call of the training function are two steps."""
     assert verify(keras_fit.make(_flavour(loop), "mlp", "adam", steps_per_execution=2, log_reduction="first"), strategy)

@@ -10,9 +10,11 @@ import pytest
 
 from harness import StrategyCase, Verdict, verify
 from scenarios.programs import tutorials
+from scenarios.programs.sharing import sharing
 from simulator import Cluster, RunFailed, Topology, UsageError
 
 REPLICATED = pytest.mark.strategies("mirrored-2", "multi_worker-2", full=("mirrored-3", "multi_worker-2x2"))
+CAUGHT = pytest.mark.strategies("multi_worker-2", full=("mirrored-2", "mirrored-3", "multi_worker-2x2"))
 
 
 def _broken(verdict: Verdict) -> set[str]:
@@ -36,12 +38,14 @@ def test_the_usual_image_datasets(strategy: StrategyCase, dataset: Literal["mnis
     assert verify(tutorials.make_images(dataset), strategy)
 
 
-@pytest.mark.strategies("mirrored-2", full=("multi_worker-2", "mirrored-3", "multi_worker-2x2"))
+@pytest.mark.full  # in the quick profile test_batch_norm has a program like it
+@pytest.mark.strategies("mirrored-2", "multi_worker-2", "mirrored-3", "multi_worker-2x2")
 def test_synchronized_batch_normalization_is_consistent(strategy: StrategyCase) -> None:
     """BatchNormalization(synchronized=True) uses the statistics of the global batch."""
     assert verify(tutorials.batch_normalization_synchronized, strategy)
 
 
+@pytest.mark.full  # in the quick profile test_training fits such a model
 @pytest.mark.loop("tf_keras_fit")
 @pytest.mark.strategies("multi_worker-2")
 def test_multi_worker_training_with_keras(strategy: StrategyCase) -> None:
@@ -49,26 +53,27 @@ def test_multi_worker_training_with_keras(strategy: StrategyCase) -> None:
     assert verify(tutorials.multi_worker_with_keras, strategy)
 
 
-@pytest.mark.strategies("parameter_server-2w1p", full=("parameter_server-2w2p:min_size",))
+@pytest.mark.full  # in the quick profile test_training coordinates such a model
+@pytest.mark.strategies("parameter_server-2w1p", "parameter_server-2w2p:min_size")
 def test_parameter_server_training(strategy: StrategyCase) -> None:
     """The tutorial "Parameter server training", with a custom loop."""
     assert verify(tutorials.parameter_server_training, strategy)
 
 
-@REPLICATED
+@CAUGHT
 def test_mean_then_sum_is_caught(strategy: StrategyCase) -> None:
     """Averaging over a replica's own batch and then summing over replicas trains with R times the loss."""
-    verdict = verify(tutorials.mean_then_sum, strategy)
+    verdict = verify(sharing(tutorials.mean_then_sum, tutorials.dataset_function), strategy)
     assert not verdict
     assert {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"} <= _broken(verdict)
     assert verdict.explanation is not None
     assert verdict.explanation.rule == "loss_times_replicas"
 
 
-@REPLICATED
+@CAUGHT
 def test_a_global_batch_for_each_replica_is_caught(strategy: StrategyCase) -> None:
     """A dataset function that batches by the global size gives every replica a whole global batch."""
-    verdict = verify(tutorials.dataset_function_global_batch, strategy)
+    verdict = verify(sharing(tutorials.dataset_function_global_batch, tutorials.dataset_function), strategy)
     assert not verdict
     assert "examples_match_reference" in _broken(verdict)
 

@@ -57,7 +57,10 @@ EXAMPLES = {
 # These import TensorFlow at once, which a process that starts tasks never does.
 PLAIN_EXAMPLES = {"guarded_restore.py": ["restored step 1"]}
 PYTEST_EXAMPLE = "test_my_training.py"
-RESUMABLE = "resumable.py"
+# What differs in the functions of each of these examples does not show on one device, or not without an interruption.
+ALIKE = ("resumable.py", "verify_custom_loop.py")
+# These run in the full profile, and by `make docs`: pages run what is in them, or what is much like it.
+DEAR = ("resumable.py", "verify_keras_fit.py")
 # Options of other programs, and the one that click adds.
 FOREIGN_OPTIONS = {"--help"}
 
@@ -139,17 +142,14 @@ def _run_console(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def one_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hold all programs of examples/resumable.py against one reference, by whatever name pages and commands call them.
-
-    They differ in what they restore, and a run on one device that nobody interrupts restores nothing.
-    """
+    """Hold the programs of an example against one reference, by whatever name pages and commands call them."""
     found = Program.of
 
     def of(_: type[Program], program: Any) -> Program:
         file = program.partition(":")[0] if isinstance(program, str) else getattr(program, "__code__", None)
         file = getattr(file, "co_filename", file)
-        shared = isinstance(file, str) and Path(file).name == RESUMABLE
-        return replace(found(program), digest=RESUMABLE) if shared else found(program)
+        name = Path(file).name if isinstance(file, str) else ""
+        return replace(found(program), digest=name) if name in ALIKE else found(program)
 
     monkeypatch.setattr(Program, "of", classmethod(of))
 
@@ -174,7 +174,9 @@ def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.Mo
         shutil.rmtree(ROOT / "lockstep-found", ignore_errors=True)  # where `lockstep search` writes what it finds
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] if name in DEAR else []) for name in EXAMPLES]
+)
 def test_an_example_runs(name: str) -> None:
     """An example, run as a script, ends well and prints its point."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -183,6 +185,7 @@ def test_an_example_runs(name: str) -> None:
         assert fragment in out.getvalue(), out.getvalue()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PLAIN_EXAMPLES)
 def test_an_example_without_lockstep_runs(name: str) -> None:
     """A script for users' own programs, run in a process of its own."""
@@ -192,6 +195,7 @@ def test_an_example_without_lockstep_runs(name: str) -> None:
         assert fragment in ended.stdout
 
 
+@pytest.mark.full
 def test_the_pytest_example_runs() -> None:
     """The example of a test suite passes in a pytest of its own, and skips what needs GPUs, or passes it."""
     command = [

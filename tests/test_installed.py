@@ -17,6 +17,8 @@ from tests.simulator.test_command import FAKE_CALLBACKS
 
 # Who has these names may have anything in them.
 WORLD = "class World:\n    pass\n"
+# Hypothesis's plugin of pytest takes a second to load.
+QUICKLY = ("-p", "no:hypothesispytest")
 # As the command `pytest` does, without the working directory on the path.
 RUN_PYTEST = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.main())"
 TEST_WORLD = """
@@ -126,7 +128,11 @@ def test_the_installed_command_gives_tasks_hosts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "installed"),
-    [(("-m", "pytest"), "wheel"), (("-m", "pytest", "-n", "1"), "editable"), (("-c", RUN_PYTEST), "editable")],
+    [
+        (("-m", "pytest", *QUICKLY), "wheel"),
+        (("-m", "pytest", *QUICKLY, "-n", "1"), "editable"),
+        (("-c", RUN_PYTEST, *QUICKLY), "editable"),
+    ],
     ids=["python -m pytest", "pytest-xdist", "pytest"],
 )
 def test_a_project_with_such_packages_tests_itself(
@@ -149,7 +155,7 @@ def test_who_uses_both_is_told(project: Path) -> None:
         + "@pytest.mark.parametrize('strategy', ['fast'])\n@pytest.mark.parametrize('loop', ['asyncio'])\n"
         + "def test_theirs(strategy, loop):\n    pass\n"
     )
-    text = run_there(project, sys.executable, "-m", "pytest", code=1).stdout
+    text = run_there(project, sys.executable, "-m", "pytest", *QUICKLY, code=1).stdout
     assert "2 passed, 1 error" in text
     assert f"'simulator' is {project}/simulator/__init__.py in this process, and Lockstep has a package of that" in text
 

@@ -12,5 +12,8 @@ __all__ = ["sharing"]
 
 
 def sharing(program: Callable[..., Any], right: Callable[..., Any]) -> Program:
-    """The program, held against the reference run of the right one: both do the same under the default strategy."""
+    """The program, held against the reference run of the right one: under the default strategy both do just the same.
+
+    Whichever is verified first runs for both.
+    """
     return dataclasses.replace(Program.of(program), digest=Program.of(right).digest)

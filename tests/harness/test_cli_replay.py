@@ -205,6 +205,7 @@ def test_a_matrix_has_no_trace(tmp_path: Path) -> None:
     assert "no timeline" in _usage_error("report", str(tmp_path), "--trace", str(tmp_path / "t.json"))
 
 
+@pytest.mark.full  # in the quick profile test_faults_tensorflow compares the histories of two real trainings
 def test_a_real_training_is_replayed(tmp_path: Path) -> None:
     """TensorFlow's steps, and where they stood for a fault, are the same a second time; deaths are replayed above."""
     program = [sys.executable, str(ROOT / "examples" / "programs" / "train_loop.py"), "5"]

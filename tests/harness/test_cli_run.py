@@ -308,6 +308,7 @@ def test_help_has_examples() -> None:
         assert shown in text
 
 
+@pytest.mark.full  # in the quick profile scenarios/test_programs_under_faults.py runs such a program
 def test_an_unmodified_program_runs(tmp_path: Path) -> None:
     """A TensorFlow program with a parameter server runs as a cluster, and its steps are counted without a change to it.
 

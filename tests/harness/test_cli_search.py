@@ -89,7 +89,8 @@ def _executed(file: Path) -> dict[str, Any]:
 
 
 def _collected(file: Path) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-p", "harness.plugin"]
+    plugins = ["-p", "harness.plugin", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *plugins]
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [*command, file.name], cwd=file.parent, capture_output=True, text=True, timeout=120, check=True, env=environ

@@ -66,7 +66,7 @@ def _drawn_faults(topology: Topology, *kinds: str, count: int = 60) -> list[Faul
 @pytest.mark.parametrize("topology", [WORKERS, SERVERS], ids=str)
 def test_every_trigger_is_drawn(topology: Topology) -> None:
     """Steps mostly, but also each point of a save, bytes and connections of a link, and the progress of others."""
-    faults = _drawn_faults(topology, "kill", "delay")
+    faults = _drawn_faults(topology, "kill", "delay", count=100)
     counts = Counter(fault.trigger for fault in faults)
     assert set(counts) == {"step", "phase", "bytes", "connections"}
     assert counts["step"] > len(faults) / 2

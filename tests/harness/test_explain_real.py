@@ -47,12 +47,13 @@ def test_mistakes_that_depend_on_uneven_shards_are_named(mistake: str, rule: str
         # In the quick profile with Adam, below.
         pytest.param("hidden_mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
         ("sum_then_mean", "loss_divided_by_replicas"),
-        ("mean_of_means", "mean_of_replica_means"),
+        # In the quick profile with three replicas, above.
+        pytest.param("mean_of_means", "mean_of_replica_means", marks=pytest.mark.full),
         ("regularizer", "regularizer_times_replicas"),
         ("not_reduced", "gradients_not_reduced"),
-        ("one_replica", "gradients_not_reduced"),
+        pytest.param("one_replica", "gradients_not_reduced", marks=pytest.mark.full),
         ("overlap", "examples_duplicated"),
-        ("tail_dropped", "examples_missing"),
+        pytest.param("tail_dropped", "examples_missing", marks=pytest.mark.full),
         ("global_batch", "global_batch_per_replica"),
     ],
 )
@@ -75,14 +76,14 @@ def test_adam_hides_none_of_them(mistake: str, rule: str, strategy: str) -> None
 
 
 @REPLICAS
-@pytest.mark.parametrize("extra", ["norm", "value"])
+@pytest.mark.parametrize("extra", ["norm", pytest.param("value", marks=pytest.mark.full)])
 def test_clipping_on_each_replica_is_named(extra: str, strategy: str) -> None:
     """By global norm and by value, of gradients reported after clipping."""
     assert _named(regression("clip_first", extra=extra), strategy) == "clipped_before_reduce"
 
 
 @REPLICAS
-@pytest.mark.parametrize("mistake", ["decide_first", "decide_each"])
+@pytest.mark.parametrize("mistake", ["decide_first", pytest.param("decide_each", marks=pytest.mark.full)])
 def test_skipping_an_overflow_on_one_replica_only_is_named(mistake: str, strategy: str) -> None:
     """The last replica's gradient is infinite: the first decides for all, or each for itself."""
     assert _named(regression(mistake, extra="overflow"), strategy) == "local_overflow_decision"
@@ -103,12 +104,15 @@ def test_a_step_that_overflows_as_it_should_is_not_judged() -> None:
 
 
 @REPLICAS
-@pytest.mark.parametrize("mistake", ["divided_again", "not_divided", "slice_twice"])
+@pytest.mark.parametrize(
+    "mistake", ["divided_again", "slice_twice", pytest.param("not_divided", marks=pytest.mark.full)]
+)
 def test_accumulation_is_named(mistake: str, strategy: str) -> None:
     """Four slices make an update, and are divided once too often, not at all, or taken twice."""
     assert _named(accumulating(mistake), strategy) == "accumulation_off"
 
 
+@pytest.mark.full  # tests/harness/test_explain_steps.py has the same from recorded numbers
 @pytest.mark.parametrize("strategy", ["mirrored-2"])
 def test_accumulation_within_a_step_is_named(strategy: str) -> None:
     """Only the accumulated gradient was reported, four times too large."""
@@ -116,7 +120,14 @@ def test_accumulation_within_a_step_is_named(strategy: str) -> None:
 
 
 @REPLICAS
-@pytest.mark.parametrize("mistake", ["one_replica", "sum_of_copies", "sum_of_means", "count_of_one"])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "one_replica",
+        "sum_of_copies",
+        *(pytest.param(mistake, marks=pytest.mark.full) for mistake in ("sum_of_means", "count_of_one")),
+    ],
+)
 def test_metrics_of_one_replica_or_of_copies_are_named(mistake: str, strategy: str) -> None:
     """Accuracy and counts, while there is no other number to go wrong."""
     assert _named(metrics(mistake), strategy) == "metric_not_aggregated"

@@ -116,16 +116,20 @@ def test_steps_that_are_never_done_are_inconsistent(mistake: str, lost: str) -> 
     assert f"{lost} never done" in str(verdict)
 
 
-@pytest.mark.parametrize(
-    ("flavour", "optimizer"), [("keras", "Adam"), pytest.param("tf_keras", "SGD", marks=pytest.mark.full)]
-)
+@pytest.mark.full  # in the quick profile scenarios/test_checkpoints.py has models of both Kerases, right and wrong
+@pytest.mark.parametrize(("flavour", "optimizer"), [("keras", "Adam"), ("tf_keras", "SGD")])
 def test_optimizers_of_keras_that_were_not_saved_are_named(flavour: str, optimizer: str) -> None:
     """A custom loop over a Keras model with tf.train.Checkpoint, right and wrong."""
     assert _resumed(verify(looping(flavour, "", optimizer), "mirrored-2", interrupt_at=4)) == (4, 3)
     assert _rule(looping(flavour, "slots", optimizer), "mirrored-2", 4) == "slots_not_restored"
 
 
-@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
+# What follows is about `fit` and BackupAndRestore, which scenarios/test_checkpoint_formats.py interrupts in the quick
+# profile, right and wrong; each rule is shown above.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_backup_and_restore_resumes_at_the_epoch(flavour: str) -> None:
     """`fit` killed in the third batch of the second epoch of four begins that epoch again."""
     verdict = verify(fitting(flavour), "mirrored-2", interrupt_at=7, resume_strategy="mirrored-4")
@@ -133,12 +137,13 @@ def test_backup_and_restore_resumes_at_the_epoch(flavour: str) -> None:
     assert _rule(fitting(flavour, "weights"), "mirrored-2", 7) == "slots_not_restored"
 
 
+@pytest.mark.full
 def test_a_backup_that_is_not_found_again_is_named() -> None:
     """A folder of its own for each process, which the resumed one does not look into."""
     assert _rule(fitting("keras", "scratch"), "mirrored-2", 7) == "restarted_from_scratch"
 
 
-@pytest.mark.full  # in the quick profile scenarios/test_checkpoint_formats.py resumes a `fit` under parameter servers
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("strategy", "resume", "at", "step"),
     [("mirrored-2", "parameter_server-1w1p", 6, 6), ("parameter_server-1w1p", "mirrored-2", 2, 8)],
@@ -151,6 +156,7 @@ def test_fit_under_parameter_servers_is_interrupted_after_an_epoch(
     assert _resumed(verdict) == (step, step // 4 * 4)
 
 
+@pytest.mark.full
 def test_a_backup_within_an_epoch_is_seen_to_repeat_batches() -> None:
     """Keras 3's BackupAndRestore with save_freq=2 restores step 6 and trains the epoch's first batches again."""
     assert _rule(fitting("keras", save_freq=2), "mirrored-2", 7) == "data_restarted"

@@ -1,6 +1,6 @@
 """The derived tolerance on random trainings: no correct one is accused, and the smallest mistakes are all caught.
 
-The quick profile draws 3 configurations, `--profile=full` 270. With `--lockstep-out=DIR`,
+The quick profile draws 2 configurations, `--profile=full` 270. With `--lockstep-out=DIR`,
 `lockstep report DIR` then shows how far correct trainings and mistakes were from the bound.
 """
 
@@ -22,7 +22,7 @@ from simulator import Cluster, Topology
 
 Report = Callable[[str, Mapping[str, object]], None]
 # Configurations per cluster run, in the quick profile and in the full one: a process costs more than a configuration.
-_A_RUN = {"quick": 3, "full": 5}
+_A_RUN = {"quick": 2, "full": 5}
 _NOISES = (101, -101, 102, -102)
 # The smallest mistakes; each is applied to the distributed run only.
 _MISTAKES = ("example_dropped", "divisor_off_by_one", "copy_off_by_8_ulp")

@@ -141,7 +141,9 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sessi
 
     def run(tests: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_sample=tests)
-        common = ("-p", "harness.plugin", "-p", "no:cacheprovider", "-rA", "--strict-markers", "--junitxml=junit.xml")
+        # Hypothesis's own plugin, which nothing here needs, takes a second to load.
+        plugins = ("-p", "harness.plugin", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        common = (*plugins, "-rA", "--strict-markers", "--junitxml=junit.xml")
         return pytester.runpytest_subprocess(*common, *options, timeout=120)
 
     return run

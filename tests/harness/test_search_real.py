@@ -41,6 +41,7 @@ def test_nothing_is_found_in_a_training_that_resumes() -> None:
     assert hunt.voids == 0
 
 
+@pytest.mark.full  # in the quick profile scenarios/test_faults.py starts a worker again
 def test_workers_that_are_started_again_one_by_one() -> None:
     """Each time the other worker fails and the job begins again, so that their incarnations count differently."""
     faults = [Restart("worker:1", step=step) for step in (3, 2)]

@@ -60,6 +60,7 @@ def test_a_worker_that_is_killed_and_resumes_is_consistent(tmp_path: Path) -> No
     assert "resumed under multi_worker-2 at step 4" in report.output
 
 
+@pytest.mark.full  # in the quick profile docs/faults.md shows the same on one device
 def test_an_optimizer_that_is_not_saved_is_named() -> None:
     """The same fault, and a checkpoint without the slots."""
     verdict = verify(training("slots"), "multi_worker-2", faults=_plan(KILL), timeout=60)
