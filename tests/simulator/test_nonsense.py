@@ -29,12 +29,12 @@ KEYLESS = control.encode(control.Hello(task="worker:1", incarnation=0, pid=1))
 NONSENSE = {
     "not MessagePack": (b"\x03\x00\x00\x00\xc1\xc1\xc1", "3 bytes cannot be read"),
     "no known message": (framing.encode({"type": "Sing", "at": 1.0}), "Invalid value 'Sing'"),
-    "a field of another type": (framing.encode({"type": "Step", "number": "one", "at": 1.0}), "Expected `int`"),
+    "a field of another type": (framing.encode({"type": "StepDone", "number": "one", "at": 1.0}), "Expected `int`"),
     "text": (b"GET / HTTP/1.1\r\n\r\n", "a message of 542393671 bytes is announced"),
-    "a frame of 4 GiB": (b"\xff\xff\xff\xff\x83\xa4type\xa4Step", "a message of 4294967295 bytes is announced"),
+    "a frame of 4 GiB": (b"\xff\xff\xff\xff\x83\xa4type\xa8StepDone", "a message of 4294967295 bytes is announced"),
     "an unknown task": (HELLO, "it greets as worker:9, and the tasks are worker:0, worker:1"),
     "no key": (KEYLESS, "it greets as worker:1 without the key of the run"),
-    "no greeting": (control.encode(control.StepDone(number=1, at=1.0)), "Step comes before a greeting"),
+    "no greeting": (control.encode(control.StepDone(number=1, at=1.0)), "StepDone comes before a greeting"),
     "deep nesting": (framing.LENGTH.pack(9999) + b"\x91" * 9999, "9999 bytes cannot be read"),
 }
 
