@@ -14,6 +14,7 @@ import msgspec
 
 from harness.evidence.found import FOUND, FoundFiles
 from harness.evidence.links import Links, read_links
+from harness.evidence.saves import Process, Saves, read_saves
 from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
 
@@ -51,6 +52,7 @@ class Parts:
             show; otherwise it may begin anew if nothing had been saved.
         links: what the links between the tasks carried, None if there are none.
         struck: the numbers that faults have changed in the last incarnations.
+        saves: what the run has saved in `record.directory` and restored from it, None where that was not noted.
     """
 
     last: RunTrace
@@ -59,6 +61,7 @@ class Parts:
     must_resume: bool = False
     links: Links | None = None
     struck: tuple[Struck, ...] = ()
+    saves: Saves | None = None
 
 
 class Killed(msgspec.Struct, frozen=True):
@@ -76,6 +79,7 @@ class Killed(msgspec.Struct, frozen=True):
 class _Incarnation:
     """What one process recorded, when it began (the first one: at the start), what it found, what struck it."""
 
+    number: int
     trace: ClientTrace
     began: float
     files: dict[str, float]
@@ -106,14 +110,21 @@ def read_parts(directory: Path) -> Parts:
     first = next(found for found in by_client.values() if found[-1].trace is last.clients[0])
     earlier = tuple(_part(group, len(by_client)) for group in _together(before))
     now = _struck(found[-1] for found in by_client.values())
-    return Parts(last, earlier, _saved(first), links=read_links(directory), struck=now)
+    saves = read_saves(traces, _files(by_client.values()))
+    return Parts(last, earlier, _saved(first), links=read_links(directory), struck=now, saves=saves)
 
 
 def _interrupted(directory: Path, last: RunTrace) -> Parts:
     folder = directory / INTERRUPTED
     killed = msgspec.json.decode((folder / _KILLED).read_bytes(), type=Killed)
     before = merge([read_client(file) for file in sorted((folder / TRACES).glob("*.trace"))])
-    return Parts(last, (Part(before, killed.at, killed.at),), killed.saved, True, read_links(directory))
+    saves = read_saves(directory / TRACES, {(1, client.header.task, 0): killed.saved for client in last.clients})
+    return Parts(last, (Part(before, killed.at, killed.at),), killed.saved, True, read_links(directory), saves=saves)
+
+
+def _files(by_client: Iterable[Sequence[_Incarnation]]) -> dict[Process, tuple[str, ...]]:
+    """By process what it has found."""
+    return {(0, found.trace.header.task, found.number): tuple(found.files) for each in by_client for found in each}
 
 
 def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | None:
@@ -126,7 +137,7 @@ def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | N
     found = msgspec.json.decode(note.read_bytes(), type=FoundFiles) if note.exists() else FoundFiles(0.0, {})
     process = (trace.header.task, int(folder.name) if folder.name.isdigit() else 0)
     own = tuple(each for each in struck if (each.task, each.incarnation) == process)
-    return _Incarnation(trace, found.began, found.files, own)
+    return _Incarnation(process[1], trace, found.began, found.files, own)
 
 
 def _struck(incarnations: Iterable[_Incarnation]) -> tuple[Struck, ...]:

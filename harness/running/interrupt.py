@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.evidence.parts import INTERRUPTED, TRACES, Killed
+from harness.evidence.saves import last_journal, note_saves
 from harness.evidence.trace import RunTrace
 from harness.recording.client import Assignment, run_client
 from harness.running.linked import is_linked, run_linked
@@ -91,7 +92,9 @@ def run_twice(
     assignment = Assignment(traces=str(traces[1]), directory=str(kept), seed=seed, incarnation=1)
     resume = asked.resume_case
     with _cluster(resume, directory / "run", **options) as cluster:
-        return run_linked(cluster, directory, run_client, program, resume, assignment)
+        result = run_linked(cluster, directory, run_client, program, resume, assignment)
+        note_saves(traces[1], kept, last_journal(first / "run"), result.directory / "journal.jsonl")
+        return result
 
 
 def _cluster(case: StrategyCase, out: Path, **options: Any) -> Cluster:

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.errors import MissingHardware, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
+from harness.evidence.saves import note_saves
 from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
 from harness.kept import kept_in
@@ -100,10 +101,10 @@ def run_once(
             result = run_linked(cluster, directory, *work, counted=disturbance is None)
         except RunFailed as failure:  # of which the numbers may be judged nevertheless
             if disturbance is not None:
-                save_struck(directory, failure.result)
+                _note_disturbed(directory, failure.result)
             raise
         if disturbance is not None:
-            save_struck(directory, result)
+            _note_disturbed(directory, result)
     if unfinished := [task for task in case.clients if result[task].value is None]:
         text = "the plan ended it and nothing started it again, so the training was not finished"
         raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
@@ -111,6 +112,12 @@ def run_once(
     if disturbance is None and not any(result[task].value["observed"] for task in case.clients):
         raise NothingObserved(program.name)
     return result
+
+
+def _note_disturbed(directory: Path, result: RunResult) -> None:
+    """Leave beside the traces what the journal of a run under faults knows of its numbers and its saves."""
+    save_struck(directory, result)
+    note_saves(directory / TRACES, directory / "kept", result.directory / "journal.jsonl")
 
 
 def check_hardware(case: StrategyCase) -> None:

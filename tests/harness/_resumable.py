@@ -34,7 +34,8 @@ def training(
 ) -> Program:
     """A regression in plain variables, saved every second step by `tf.train.Checkpoint` with its input's position.
 
-    Mistakes: `scratch` (looks for checkpoints where there are none), `slots` and `counter` (not in the checkpoint),
+    Mistakes: `scratch` (looks for checkpoints where there are none), `older` (restores the newest but one), `slots` and
+    `counter` (not in the checkpoint),
     `data` (the input's position is not), `loop` (all steps are done again on what was restored), `ends_early`,
     `silent`. `every` 0 never saves; without `slots` and `ids` these are not reported.
     """
@@ -60,7 +61,7 @@ def _training(
     manager = tf.train.CheckpointManager(checkpoint, str(_own(folder)), max_to_keep=2)
     latest = tf.train.latest_checkpoint(str(folder / "elsewhere" if mistake == "scratch" else folder))
     if latest is not None:
-        checkpoint.restore(latest)
+        checkpoint.restore(manager.checkpoints[-2] if mistake == "older" else latest)
     done = 0 if latest is None else int(checkpoint.done.numpy())
     gradients_of = _gradients_of(strategy, weights)
     for number in range(0 if mistake == "loop" else done, STEPS - (mistake == "ends_early" and done > 0) * 2):

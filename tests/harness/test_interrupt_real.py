@@ -13,7 +13,7 @@ from tests.harness._resumable import fitting, looping, training
 def _resumed(verdict: Verdict) -> tuple[int, int]:
     """The step after which a consistent run was killed, and the one at which it was resumed."""
     assert verdict, str(verdict)
-    assert {"resumes_exactly", "variables_match_reference"} <= _laws(verdict, "held")
+    assert {"resumes_exactly", "resumed_from_older", "variables_match_reference"} <= _laws(verdict, "held")
     assert verdict.interrupted is not None
     return verdict.interrupted["at"], verdict.interrupted["resumed_at"]
 

@@ -160,13 +160,14 @@ def test_an_example_that_moved_to_another_epoch_is_found_there() -> None:
 
 
 def test_steps_that_only_the_reference_took_are_missing_examples() -> None:
-    """A run that ends a step early has right steps and wrong totals."""
+    """A run that ends a step early has right steps and wrong totals; the number of its steps explains them."""
     case = case_of(run_of(list(sliced(IDS[:16], BATCH, 2))), [IDS], BATCH)
     (finding,) = _law(case).findings
     assert finding.text.startswith("over all steps: 16 examples, expected 24; missing 8 ids: 16, 17")
     found = explain(case)
     assert found is not None
-    assert found.text.startswith("From step 3 on, the run consumed 8 examples")
+    assert found.rule == "other_number_of_steps"
+    assert "step 3 only the reference took. At all 2 that both took, examples agree" in found.text
 
 
 def _owned(data: st.DataObject, workers: int, local: int) -> list[list[list[int]]]:

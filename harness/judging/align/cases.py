@@ -78,7 +78,12 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
         done.reached = max(done.reached, begin + part.furthest)
     last = _last_case(parts, reference, done)
     struck = (*restored(last, struck), *placed(last, parts.struck))
-    return (*cases, replace(last, links=parts.links, struck=struck, where=_where(number, number) if cases else ""))
+    return (
+        *cases,
+        replace(
+            last, links=parts.links, saves=parts.saves, struck=struck, where=_where(number, number) if cases else ""
+        ),
+    )
 
 
 def _where(number: int, count: int) -> str:

@@ -9,7 +9,7 @@ from harness.judging.explain.causes import Named, cause_of
 from harness.judging.explain.protocol import Case, Explanation
 from harness.ledger import Aligned, aligned
 
-__all__ = ["Amiss", "amiss", "explained", "listed"]
+__all__ = ["Amiss", "amiss", "explained", "listed", "shard_tail"]
 
 _SHOWN_MAX = 8
 
@@ -31,12 +31,16 @@ class Amiss:
 
 
 def amiss(case: Case) -> Amiss | None:
-    """None when a client recorded no examples or nothing is wrong; a mere change of order counts as wrong."""
+    """None when a client recorded no examples or nothing is wrong; a mere change of order counts as wrong.
+
+    What steps consumed that only one of the two has taken is nothing wrong with the examples of a run whose other steps
+    are right, unless it is the tail that a known cause drops.
+    """
     both = aligned(case.run, case.reference)
     if both.run.silent or not both.run.clients or not len(both.reference):
         return None
     found = [both.overall] if both.asynchronous else [both.by_step, both.overall]
-    if not any(map(len, found)):
+    if not any(map(len, found)) or (_only_steps_differ(both) and not shard_tail(case)):
         return None
     steps = [] if both.asynchronous else both.by_step.groups()
     # Where the steps in common are right, the difference lies in steps that only one of them has.
@@ -48,6 +52,21 @@ def amiss(case: Case) -> Amiss | None:
         both.run.surplus(both.reference),
         both.run.missing(both.reference),
     )
+
+
+def _only_steps_differ(both: Aligned) -> bool:
+    return not both.asynchronous and not len(both.by_step) and both.run.reached != both.reference.reached
+
+
+def shard_tail(case: Case) -> bool:
+    """Whether the run ends before the reference by what a known cause drops, or by batches that are not full."""
+    both = aligned(case.run, case.reference)
+    left = set(both.reference.reached) - set(both.run.reached)
+    if both.asynchronous or not left or not set(both.run.reached) < set(both.reference.reached):
+        return False
+    sizes = {step: sum(map(sum, found.values())) for step, found in both.reference.sizes().items()}
+    partial = all(sizes.get(step, 0) < max(sizes.values()) for step in left) if sizes else False
+    return partial or cause_of(case) is not None
 
 
 def explained(rule: str, found: Amiss, what: str, hint: str) -> Explanation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,10 @@ from harness.judging.explain._view import Floats, View
 from harness.judging.interruption import Interruption
 from harness.judging.laws.updates_counted import COUNTERS
 
-__all__ = ["Resumption", "resumption_of"]
+__all__ = ["SLOT", "Resumption", "resumption_of"]
+
+SLOT = re.compile(r"(?:^|[/_])(momentum|velocity|m|v)(?:/|#|:|$)")
+"""Names of slots that decay by a constant: Keras 3 `adam/dense_kernel_momentum`, tf_keras `Adam/m/dense/kernel`."""
 
 _History = Mapping["int | None", Mapping[str, Observed]]
 
@@ -60,6 +64,11 @@ class Resumption:
         there = self.variables.get(self.begin, {})
         truth = self.view.reference["variables"].get(self.first, {})
         return [name for name in self.names if name in there and not is_integer(truth[name].dtype)]
+
+    @property
+    def weights(self) -> list[str]:
+        """Those that are no slots."""
+        return [name for name in self.floats if not SLOT.search(name)]
 
     @cached_property
     def counter(self) -> tuple[str, int, int, int] | None:

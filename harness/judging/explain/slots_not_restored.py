@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
-from harness.judging.explain._resumption import Resumption, resumption_of
+from harness.judging.explain._resumption import SLOT, Resumption, resumption_of
 from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
 
 _ID = "slots_not_restored"
-_SLOT = re.compile(r"(?:^|[/_])(momentum|velocity|m|v)(?:/|#|:|$)")
-"""Names of slots that decay by a constant: Keras 3 `adam/dense_kernel_momentum`, tf_keras `Adam/m/dense/kernel`."""
 _CURE = (
     "Save the optimizer with the model, tf.train.Checkpoint(model=model, optimizer=optimizer), call "
     "optimizer.build(model.trainable_variables) before restore, and end it with assert_consumed(), which raises for "
@@ -30,7 +27,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         return
     kinds: dict[str, list[str]] = {}
     for name in found.floats:
-        if match := _SLOT.search(name):
+        if match := SLOT.search(name):
             kinds.setdefault(match[1], []).append(name)
     if kinds:
         yield _fresh_slots(found, kinds)

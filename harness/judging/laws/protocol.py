@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.evidence.links import Links
+from harness.evidence.saves import Saves
 from harness.evidence.struck import Struck
 from harness.evidence.trace import RunTrace
 from harness.judging.interruption import Interruption
@@ -72,7 +73,8 @@ class Case:
 
     Of an interrupted run `run` is the resumed part and `reference` the steps that it should have; `interruption` holds
     the rest. `links` is what the links between the tasks of the whole run carried, None if there are none. `struck` are
-    the numbers that faults have changed, here or in what was restored. `where` names the part of a run in parts.
+    the numbers that faults have changed, here or in what was restored. `saves` are those
+    of the whole run, known to its last part. `where` names the part of a run in parts.
     """
 
     run: RunTrace
@@ -82,6 +84,7 @@ class Case:
     links: Links | None = None
     struck: tuple[StruckAt, ...] = ()
     where: str = ""
+    saves: Saves | None = None
 
 
 @dataclass(frozen=True)
