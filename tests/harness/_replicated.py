@@ -121,15 +121,24 @@ class Replicated:
     def _applied(self, gradients: list[Arrays]) -> list[Arrays]:
         if self.mistake == "clip_unseen":
             gradients = [self._clipped(each) for each in gradients]
-        if self.mistake == "not_reduced":
-            return gradients
-        if self.mistake.startswith("only_"):
-            return [gradients[int(self.mistake[-1])]] * self.replicas
+        wrong = self._unreduced(gradients)
+        if self.mistake.startswith("bias_"):
+            kernel = np.sum([each["kernel"] for each in gradients], axis=0)
+            return [{"kernel": kernel, "bias": each["bias"]} for each in wrong]
+        if wrong:
+            return wrong
         whole = {name: np.sum([each[name] for each in gradients], axis=0) for name in gradients[0]}
         factor = {"divisor": 4.0, "twice": 2.0}.get(self.mistake, 1.0)
         if self.clip and not self.mistake.startswith("clip"):
             whole = self._clipped(whole)
         return [{name: factor * array for name, array in whole.items()}] * self.replicas
+
+    def _unreduced(self, gradients: list[Arrays]) -> list[Arrays]:
+        """What the copies apply of these where nobody sums them, or nothing."""
+        kind = self.mistake.removeprefix("bias_")
+        if kind == "not_reduced":
+            return gradients
+        return [gradients[int(kind[-1])]] * self.replicas if kind.startswith("only_") else []
 
     def _update(self, w: Arrays, slots: Arrays, gradients: Arrays, index: int) -> None:
         for name, gradient in gradients.items():

@@ -49,6 +49,9 @@ def test_a_right_run_has_nothing_to_explain(replicas: int, optimizer: str, optio
         ("not_reduced", "gradients_not_reduced"),
         ("only_0", "gradients_not_reduced"),
         ("only_1", "gradients_not_reduced"),
+        ("bias_not_reduced", "gradients_not_reduced"),
+        ("bias_only_0", "gradients_not_reduced"),
+        ("bias_only_1", "gradients_not_reduced"),
     ],
 )
 def test_every_mistake_is_named(mistake: str, rule: str, replicas: int, optimizer: str) -> None:
@@ -131,6 +134,16 @@ def test_texts_have_numbers_and_cures() -> None:
     assert "replica 1's gradient alone" in _text(case(3, "only_1"))
     assert "norm 0.3" in _text(case(2, "clip_first", clip=0.3))
     assert "replica 2" in _text(case(3, "decide_each", overflow=2))
+
+
+@REPLICAS_AND_OPTIMIZERS
+@pytest.mark.parametrize(("mistake", "said"), [("not_reduced", "do not"), ("only_1", "are right")])
+def test_the_affected_part_of_the_variables_is_named(mistake: str, said: str, replicas: int, optimizer: str) -> None:
+    """Where the kernel's gradient is reduced and the bias's is not; and nothing of a rest where there is none."""
+    text = _text(case(replicas, f"bias_{mistake}", optimizer=optimizer))
+    assert f"Of 2 variables the others {said}." in text
+    assert "kernel" not in text
+    assert "the others" not in _text(case(replicas, mistake, optimizer=optimizer)).replace("replica's", "")
 
 
 def test_two_mistakes_at_once_are_not_explained_but_something_is_closest() -> None:
