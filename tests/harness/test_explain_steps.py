@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -106,6 +107,22 @@ def test_clipping_is_named_where_gradients_are_on_record_before_it(replicas: int
 def test_a_local_decision_to_skip_is_named(mistake: str, replicas: int, optimizer: str, overflow: int) -> None:
     """At the first step and later ones."""
     assert _rule(case(replicas, mistake, optimizer=optimizer, overflow=overflow)) == "local_overflow_decision"
+
+
+@REPLICAS_AND_OPTIMIZERS
+def test_losses_divided_by_own_tokens_are_named(replicas: int, optimizer: str) -> None:
+    """With as many examples everywhere and parts on record: the shares are found, and say what to sum first."""
+    sizes = (12, 12, 12)
+    right, wrong = (
+        case(replicas, mistake, optimizer=optimizer, sizes=sizes, tokens=True) for mistake in ("", "mean_of_means")
+    )
+    assert [rule.id for rule in all_rules() if rule.explain(right)] == []
+    assert _rule(wrong) == "mean_of_replica_means"
+    text = _text(wrong)
+    assert "its tokens" in text
+    shares = [float(share) for share in re.findall(r"([\d.]+) %", text)]
+    assert len(shares) == replicas
+    assert sum(shares) == pytest.approx(100, abs=0.5)
 
 
 @pytest.mark.parametrize("replicas", [2, 3])
