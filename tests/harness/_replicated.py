@@ -27,7 +27,7 @@ class Replicated:
     reported then unless `unclipped`; `parts` whether losses and gradients are reported per replica; `overflow` the
     step at which the last replica's gradient is infinite, and the update skipped. `strike` changes one number: the
     target, the step, the replica, the name, the flat index, and what becomes of it; a gradient in this step, a variable
-    after it.
+    after it. With `tokens` an example counts as often as it has tokens.
     """
 
     replicas: int = 1
@@ -43,6 +43,7 @@ class Replicated:
     overflow: int = 0
     strike: tuple[str, int, int, str, int, float] | None = None
     noise: int | None = None
+    tokens: bool = False
 
     def run(self) -> RunTrace:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -57,9 +58,10 @@ class Replicated:
         slots = [{name: np.zeros((2, *array.shape)) for name, array in start.items()} for _ in range(self.replicas)]
         ends = np.cumsum((0, *self.sizes))
         steps = []
-        for index, size in enumerate(self.sizes, start=1):
+        for index in range(1, len(self.sizes) + 1):
             shards = np.array_split(np.arange(ends[index - 1], ends[index]), self.replicas)
-            found = [self._local(copies[k], x[ids], y[ids], size, index, k) for k, ids in enumerate(shards)]
+            many = sum(int(_tokens(x[ids]).sum()) if self.tokens else len(ids) for ids in shards)
+            found = [self._local(copies[k], x[ids], y[ids], many, index, k) for k, ids in enumerate(shards)]
             for k, (_, gradients) in enumerate(found):
                 self._struck("gradient", index, k, gradients)
             applied = self._applied([gradients for _, gradients in found])
@@ -97,7 +99,8 @@ class Replicated:
         return {name: array * (1 + 2.0**-23 * rng.uniform(-1, 1, array.shape)) for name, array in arrays.items()}
 
     def _local(self, w: Arrays, x: F64, y: F64, size: int, index: int, replica: int) -> tuple[float, Arrays]:
-        many, mean = self.replicas, max(1, len(x))
+        counts = _tokens(x) if self.tokens else np.ones((len(x), 1))
+        many, mean = self.replicas, max(1, int(counts.sum()))
         if self.mistake == "same_mask":
             x = x * (np.random.default_rng([9, index]).random((1, 5)) < 0.5)
         hidden = np.tanh(x @ w["kernel"] + w["bias"])
@@ -105,8 +108,8 @@ class Replicated:
         over = divisor.get(self.mistake, size)
         share = {"mean_then_sum": 1.0, "hidden": 1.0, "regularizer": 1.0, "sum_then_mean": many**-2.0}
         weight = 0.05 * share.get(self.mistake, 1 / many)
-        error = 2 * (hidden - y) * (1 - hidden**2) / over
-        loss = ((hidden - y) ** 2).sum() / over + weight * (w["kernel"] ** 2).sum()
+        error = counts * 2 * (hidden - y) * (1 - hidden**2) / over
+        loss = (counts * (hidden - y) ** 2).sum() / over + weight * (w["kernel"] ** 2).sum()
         gradients = {"kernel": x.T @ error + 2 * weight * w["kernel"], "bias": error.sum(axis=0)}
         if self.overflow == index and replica == many - 1:
             gradients["kernel"] = gradients["kernel"] + np.inf
@@ -121,15 +124,24 @@ class Replicated:
     def _applied(self, gradients: list[Arrays]) -> list[Arrays]:
         if self.mistake == "clip_unseen":
             gradients = [self._clipped(each) for each in gradients]
-        if self.mistake == "not_reduced":
-            return gradients
-        if self.mistake.startswith("only_"):
-            return [gradients[int(self.mistake[-1])]] * self.replicas
+        wrong = self._unreduced(gradients)
+        if self.mistake.startswith("bias_"):
+            kernel = np.sum([each["kernel"] for each in gradients], axis=0)
+            return [{"kernel": kernel, "bias": each["bias"]} for each in wrong]
+        if wrong:
+            return wrong
         whole = {name: np.sum([each[name] for each in gradients], axis=0) for name in gradients[0]}
         factor = {"divisor": 4.0, "twice": 2.0}.get(self.mistake, 1.0)
         if self.clip and not self.mistake.startswith("clip"):
             whole = self._clipped(whole)
         return [{name: factor * array for name, array in whole.items()}] * self.replicas
+
+    def _unreduced(self, gradients: list[Arrays]) -> list[Arrays]:
+        """What the copies apply of these where nobody sums them, or nothing."""
+        kind = self.mistake.removeprefix("bias_")
+        if kind == "not_reduced":
+            return gradients
+        return [gradients[int(kind[-1])]] * self.replicas if kind.startswith("only_") else []
 
     def _update(self, w: Arrays, slots: Arrays, gradients: Arrays, index: int) -> None:
         for name, gradient in gradients.items():
@@ -169,6 +181,11 @@ class Replicated:
             variables=variables,
             examples=tuple(tuple(ids.tolist()) for ids in shards) if self.examples else None,
         )
+
+
+def _tokens(x: F64) -> F64:
+    """How many tokens each example has, 1 to 5."""
+    return np.asarray(np.minimum(np.floor(1 + 2 * np.abs(x[:, :1])), 5))
 
 
 def case(replicas: int, mistake: str = "", **options: Any) -> Case:

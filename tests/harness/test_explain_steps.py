@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -49,6 +50,9 @@ def test_a_right_run_has_nothing_to_explain(replicas: int, optimizer: str, optio
         ("not_reduced", "gradients_not_reduced"),
         ("only_0", "gradients_not_reduced"),
         ("only_1", "gradients_not_reduced"),
+        ("bias_not_reduced", "gradients_not_reduced"),
+        ("bias_only_0", "gradients_not_reduced"),
+        ("bias_only_1", "gradients_not_reduced"),
     ],
 )
 def test_every_mistake_is_named(mistake: str, rule: str, replicas: int, optimizer: str) -> None:
@@ -105,6 +109,22 @@ def test_a_local_decision_to_skip_is_named(mistake: str, replicas: int, optimize
     assert _rule(case(replicas, mistake, optimizer=optimizer, overflow=overflow)) == "local_overflow_decision"
 
 
+@REPLICAS_AND_OPTIMIZERS
+def test_losses_divided_by_own_tokens_are_named(replicas: int, optimizer: str) -> None:
+    """With as many examples everywhere and parts on record: the shares are found, and say what to sum first."""
+    sizes = (12, 12, 12)
+    right, wrong = (
+        case(replicas, mistake, optimizer=optimizer, sizes=sizes, tokens=True) for mistake in ("", "mean_of_means")
+    )
+    assert [rule.id for rule in all_rules() if rule.explain(right)] == []
+    assert _rule(wrong) == "mean_of_replica_means"
+    text = _text(wrong)
+    assert "its tokens" in text
+    shares = [float(share) for share in re.findall(r"([\d.]+) %", text)]
+    assert len(shares) == replicas
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+
+
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_an_uneven_tail_is_proved_or_said_to_be_likely(replicas: int) -> None:
     """The text tells proof from evidence, and lists the shards."""
@@ -131,6 +151,16 @@ def test_texts_have_numbers_and_cures() -> None:
     assert "replica 1's gradient alone" in _text(case(3, "only_1"))
     assert "norm 0.3" in _text(case(2, "clip_first", clip=0.3))
     assert "replica 2" in _text(case(3, "decide_each", overflow=2))
+
+
+@REPLICAS_AND_OPTIMIZERS
+@pytest.mark.parametrize(("mistake", "said"), [("not_reduced", "do not"), ("only_1", "are right")])
+def test_the_affected_part_of_the_variables_is_named(mistake: str, said: str, replicas: int, optimizer: str) -> None:
+    """Where the kernel's gradient is reduced and the bias's is not; and nothing of a rest where there is none."""
+    text = _text(case(replicas, f"bias_{mistake}", optimizer=optimizer))
+    assert f"Of 2 variables the others {said}." in text
+    assert "kernel" not in text
+    assert "the others" not in _text(case(replicas, mistake, optimizer=optimizer)).replace("replica's", "")
 
 
 def test_two_mistakes_at_once_are_not_explained_but_something_is_closest() -> None:

@@ -22,7 +22,7 @@ from harness.judging.verdict import Verdict
 from harness.verify import judge
 from tests.harness._traces import client, step, variable
 
-RULES = ("data_restarted", "restarted_from_scratch", "slots_not_restored")
+RULES = ("data_reordered", "data_restarted", "restarted_from_scratch", "slots_not_restored")
 STEPS, AT, SAVED = 8, 5, 4
 F64 = np.ndarray[Any, Any]
 
@@ -83,6 +83,9 @@ def _resumed(mistake: str, adam: bool) -> list[Step]:
     if mistake == "fresh":  # the number of steps was restored, and nothing else
         training = _Training(adam)
     restarted = mistake in ("data", "fresh")
+    if mistake in ("order", "swapped"):  # steps 3 and 4 again, and never 7 and 8; or merely 8 before 7
+        batches = (3, 5, 4, 6) if mistake == "order" else (6, 5, 8, 7)
+        return [training.do(number, batch) for number, batch in enumerate(batches, start=1)]
     last = {"short": 2, "skips": STEPS - AT - 1}.get(mistake, STEPS - SAVED)
     behind = 0 if restarted else SAVED + (2 if mistake == "skips" else 0)
     return [training.do(number, number + behind) for number in range(1, last + 1)]
@@ -153,6 +156,8 @@ def _named(case: Case) -> set[str]:
         ("counter", {"slots_not_restored"}),
         ("data", {"data_restarted"}),
         ("loop", {"data_restarted"}),
+        ("order", {"data_reordered"}),
+        ("swapped", {"data_reordered"}),
         ("variables", set()),
         ("skips", set()),
         ("short", set()),
@@ -249,3 +254,14 @@ def test_epochs_are_aligned_with_the_reference(epoch: int, at: int) -> None:
     assert found.interruption.resumed_at == at
     verdict = _judged(found)
     assert bool(verdict) == (at > 0), str(verdict)
+
+
+def test_examples_in_another_order_are_listed() -> None:
+    """Those that were repeated, and those that nobody has seen; a mere change of order says so."""
+    repeated, swapped = (_judged(_case(mistake)).explanation for mistake in ("order", "swapped"))
+    assert repeated is not None
+    assert swapped is not None
+    assert "in 4 of 4 resumed steps" in repeated.text
+    assert "12 examples (ids 18, 19" in repeated.text
+    assert "12 examples (ids 42, 43" in repeated.text
+    assert "each was consumed as often as by the reference" in swapped.text

@@ -29,8 +29,14 @@ def _summed_means(view: View, step: int) -> bool:
 
 
 def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attempt | None]:
-    """All copies agree, and are off as one replica's gradient is off from the gradient of all."""
-    pairs = paired(view, step)
+    """All copies agree, and are off as one replica's gradient is off from the gradient of all.
+
+    What is off may be some of the variables, such as the biases, where the others' gradients were reduced.
+    """
+    wrong = view.wrong("variables", step)
+    every = paired(view, step)
+    pairs = {gradient: name for gradient, name in every.items() if name in wrong}
+    rest = f" Of {len(every)} variables the others are right." if len(pairs) < len(every) else ""
     parts = {name: view.parts("gradients", step, name) for name in pairs}
     if not pairs or any(part is None or len(part) != view.replicas for part in parts.values()):
         return
@@ -52,7 +58,7 @@ def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attemp
                 yield judged(
                     rule,
                     f"After step {step} every copy of {', '.join(pairs.values())} is what replica {replica}'s gradient "
-                    f"alone leads to ({text} it): the other replicas' gradients were not added. {cure}",
+                    f"alone leads to ({text} it): the other replicas' gradients were not added.{rest} {cure}",
                     [
                         # Told from the same gradient with another factor, which is no replica's own.
                         replace(predicted, reference=predicted.reference + scaling)

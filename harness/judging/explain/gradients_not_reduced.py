@@ -73,7 +73,7 @@ def _own_gradients(view: View, step: int, drifting: list[str]) -> Iterable[Attem
         yield judged(
             _ID,
             f"The copies of {', '.join(pairs.values())} drift apart at step {step}: each has moved by {text} its own "
-            f"replica's gradient, with the factor {-factors[0]:.3g} for all of them. {_CURE}",
+            f"replica's gradient, with the factor {-factors[0]:.3g} for all of them.{_rest(view, step, pairs)} {_CURE}",
             [
                 replace(
                     check(view, "variables", step, name, copy.mean(axis=0) + factors[0] * slope),
@@ -83,6 +83,11 @@ def _own_gradients(view: View, step: int, drifting: list[str]) -> Iterable[Attem
                 for name, copy, slope in zip(pairs.values(), copies, slopes, strict=True)
             ],
         )
+
+
+def _rest(view: View, step: int, pairs: dict[str, str]) -> str:
+    every = paired(view, step)
+    return f" Of {len(every)} variables the others do not." if len(pairs) < len(every) else ""
 
 
 def _evidence(view: View) -> Iterable[Attempt | None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from harness.judging.explain._prediction import Check, Predicting, evident, judged, undone
+from harness.judging.explain._response import span
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
@@ -17,8 +18,13 @@ _CURE = (
     "replica the same number of examples with batch(..., drop_remainder=True) or per-example weights of zero."
 )
 
+_UNEQUAL = 1.01
+_SUM_OFF = 1e-3
+"""Weights are found from rounded values: those that are as good as equal explain nothing."""
+
 
 def _attempts(view: View) -> Iterable[Attempt | None]:
+    yield _unknown_weights(view)
     for observable, step in _wrong(view):
         counts = _uneven(view, step)
         if counts is None:
@@ -32,6 +38,43 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
                 f"were {'averaged' if divided else 'summed'} with equal weights. {_CURE}",
                 list(_reweighted(view, observable, step, shares, divided)),
             )
+
+
+def _unknown_weights(view: View) -> Attempt | None:
+    """Replicas have as many examples each, but these count differently, as by their tokens: the weights are found.
+
+    They are common to all gradients and the loss, positive, and add up to what equal weights do.
+    """
+    step = view.origin("gradients")
+    shards = None if step is None else view.shards(step)
+    if step is None or (shards is not None and _uneven(view, step) is not None):
+        return None
+    names = view.names("gradients", step)
+    parts = [view.parts("gradients", step, name) for name in names]
+    known = [each for each in parts if each is not None and len(each) == view.replicas > 1]
+    if not names or len(known) < len(parts):
+        return None
+    truth = [view.truth("gradients", step, name) for name in names]
+    weights = span(truth, [[each[k] for each in known] for k in range(view.replicas)])
+    if weights is None or min(weights) <= 0 or max(weights) < _UNEQUAL * min(weights):
+        return None
+    whole = next((count for count in (view.replicas, 1) if abs(sum(weights) - count) < _SUM_OFF * count), None)
+    if whole is None:
+        return None
+    shares = [weight / whole for weight in weights]
+    checks = [*_reweighted(view, "gradients", step, shares, whole > 1)]
+    if step in view.steps("loss") and view.parts("loss", step, "loss") is not None:
+        checks += _reweighted(view, "loss", step, shares, whole > 1)
+    said = _listed([f"{100 * share:.3g} %" for share in shares])
+    return judged(
+        _ID,
+        f"At step {step} what the replicas contributed to the gradients gives the reference's values, all of them, "
+        f"when the replicas have the shares {said}; they were {'averaged' if whole > 1 else 'summed'} with equal "
+        "weights. So each divided by a number of its own, such as its tokens, its positions that are not padding, or "
+        "the sum of its sample weights. Divide by that number of the global batch: sum it over all replicas first, "
+        'tf.distribute.get_replica_context().all_reduce("sum", count), and reduce the losses with ReduceOp.SUM.',
+        checks,
+    )
 
 
 def _evidence(view: View) -> Iterable[Attempt | None]:
@@ -89,7 +132,7 @@ def _circumstantial(view: View, observable: str, step: int) -> Attempt | None:
     )
 
 
-def _listed(counts: list[int]) -> str:
+def _listed(counts: Sequence[int | str]) -> str:
     return ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"
 
 
