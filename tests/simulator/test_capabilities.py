@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.cli.doctor import doctor
+from harness.cli import _lockstep
 from simulator import capabilities
 from simulator.capabilities import Capabilities, Capability, accelerators, namespaces, probing, processes
 from simulator.machines.local import host
@@ -221,7 +221,7 @@ def test_doctor_prints_costs_and_remedies(monkeypatch: pytest.MonkeyPatch) -> No
     """The table shows each capability, and for a missing one its cost and remedy; brackets are printed as they are."""
     names = ("user_namespaces", "network_namespaces", "tbf")
     monkeypatch.setattr(capabilities, "probe", lambda: _made_up(*map(_item, names), _item("gpu", available=False)))
-    result = CliRunner().invoke(doctor)
+    result = CliRunner().invoke(_lockstep, ["doctor"])
     assert result.exit_code == 0, result.output
     for text in (
         "TensorFlow 2.21.0, Keras missing",
@@ -236,7 +236,7 @@ def test_doctor_without_tensorflow_exits_with_4(monkeypatch: pytest.MonkeyPatch)
     """A machine without TensorFlow lacks what is required, in text and in JSON."""
     names = ("user_namespaces", "network_namespaces", "tbf")
     monkeypatch.setattr(capabilities, "probe", lambda: _made_up(*map(_item, names), tensorflow=None))
-    assert CliRunner().invoke(doctor).exit_code == 4
-    result = CliRunner().invoke(doctor, ["--json"])
+    assert CliRunner().invoke(_lockstep, ["doctor"]).exit_code == 4
+    result = CliRunner().invoke(_lockstep, ["doctor", "--json"])
     assert result.exit_code == 4
     assert json.loads(result.output)["tensorflow"] is None
