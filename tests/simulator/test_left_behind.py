@@ -17,6 +17,7 @@ from simulator import Cluster, RunFailed, Topology
 from simulator.faults import Kill, Preempt
 from simulator.run import population
 from tests.simulator._faults import events, plan_of
+from tests.simulator._wire import eventually
 
 WORKERS = Topology(worker=2)
 # Both stand at their last step when worker:1 dies.
@@ -114,7 +115,8 @@ def _comes_back(topology: Topology, steps: bool, seconds: float, folder: Path) -
         "if task != 'worker:0': threading.Event().wait()\n"
     )
     with bare(topology) as cluster, cluster.start_command([sys.executable, "-c", code], cwd=folder) as run:
-        run.wait(lambda: run.tasks["worker:0"].ended and (folder / "worker:1").exists(), "worker:0 to end", TIMEOUT)
+        # A file announces itself to nobody.
+        eventually(lambda: run.tasks["worker:0"].ended and (folder / "worker:1").exists(), "worker:0 to end")
         run.restart("worker:1")
         assert run.join()["worker:1"].incarnation == 1
 
