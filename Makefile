@@ -12,8 +12,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k ports -x"
 PYTEST_ARGS ?=
-# Processes of pytest-xdist; runs also wait, so that one more than cores can be faster: make test WORKERS=3
-WORKERS ?= auto
+# Processes of pytest-xdist, one more than there are cores, since runs also wait: make test WORKERS=2
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # A process that has nothing left takes over tests of another; until then neighbours, which share much, stay together.
 DIST := --dist=worksteal
 # More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json

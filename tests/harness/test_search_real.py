@@ -33,6 +33,7 @@ def test_an_optimizer_that_is_not_saved_is_found() -> None:
     assert "explanation: slots_not_restored" in found.outcome.text
 
 
+@pytest.mark.full  # docs/search.md searches in a real training
 def test_nothing_is_found_in_a_training_that_resumes() -> None:
     """With deaths of several kinds, and faults that cost only time."""
     hunt = _search("train", "kill", "crash", "preempt", "slow", budget=4.0, faults=2, seed=4).go()

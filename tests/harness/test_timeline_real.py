@@ -6,11 +6,14 @@ import importlib.util
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 from harness.report.timeline import timeline_svg
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full  # docs/timeline.md draws a run, and test_timeline every event
 def test_the_picture_of_a_real_run(tmp_path: Path) -> None:
     """A survivor detects the kill within seconds, the job goes on from its checkpoint, nobody fails of the delay."""
     spec = importlib.util.spec_from_file_location("update_timeline", ROOT / "tools" / "update_timeline.py")

@@ -98,6 +98,7 @@ def test_a_gradient_that_nobody_computes_has_no_effect(tmp_path: Path) -> None:
         _run(plan_of(Nan("local:0", step=2, name="nobody", target="variable")), tmp_path / "b", topology=LOCAL)
 
 
+@pytest.mark.full  # scenarios/test_faults.py shows it too
 def test_the_peer_of_a_killed_worker_raises_unavailable_error(tmp_path: Path) -> None:
     """The survivor does not hang; its error is not the plan's and has to be expected."""
     plan = plan_of(Kill("worker:1", of="worker:*", step=2))
@@ -161,6 +162,7 @@ def test_workers_that_are_done_before_the_grace_is_over_are_not_preempted(tmp_pa
     assert [task.value["v"] for task in result.values()] == [[0.75**4, 2 * 0.75**4]] * 2
 
 
+@pytest.mark.full  # test_faults_history has it without TensorFlow
 def test_two_runs_of_one_seed_have_one_history(tmp_path: Path) -> None:
     """With real training: kill, restart of the job, resume from the checkpoint, twice the same."""
     plan = plan_of(Kill("worker:?", of="worker:*", step="2..3"), seed=4)
