@@ -223,6 +223,7 @@ def test_a_program_that_fails_on_one_device_is_told_apart() -> None:
         verify(train, "mirrored-2", tier="exact")
 
 
+@pytest.mark.full  # test_plugin has a hang in a session
 def test_10_a_hang_fails_with_stacks_and_the_next_verdict_is_reached() -> None:
     """The timeout names the task that hangs and shows where."""
     with pytest.raises(RunFailed) as caught:
