@@ -188,7 +188,7 @@ class Cluster:
         Raises:
             RunFailed: as `use` does, the third time whatever was the reason.
         """
-        expectations, gates = list(self._expectations), {task: list(names) for task, names in self._gates.items()}
+        asked = self._expectations, self._gates
         for attempt in itertools.count(1):
             with start() as run:
                 try:
@@ -196,7 +196,7 @@ class Cluster:
                 except RunFailed:
                     if attempt == _START_ATTEMPTS or not run.port_conflict():
                         raise
-            self._expectations, self._gates = list(expectations), gates
+            self._expectations, self._gates = asked
         raise AssertionError("unreachable")
 
     @contextlib.contextmanager

@@ -108,8 +108,8 @@ class Programs:
     def entry(self, spec: TaskSpec) -> Entry:
         """The process becomes the program.
 
-        It is forked by a forkserver that has imported nothing: PR_SET_PDEATHSIG follows the *thread* that forked, and
-        the caller's thread may be a short-lived one.
+        It is forked by a forkserver that has imported next to nothing: PR_SET_PDEATHSIG follows the *thread* that
+        forked, and the caller's thread may be a short-lived one.
         """
         bare = msgspec.structs.replace(spec, environ={}, tensorflow=False, server=False)
         environ = self.environment(spec.environ, msgspec.json.encode(bare), spec.devices)

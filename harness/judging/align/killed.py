@@ -29,16 +29,16 @@ def killed_case(part: Part, latest: int, reference: Reference) -> tuple[int, Cas
             are, and of several such places at the latest.
         reference: of the whole run.
     """
-    cases = {begin: with_local_values_marked(_case_from(part, begin, reference)) for begin in (latest,)}
-    fewest = _findings(cases[latest]) if latest else 0
-    best = latest
+    best, case = latest, _case_from(part, latest, reference)
+    # There is no choice at the beginning, so the laws need not be asked.
+    fewest = _findings(case) if latest else 0
     for begin in range(latest - 1, -1, -1):
         if not fewest:
             break
-        cases[begin] = with_local_values_marked(_case_from(part, begin, reference))
-        if (count := _findings(cases[begin])) < fewest:
-            best, fewest = begin, count
-    return best, cases[best]
+        earlier = _case_from(part, begin, reference)
+        if (count := _findings(earlier)) < fewest:
+            best, case, fewest = begin, earlier, count
+    return best, case
 
 
 def _findings(case: Case) -> int:
@@ -54,7 +54,8 @@ def _case_from(part: Part, begin: int, reference: Reference) -> Case:
     else:
         first, last = begin + 1, begin + part.common
         run = RunTrace(tuple(_shifted(client, begin) for client in run.clients))
-    return Case(run=run, reference=steps_between(truth, first, last), tolerance=tolerance_of(reference))
+    case = Case(run=run, reference=steps_between(truth, first, last), tolerance=tolerance_of(reference))
+    return with_local_values_marked(case)
 
 
 def _shifted(client: ClientTrace, by: int) -> ClientTrace:

@@ -64,7 +64,8 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str 
 
 def _accepted() -> str:
     kinds = all_kinds().values()
-    forms, options = (", ".join(kind.accepted for kind in kinds), "; ".join(filter(None, (k.options for k in kinds))))
+    forms = ", ".join(kind.accepted for kind in kinds)
+    options = "; ".join(kind.options for kind in kinds if kind.options)
     return f"{forms}; options: {options}"
 
 
