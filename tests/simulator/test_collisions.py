@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator import Cluster, RunFailed, Topology
+from simulator import Cluster, Run, RunFailed, Topology
 from simulator.network import addresses
 
 _SCRIPT = """
@@ -103,6 +103,37 @@ def test_a_start_is_repeated_on_new_ports_after_a_conflict(rival: int, monkeypat
     _unheld_ports(monkeypatch, [rival, free])
     with Cluster(Topology(worker=1), preload=(), timeout=20) as cluster:
         assert cluster.run(_serve_own_address)["worker:0"].value == free
+
+
+def _serve_and_fail() -> None:
+    """Bind as `_serve_own_address` does, announce a step, and fail."""
+    from simulator.agent import current
+
+    _serve_own_address()
+    agent = current()
+    assert agent is not None
+    agent.step(1)
+    raise ValueError("asked for")
+
+
+def test_what_was_asked_of_a_run_is_asked_of_its_repetition(rival: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gates and expected failures hold for each attempt, not for the first one alone."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        free = probe.getsockname()[1]
+    _unheld_ports(monkeypatch, [rival, free])
+
+    def pass_gate(run: Run) -> bool:
+        stood = run.wait_gate("worker:0", "step:1")
+        if stood:
+            run.open_gate("worker:0")
+        run.join()
+        return stood
+
+    with Cluster(Topology(worker=1), preload=(), timeout=20) as cluster:
+        cluster.set_gate("worker:0", "step:1")
+        cluster.expect("worker:0", error="ValueError", match="asked for")
+        assert cluster.attempt(pass_gate, lambda: cluster.start(_serve_and_fail))
 
 
 def test_a_conflict_that_stays_fails_the_run(rival: int, monkeypatch: pytest.MonkeyPatch) -> None:
