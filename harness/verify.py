@@ -92,25 +92,58 @@ def verify(
             return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
         asked = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
         verdict = judged_run(under_test, case, changes, directory, reference, began, **asked)
+        if _in_doubt(verdict):
+            verdict, reference = _made_sure(verdict, under_test, reference, directory, seed, timeout)
         if out is not None:
             save_run(directory, verdict, reference)
     return _told(verdict)
 
 
+def _in_doubt(verdict: Verdict) -> bool:
+    """Whether a first look does not do: something is wrong, or much cannot be judged."""
+    return any(
+        law.status == "broken" or (law.status == "not_judged" and law.resolution is not None)
+        for law in verdict.judgements
+    )
+
+
+def _made_sure(
+    verdict: Verdict, program: Program, reference: Reference, directory: Path, seed: int, timeout: float
+) -> tuple[Verdict, Reference]:
+    """The verdict by a thorough reference, which is asked for only where a first look does not end in consistency."""
+    began = time.monotonic()
+    perturbed = bool(reference.perturbed)
+    try:
+        reference = reference_of(program, seed=seed, perturbed=perturbed, timeout=timeout, thorough=True)
+    except Abstained as why:
+        nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
+        return dataclasses.replace(verdict, abstained=str(why), **nothing), reference
+    _check_independent(program.name, verdict.strategy, directory, reference)
+    surer = judge(
+        read_parts(directory),
+        reference,
+        program=program.name,
+        tasks=verdict.tasks,
+        seconds=verdict.seconds + time.monotonic() - began,
+        faults=verdict.faults,
+    )
+    return surer, reference
+
+
 @contextlib.contextmanager
 def _independent(program: str, case: StrategyCase, directory: Path, reference: Reference) -> Iterator[None]:
     """Around the run to be judged: it reads nothing that the reference has written, of which it may also have died."""
-
-    def check() -> None:
-        touched = read_touched(directory / TRACES, directory / INTERRUPTED)
-        check_independent(program, {**reference.touched, f"the run under {case.name}": touched})
-
     try:
         yield
     except RunFailed:
-        check()
+        _check_independent(program, case.name, directory, reference)
         raise
-    check()
+    _check_independent(program, case.name, directory, reference)
+
+
+def _check_independent(program: str, strategy: str, directory: Path, reference: Reference) -> None:
+    touched = read_touched(directory / TRACES, directory / INTERRUPTED)
+    check_independent(program, {**reference.touched, f"the run under {strategy}": touched})
 
 
 def _told(verdict: Verdict) -> Verdict:

@@ -11,7 +11,7 @@ from harness.evidence.trace import Array
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Comparison", "compare", "differing_bits", "finite_elements", "number", "place", "show"]
+__all__ = ["Comparison", "compare", "differing_bits", "finite_elements", "number", "place", "ratios", "show"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Comparison:
     """The worst element of one comparison; numbers are None and `text` says why when the arrays cannot be compared.
 
     `elements` is how many were compared: none of an empty array, nor of one that is nowhere finite in the reference.
+    `bound` is that of the worst element.
     """
 
     ratio: float
@@ -27,6 +28,7 @@ class Comparison:
     observed: float | None = None
     expected: float | None = None
     elements: int = 1
+    bound: float = 0.0
 
 
 def place(step: int | None, observable: str, name: str | None = None, index: tuple[int, ...] = ()) -> str:
@@ -46,11 +48,17 @@ def number(value: Any) -> float:
     return float(abs(value)) if value.dtype.kind == "c" else float(value)
 
 
-def compare(run: Observed, reference: Observed, bound: float) -> Comparison:
-    """Max-norm comparison of two global values, over the elements at which the reference is finite.
+def compare(run: Observed, reference: Observed, bound: np.ndarray[Any, Any] | float) -> Comparison:
+    """The element of two global values that is furthest beyond its bound, where the reference is finite.
 
-    Integers and booleans must be equal whatever the bound. A run that is not finite where the reference is has an
-    infinite ratio. Where the reference is NaN or infinite it says nothing about the run: every error would look equal.
+    Args:
+        run: what was observed.
+        reference: what should have been.
+        bound: how far each element may be off, in the shape of the reference's value, or one for all. Integers and
+            booleans must be equal whatever it is.
+
+    A run that is not finite where the reference is has an infinite ratio. Where the reference is NaN or infinite it
+    says nothing about the run: every error would look equal.
     """
     import numpy as np
 
@@ -67,16 +75,28 @@ def compare(run: Observed, reference: Observed, bound: float) -> Comparison:
     if is_integer(run.dtype) and is_integer(reference.dtype):
         bound = 0.0
     error = np.where(known, _errors(run.array, reference.array), 0.0)
-    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(error)), error.shape))
-    worst = float(error[index])
-    ratio = 0.0 if worst == 0 else worst / bound if bound > 0 else float("inf")
+    beyond = ratios(error, np.broadcast_to(bound, error.shape))
+    # Of those that are beyond any bound the one with the largest error.
+    worst = beyond == beyond.max()
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(worst, error, -1.0))), error.shape))
+    ratio, allowed = float(beyond[index]), float(np.broadcast_to(bound, error.shape)[index])
     observed, expected = run.array[index], reference.array[index]
     text = (
-        f"observed {show(observed)}, expected {show(expected)}, error {worst:.3g}, bound {bound:.3g}, ratio {ratio:.3g}"
+        f"observed {show(observed)}, expected {show(expected)}, error {error[index]:.3g}, bound {allowed:.3g}, "
+        f"ratio {ratio:.3g}"
     )
     if run.dtype != reference.dtype:
         text += f" (as {run.dtype}, the reference as {reference.dtype})"
-    return Comparison(ratio, text, index, number(observed), number(expected), elements)
+    return Comparison(ratio, text, index, number(observed), number(expected), elements, allowed)
+
+
+def ratios(error: np.ndarray[Any, Any], bound: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Error over bound: 0 without an error, infinite for any error where the bound is 0."""
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.divide(error, bound, out=np.full(error.shape, np.inf), where=bound > 0)
+    return np.where(error == 0, 0.0, np.where(np.isnan(found), np.inf, found))
 
 
 def finite_elements(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -17,13 +17,14 @@ class Reference:
     """The reference trace, and those of the reruns with rounding-sized noise (none in the exact tier).
 
     `notes` are what a verdict says of how they were made. `touched` is what each of these runs has done with files, by
-    what a sentence calls the run.
+    what a sentence calls the run. `thorough` says that all was done which can show more than a first look.
     """
 
     trace: RunTrace
     perturbed: tuple[RunTrace, ...] = ()
     notes: tuple[str, ...] = ()
     touched: Mapping[str, Sequence[Touch]] = field(default_factory=dict)
+    thorough: bool = False
 
 
 def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:

@@ -12,7 +12,10 @@ from harness.evidence.comparing import differing_bits, place
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.trace import Array, ClientTrace, Final, Step, Value
 
-__all__ = ["Difference", "first_difference"]
+__all__ = ["ROUNDING_SHARE_MAX", "Difference", "first_difference", "in_doubt"]
+
+ROUNDING_SHARE_MAX = 2.0**-7
+"""What roundings of sums can change where two runs differ first, as a share of the largest element; in float16 too."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -36,6 +39,23 @@ def first_difference(one: ClientTrace, other: ClientTrace) -> Difference | None:
         elif _timeless(ours) != _timeless(theirs):
             return next(_differences(ours, theirs), Difference(f"{_when(ours)}, other values were recorded"))
     return None
+
+
+def in_doubt(plain: ClientTrace, noisy: ClientTrace) -> bool:
+    """Whether a run with rounding-sized noise differs so from one without that equal runs may differ as well.
+
+    Noise moves floating numbers by little at first. It moves no integers, examples, shapes or numbers of steps, but
+    where a rounding can turn a decision: then too it is worth a second run without noise.
+    """
+    if len(plain.steps) != len(noisy.steps):
+        return True
+    for ours, theirs in zip([*plain.steps, plain.final], [*noisy.steps, noisy.final], strict=True):
+        if ours is None or theirs is None:
+            if ours is not theirs:
+                return True
+        elif any(found.share > ROUNDING_SHARE_MAX for found in _differences(ours, theirs)):
+            return True
+    return False
 
 
 def _timeless(record: Step | Final) -> Step | Final:

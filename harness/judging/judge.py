@@ -10,6 +10,7 @@ from harness.evidence.reference import Reference
 from harness.judging.align import aligned_cases
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Judgement
+from harness.judging.resolution import joined
 
 __all__ = ["Judged", "judge_parts"]
 
@@ -81,4 +82,5 @@ def _joined_law(before: Sequence[Judgement], last: Judgement) -> Judgement:
         compared=sum(judgement.compared for judgement in judged),
         recorded=sum(judgement.recorded for judgement in judged),
         suffices=last.suffices,
+        resolution=joined(each) if (each := [law.resolution for law in judged if law.resolution]) else None,
     )

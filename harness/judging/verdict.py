@@ -11,6 +11,7 @@ from typing import Any, Literal
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.resolution import Resolution
 
 __all__ = ["Outcome", "Verdict"]
 
@@ -92,6 +93,12 @@ class Verdict:
             (judgement.worst_ratio for judgement in self.judgements if judgement.worst_ratio is not None), default=None
         )
 
+    @property
+    def resolution(self) -> dict[str, Resolution]:
+        """By observable how small an error would have been found; without those that were not compared in numbers."""
+        found = {law.law.partition("_match")[0]: law.resolution for law in self.judgements}
+        return {observable: resolution for observable, resolution in found.items() if resolution is not None}
+
     def __repr__(self) -> str:
         """One line: what pytest shows of `assert verify(...)`, above the full text."""
         return f"<Verdict {self.summary}>"
@@ -135,6 +142,7 @@ class Verdict:
                 for law in self.judgements
             ],
             "tier": self.tolerance,
+            "resolution": {name: found.to_json() for name, found in self.resolution.items()},
         }
         if why is not None and why.cause is not None:
             plain["explanation"] |= {"cause": why.cause}
@@ -171,6 +179,10 @@ class Verdict:
             yield from (line[: width - 1] + "…" if width < min(_WIDTH, len(line)) else line for line in shown)
         if held:
             yield from _wrapped("  held: ", ", ".join(map(_held, held)), width)
+        if self.resolution:
+            said = "; ".join(f"{name} {found}" for name, found in self.resolution.items())
+            exact = all(law.loosest is None or law.loosest.error == 0 for law in self.resolution.values())
+            yield from _wrapped("  would have found errors of: ", "one bit" if exact else said, width)
         if self.links is not None:
             yield f"  bytes between tasks: {_carried(self.links)}"
         if unjudged:

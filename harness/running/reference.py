@@ -1,4 +1,4 @@
-"""The truth to compare with: the same program under the default strategy, run once and kept."""
+"""The truth to compare with: the same program under the default strategy, run as often as needed, and kept."""
 
 from __future__ import annotations
 
@@ -14,31 +14,38 @@ from filelock import FileLock
 from harness.errors import NotReproducible
 from harness.evidence.independence import check_independent
 from harness.evidence.reference import Reference, read_reference
-from harness.evidence.trace import RunTrace
-from harness.running.repeated import PLAIN, Runs, reproducible
+from harness.evidence.reproduced import in_doubt
+from harness.evidence.trace import RunTrace, read_client
+from harness.running.repeated import PLAIN, Runs, noisy, reproducible
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import make_scratch
 
-__all__ = ["CACHE_VARIABLE", "NOISE_SEEDS", "reference_of"]
+__all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "reference_of"]
 
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
-# Two opposite pairs; see harness.recording.noise.
-NOISE_SEEDS = (101, -101, 102, -102)
+# An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
+FIRST_SEEDS = (101, -101)
+# Each of which is another draw.
+MORE_SEEDS = (102, 103, 104)
 
 
-def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float) -> Reference:
+def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float, thorough: bool = False) -> Reference:
     """Run the program under the default strategy on one CPU device, or take the run of the same program from the cache.
 
-    It is run twice without noise, since numbers that are others in each run can be neither right nor wrong. Where the
-    two differ, but not on a single thread, all runs of the reference are made on one.
+    What a first look needs are the plain run and two with noise. Accepting a run takes no more: a bound that is too
+    small by accident accepts less. Only who is about to accuse, or could judge little, asks for a `thorough` reference:
+    with more noise, and proof that two equal runs give the same numbers if the runs until then leave that in doubt.
+    Numbers that are others in each run can be neither right nor wrong. Where two equal runs differ, but not on a single
+    thread, all runs of the reference are made on one.
 
     Args:
         program: what to run.
         seed: as in the run that is to be judged.
         perturbed: whether the runs with noise are needed.
         timeout: seconds for each run.
+        thorough: whether to make sure.
 
     Raises:
         NothingObserved: the program reported nothing.
@@ -48,19 +55,42 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
     """
     directory = cache_directory() / f"{program.digest}-{seed}"
     with _locked(directory):
-        runs = Runs(program, directory, seed, timeout)
-        noisy = [f"noise-{noise}" for noise in NOISE_SEEDS] if perturbed else []
+        runs, differing = Runs(program, directory, seed, timeout), None
+        names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
         try:
-            runs, differing = reproducible(runs)
-            for batch in _batches(noisy, 1 if runs.reads_back else cores()):
-                runs.make(batch)
+            _make_first(runs, names)
+            if thorough:
+                runs, differing, names = _make_sure(runs, names)
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())
             raise
         touched = runs.touched()
         check_independent(program.name, touched)
-        reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in noisy])
-    return replace(reference, notes=_notes(reference.trace, differing), touched=touched)
+        reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
+    return replace(reference, notes=_notes(reference.trace, differing), touched=touched, thorough=thorough)
+
+
+def _make_first(runs: Runs, names: Sequence[str]) -> None:
+    """The plain run and the first ones with noise, as many at once as there are cores."""
+    several = cores() > 1
+    runs.make_apart([PLAIN, *names[:1]] if several else [PLAIN])
+    for batch in _batches(names, cores() if several and not runs.reads_back else 1):
+        runs.make(batch)
+
+
+def _make_sure(runs: Runs, names: Sequence[str]) -> tuple[Runs, str | None, list[str]]:
+    """The runs to be used, where equal ones on several threads differ, and the names of all with noise."""
+    plain = read_client(runs.trace(PLAIN))
+    differing = None
+    known = bool(names) and not any(in_doubt(plain, read_client(runs.trace(name))) for name in names)
+    if not known:
+        runs, differing = reproducible(runs)
+    more = [noisy(noise) for noise in MORE_SEEDS] if names else []
+    # A run that has shown that equal ones are equal stands for one of them: six are enough.
+    every = [*names, *(more if known else more[:-1])]
+    for batch in _batches(every, 1 if runs.reads_back else cores()):
+        runs.make(batch)
+    return runs, differing, every
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
-"""The runs that make up one reference, of which the first two must not differ."""
+"""The runs that make up one reference: one without noise, some with, and another one without if need be."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,22 +13,21 @@ import msgspec
 
 from harness.errors import NothingObserved, NotReproducible
 from harness.evidence.independence import Touch, read_touched, reads_back
-from harness.evidence.reproduced import Difference, first_difference
+from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference
 from harness.evidence.trace import read_client
 from harness.recording.client import Assignment, run_client
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
 
-__all__ = ["PLAIN", "Runs", "reproducible"]
+__all__ = ["PLAIN", "Runs", "noisy", "reproducible"]
 
 PLAIN = "plain"
 _AGAIN, _EARLIER = "again", "earlier-"
+_NOISE = "noise-"
 _TRACES, _KEPT = "traces", "kept"
-# Another second, hour and day than the first run sees.
+# A second run without noise, and those with opposite noise, see another second, hour and day than the first run.
 _AHEAD_SECONDS = 100_000.0
-# What the order of threads can change where two runs differ first: roundings of sums, in float16 as well.
-_THREADS_SHARE_MAX = 2.0**-7
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Runs:
             NothingObserved: the program reported nothing.
             RunFailed: it fails even on one device.
         """
-        missing = [name for name in names if not (self._folder(name) / "done").exists()]
+        missing = self._missing(names)
         case = strategy_case("default")
         with contextlib.ExitStack() as stack:
             runs: list[tuple[Path, Run]] = []
@@ -88,43 +88,47 @@ class Runs:
         shutil.rmtree(folder, ignore_errors=True)
         for inner in (_TRACES, _KEPT):
             (folder / inner).mkdir(parents=True)
-        noise = int(name.removeprefix("noise-")) if name.startswith("noise-") else None
-        ahead = _AHEAD_SECONDS if name == _AGAIN else 0.0
+        noise = int(name.removeprefix(_NOISE)) if name.startswith(_NOISE) else None
+        ahead = _AHEAD_SECONDS if name == _AGAIN or (noise is not None and noise < 0) else 0.0
         return Assignment(
             str(folder / _TRACES), str(folder / _KEPT), self.seed, noise, threads=self.threads, ahead=ahead
         )
 
     def difference(self) -> Difference | None:
-        """Run without noise twice, and say where the two differ first; found once and then kept."""
+        """Run without noise a second time, and say where the two differ first; found once and then kept."""
         known = self._folder(_AGAIN) / "difference"
         if not known.exists():
-            self._make_both()
+            self.make_apart([PLAIN, _AGAIN])
             found = first_difference(read_client(self.trace(PLAIN)), read_client(self.trace(_AGAIN)))
             known.write_bytes(msgspec.msgpack.encode(found))
             self.trace(_AGAIN).unlink()
         return msgspec.msgpack.decode(known.read_bytes(), type=Difference | None)
 
-    def _make_both(self) -> None:
-        """Make both at once, and again one after the other if they may have met in each other's files.
+    def make_apart(self, names: Sequence[str]) -> None:
+        """`make`, and again one after the other if these runs may have met in each other's files.
 
         What the first ones have written still counts as theirs.
         """
+        missing = self._missing(names)
         try:
-            self.make([PLAIN, _AGAIN])
+            self.make(missing)
         except RunFailed:
-            one, other = ({each.path for each in self._touches(name) if each.writes} for name in (PLAIN, _AGAIN))
-            if one.isdisjoint(other):
+            written = [{each.path for each in self._touches(name) if each.writes} for name in missing]
+            if not any(one & other for one, other in itertools.combinations(written, 2)):
                 raise
         else:
-            if not self.reads_back:
+            if len(missing) < 2 or not self.reads_back:
                 return
-        for name in (PLAIN, _AGAIN):
+        for name in missing:
             folder = self._folder(name)
             earlier = folder.with_name(f"{_EARLIER}{folder.name}")
             shutil.rmtree(earlier, ignore_errors=True)
             folder.rename(earlier)
-        for name in (PLAIN, _AGAIN):
+        for name in missing:
             self.make([name])
+
+    def _missing(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if not (self._folder(name) / "done").exists()]
 
     def _touches(self, name: str) -> tuple[Touch, ...]:
         return read_touched(self._folder(name))
@@ -132,7 +136,8 @@ class Runs:
     @property
     def reads_back(self) -> bool:
         """Whether the program reads a file that it writes, so that two runs of it must not be made at once."""
-        return reads_back([*self._touches(PLAIN), *self._touches(_AGAIN)])
+        folders = [path for path in self.directory.iterdir() if path.is_dir() and not path.name.startswith(_EARLIER)]
+        return reads_back(read_touched(*folders))
 
     def touched(self) -> dict[str, Sequence[Touch]]:
         """What each of the runs has done with files, by what a sentence calls the run."""
@@ -147,6 +152,11 @@ class Runs:
         return found
 
 
+def noisy(seed: int) -> str:
+    """What the run with noise of this seed is called."""
+    return f"{_NOISE}{seed}"
+
+
 def reproducible(runs: Runs) -> tuple[Runs, str | None]:
     """The runs to be used, and where those on several threads differ.
 
@@ -156,7 +166,7 @@ def reproducible(runs: Runs) -> tuple[Runs, str | None]:
     differing = runs.difference()
     if differing is None:
         return runs, None
-    if differing.share > _THREADS_SHARE_MAX:
+    if differing.share > ROUNDING_SHARE_MAX:
         raise NotReproducible(differing.text)
     alone = replace(runs, threads=1)
     if (still := alone.difference()) is not None:

@@ -159,7 +159,7 @@ def test_json_has_the_documented_keys() -> None:
     """The object of the command line's --json has exactly the promised keys and values."""
     found = _verdict(exact_case(loss_factor=4.0)).to_json()
     assert " ".join(found) == (
-        "program strategy consistent first_divergence findings explanation tasks seconds laws tier"
+        "program strategy consistent first_divergence findings explanation tasks seconds laws tier resolution"
     )
     assert found["consistent"] is False
     assert found["first_divergence"] == {

@@ -67,7 +67,7 @@ def test_a_task_that_is_being_started_again_is_struck_when_it_is_up(tmp_path: Pa
         Kill("worker:1", of="worker:0", step=3, restart="100ms"),
         Pause("worker:1", of="worker:0", step=4, duration="30ms"),
     )
-    result = run_steps(plan, tmp_path)
+    result = run_steps(plan, tmp_path, led=True)
     assert (result["worker:1"].incarnation, result["worker:1"].steps) == (1, 12)
     restarted = events(tmp_path, "restart")[0]["t"]
     assert [event["t"] > restarted for event in events(tmp_path, "fired")] == [False, True]
@@ -75,7 +75,7 @@ def test_a_task_that_is_being_started_again_is_struck_when_it_is_up(tmp_path: Pa
 
 def test_one_task_triggers_a_fault_on_another(tmp_path: Path) -> None:
     """With `of`, the task that is killed need not be at that step."""
-    result = run_steps(plan_of(Kill("worker:1", step=3, of="worker:0")), tmp_path)
+    result = run_steps(plan_of(Kill("worker:1", step=3, of="worker:0")), tmp_path, led=True)
     assert (result["worker:0"].steps, result["worker:1"].signal) == (12, "SIGKILL")
 
 
@@ -125,7 +125,7 @@ def test_pause_stops_the_process_and_continues_it(tmp_path: Path) -> None:
 
 def test_pause_until_a_step_of_another_task(tmp_path: Path) -> None:
     """The end of a fault can be as exact as its beginning."""
-    run_steps(plan_of(Pause("worker:1", step=3, of="worker:0", until=9)), tmp_path)
+    run_steps(plan_of(Pause("worker:1", step=3, of="worker:0", until=9)), tmp_path, led=True)
     (fired,), (undone,) = events(tmp_path, "fired"), events(tmp_path, "undone")
     seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
     assert seen[3] <= fired["t"] <= seen[4]
@@ -163,8 +163,10 @@ def test_late_start_keeps_the_program_from_beginning(tmp_path: Path) -> None:
     first: dict[str, float] = {}
     for event in events(tmp_path, "step"):
         first.setdefault(event["task"], event["t"])
-    assert first["worker:1"] - first["worker:0"] >= 0.15
-    assert _effects(tmp_path)[0]["steps"] == [0]
+    (fired,) = events(tmp_path, "fired")
+    assert first["worker:0"] < first["worker:1"]
+    assert first["worker:1"] >= fired["t"]
+    assert (fired["effect"]["held_seconds"] >= 0.2, fired["effect"]["steps"]) == (True, [0])
 
 
 def _write_often(directory: str, count: int) -> list[str]:

@@ -15,6 +15,7 @@ from harness.evidence.comparing import compare
 from harness.evidence.observed import Observed, history, items, moments, summed
 from harness.evidence.trace import ClientTrace, RunTrace, Step, Value
 from harness.judging.laws import Case
+from harness.judging.tolerance import Bound
 
 __all__ = ["with_local_values_marked"]
 
@@ -68,7 +69,7 @@ def _parts_of_a_sum(case: Case) -> set[_Place]:
     return places | {place for place in equal if place[1:] in known}
 
 
-def _equal(total: Observed, expected: Observed, bound: float, factor: float) -> bool:
+def _equal(total: Observed, expected: Observed, bound: Bound, factor: float) -> bool:
     """Whether the total is the expected value times the factor; a scaled value has a scaled rounding error."""
     if total.problem or expected.problem:
         return False

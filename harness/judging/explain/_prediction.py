@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from harness.evidence.comparing import ratios
 from harness.judging.explain._view import Floats, View, view_of
 from harness.judging.explain.protocol import Attempt, Case, Explanation
 from harness.judging.tolerance import eps
@@ -29,14 +30,14 @@ _APART = 2.0
 class Check:
     """One predicted value: `observed` should be `predicted`, and is not `reference`.
 
-    `bound` is the tolerance's, already multiplied by whatever the prediction multiplies its inputs by; `size` is the
-    largest number that takes part, if larger than the three values.
+    `bound` is the tolerance's for each element, already multiplied by whatever the prediction multiplies its inputs by;
+    `size` is the largest number that takes part, if larger than the three values.
     """
 
     observed: Floats
     predicted: Floats
     reference: Floats
-    bound: float
+    bound: Floats
     dtype: str = "float32"
     size: float = 0.0
 
@@ -66,9 +67,9 @@ def judged(rule: str, text: str, checks: Iterable[Check]) -> Attempt | None:
         size = max(check.size, *(_norm(x) for x in (check.observed, check.predicted, check.reference)))
         allowed = check.bound + _ROUNDINGS * eps(check.dtype) * size
         error, gap = _distance(check.observed, check.predicted), _distance(check.observed, check.reference)
-        worst = max(worst, 0.0 if error == 0 else error / allowed if allowed > 0 else math.inf)
+        worst = max(worst, _times(check.observed, check.predicted, allowed))
         unexplained = max(unexplained, 0.0 if error == 0 else error / gap if 0 < gap < math.inf else math.inf)
-        visible |= _distance(check.predicted, check.reference) > _APART * allowed
+        visible |= _times(check.predicted, check.reference, allowed) > _APART
     return Attempt(rule, text, worst, unexplained) if visible else None
 
 
@@ -115,14 +116,27 @@ def _made(model: _Model, case: Case) -> list[Attempt]:
         return [attempt for attempt in model(view_of(case)) if attempt is not None]
 
 
+def _times(a: Floats, b: Floats, allowed: Floats) -> float:
+    """The largest difference of an element as a multiple of what is allowed for it."""
+    import numpy as np
+
+    if a.shape != b.shape or np.broadcast_shapes(a.shape, allowed.shape) != a.shape:
+        return math.inf
+    return float(np.max(ratios(_apart(a, b), np.broadcast_to(allowed, a.shape)), initial=0.0))
+
+
 def _distance(a: Floats, b: Floats) -> float:
     import numpy as np
 
-    if a.shape != b.shape:
-        return math.inf
+    return math.inf if a.shape != b.shape else float(np.max(_apart(a, b), initial=0.0))
+
+
+def _apart(a: Floats, b: Floats) -> Floats:
+    import numpy as np
+
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    return float(np.max(np.where(np.isnan(error), np.inf, error), initial=0.0))
+    return np.where(np.isnan(error), np.inf, error)
 
 
 def _norm(array: Floats) -> float:

@@ -73,11 +73,11 @@ class _Series:
         if value.problem or truth.problem or is_integer(truth.dtype) or is_integer(value.dtype):
             return False
         predicted = Observed(value.dtype, truth.array.astype(np.float64) * float(factor))
-        bound *= float(factor)
+        bound = bound * float(factor)
         whole = max(factor.numerator, factor.denominator)
         if whole & (whole - 1):  # multiplying by a power of two does not round
             largest = float(np.max(np.abs(predicted.array), initial=0.0))
-            bound += _SCALING_ROUNDINGS * max(eps(value.dtype), eps(truth.dtype)) * largest
+            bound = bound + _SCALING_ROUNDINGS * max(eps(value.dtype), eps(truth.dtype)) * largest
         return compare(value, predicted, bound).ratio <= 1
 
 

@@ -59,9 +59,9 @@ class View:
         ours, truth = self.run[observable].get(step, {}), self.reference[observable].get(step, {})
         return [name for name in truth if name in ours and ours[name].array.shape == truth[name].array.shape]
 
-    def bound(self, observable: str, name: str, step: int | None) -> float:
-        """The tolerance's bound."""
-        return self.case.tolerance.bound(observable, name, step)
+    def bound(self, observable: str, name: str, step: int | None) -> Floats:
+        """The tolerance's bounds, one for each element."""
+        return _wide(self.case.tolerance.bound(observable, name, step))
 
     @cached_property
     def _wrong(self) -> dict[tuple[str, int | None], list[str]]:

@@ -114,11 +114,13 @@ def _due(view: View, strike: StruckAt) -> float:
 
 def _fits(view: View, strike: StruckAt, first: _First) -> bool:
     """Whether what was changed is itself wrong there, if that was recorded, by a change that can be seen."""
+    import numpy as np
+
     own = {what: _named(view, strike, what, first.step) for what in ("gradients", "variables")}
     if strike.struck.target == "variable":
         names = set(own["variables"])
         wrong = names.intersection(view.wrong("variables", first.step))
-        seen = any(strike.struck.size > view.bound("variables", name, first.step) for name in wrong)
+        seen = any(np.any(strike.struck.size > view.bound("variables", name, first.step)) for name in wrong)
         # Copies are compared bit by bit, so that what is right within the bound can be seen as well.
         return seen or bool(names.intersection(view.drifted(first.step)) - wrong) or not names
     if not _is_own_step(view, strike, first.step) or not any(own.values()):

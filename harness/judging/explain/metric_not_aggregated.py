@@ -61,7 +61,7 @@ def _models(view: View, step: int | None, name: str) -> Iterator[tuple[str, Floa
     if parts is not None and len(parts) == count:
         shares = [1 / count] * count if weights is None else [weight / sum(weights) for weight in weights]
         middle = np.sum([share * part for share, part in zip(shares, parts, strict=True)], axis=0)
-        if np.allclose(middle, truth, rtol=1e-5, atol=view.bound("metrics", name, step)):
+        if np.allclose(middle, truth, rtol=1e-5, atol=np.max(view.bound("metrics", name, step), initial=0.0)):
             yield "the sum of the replicas' means, each of which is a value by itself", np.sum(parts, axis=0), count
     yield f"{count} times as much, the sum of {count} copies", count * truth, count
     if weights is not None and truth.size == 1 and whole(truth) and whole(observed):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from harness.evidence.comparing import Comparison, compare, place
+from harness.evidence.comparing import Comparison, compare, finite_elements, place
 from harness.evidence.observed import Observed, history, is_integer, moments
 from harness.judging.laws._counters import is_counter
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.judging.resolution import JUDGED_MAX, Resolving
 
 __all__ = ["FINDINGS_MAX", "MatchesReference", "first_per_value"]
 
 FINDINGS_MAX = 10
 """Findings kept per law; the first one's text counts them all."""
+
+_UNJUDGED_MAX = 0.5
 
 
 def first_per_value(findings: list[tuple[Finding, float]]) -> tuple[Finding, ...]:
@@ -48,41 +51,48 @@ class MatchesReference(Law):
             return not_judged(self.id, f"neither the run nor the reference recorded {self.observable}")
         findings: list[tuple[Finding, float]] = []
         ratios: list[float] = []
-        recorded = 0
+        recorded, resolving = 0, Resolving()
         for step in _common_steps(case):
-            for name, bound, difference in self._differences(case, step, run.get(step), reference.get(step)):
+            for name, difference in self._differences(case, step, run.get(step), reference.get(step)):
                 recorded += 1
                 if difference.elements:
                     ratios.append(difference.ratio)
+                if difference.observed is not None:
+                    self._resolve(resolving, case, step, name, reference[step][name])
                 if difference.ratio > 1:
                     findings.append(
-                        (self._finding(step, name, bound, difference, run.get(step, {}).get(name)), difference.ratio)
+                        (self._finding(step, name, difference, run.get(step, {}).get(name)), difference.ratio)
                     )
         if not recorded:
             return not_judged(self.id, f"the run and the reference recorded {self.observable} at no step in common")
         if not ratios:
             what = f"none of the {recorded} recorded {self.observable}"
             return not_judged(self.id, f"{what} has an element that is finite in the reference")
-        return judged(self.id, len(ratios), first_per_value(findings), max(ratios), recorded)
+        found = judged(self.id, len(ratios), first_per_value(findings), max(ratios), recorded, resolving.result)
+        return found if findings else mostly_unjudged(found) or found
+
+    def _resolve(self, resolving: Resolving, case: Case, step: int | None, name: str, reference: Observed) -> None:
+        """Take in how small an error would have been found; what is compared exactly has no bound to speak of."""
+        if is_integer(reference.dtype):
+            return
+        bound, size = (of(self.observable, name, step) for of in (case.tolerance.bound, case.tolerance.sizes))
+        resolving.add(step, name, bound, size, finite_elements(reference.array))
 
     def _differences(
         self, case: Case, step: int | None, run: dict[str, Observed] | None, reference: dict[str, Observed] | None
-    ) -> Iterator[tuple[str, float, Comparison]]:
+    ) -> Iterator[tuple[str, Comparison]]:
         run, reference = run or {}, reference or {}
         for name in [*reference, *(name for name in run if name not in reference)]:
-            bound = case.tolerance.bound(self.observable, name, step)
             if name not in run:
-                yield name, bound, Comparison(float("inf"), "recorded by the reference, but not by the run")
+                yield name, Comparison(float("inf"), "recorded by the reference, but not by the run")
             elif name not in reference:
-                yield name, bound, Comparison(float("inf"), "recorded by the run, but not by the reference")
+                yield name, Comparison(float("inf"), "recorded by the run, but not by the reference")
             elif self.observable == "variables" and _counts_retries(case, name, run[name], reference[name]):
-                yield name, bound, Comparison(0.0)
+                yield name, Comparison(0.0)
             else:
-                yield name, bound, compare(run[name], reference[name], bound)
+                yield name, compare(run[name], reference[name], case.tolerance.bound(self.observable, name, step))
 
-    def _finding(
-        self, step: int | None, name: str, bound: float, difference: Comparison, run: Observed | None
-    ) -> Finding:
+    def _finding(self, step: int | None, name: str, difference: Comparison, run: Observed | None) -> Finding:
         numeric = difference.observed is not None
         return Finding(
             law=self.id,
@@ -94,8 +104,20 @@ class MatchesReference(Law):
             index=difference.index if numeric else None,
             observed=difference.observed,
             expected=difference.expected,
-            bound=bound if numeric else None,
+            bound=difference.bound if numeric else None,
         )
+
+
+def mostly_unjudged(law: Judgement) -> Judgement | None:
+    """A law that found nothing, but could not have in most elements, as one that judges nothing."""
+    found = law.resolution
+    if found is None or found.share_unjudged <= _UNJUDGED_MAX:
+        return None
+    reason = (
+        f"of {found.unjudged} of {found.elements} elements the bound is more than {JUDGED_MAX:.0%} of their size: "
+        "rounding, or what the program makes of it, moves them too far"
+    )
+    return replace(law, status="not_judged", reason=reason)
 
 
 def _counts_retries(case: Case, name: str, run: Observed, reference: Observed) -> bool:

@@ -11,6 +11,7 @@ from harness.evidence.saves import Saves
 from harness.evidence.struck import Struck
 from harness.evidence.trace import RunTrace
 from harness.judging.interruption import Interruption
+from harness.judging.resolution import Resolution
 from harness.judging.tolerance import Tolerance
 
 __all__ = ["Case", "Finding", "Judgement", "Law", "Status", "StruckAt", "judged", "not_judged"]
@@ -54,7 +55,8 @@ class Judgement:
 
     `compared` counts the values of which something was compared, out of `recorded` that the law is about; the others
     are empty, or not finite in the reference. `worst_ratio` is the largest error / bound among them, None for a law
-    that knows no bound. `suffices` is as of the law.
+    that knows no bound. `resolution` says how small an error would have been found, where there are bounds. `suffices`
+    is as of the law.
     """
 
     law: str
@@ -65,6 +67,7 @@ class Judgement:
     compared: int = 0
     recorded: int = 0
     suffices: bool = False
+    resolution: Resolution | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ def judged(
     findings: tuple[Finding, ...],
     worst_ratio: float | None = None,
     recorded: int | None = None,
+    resolution: Resolution | None = None,
 ) -> Judgement:
     """A law that compared something, of all that was `recorded` where that may be more: held when it found nothing."""
     return Judgement(
@@ -141,4 +145,5 @@ def judged(
         worst_ratio=worst_ratio,
         compared=compared,
         recorded=compared if recorded is None else recorded,
+        resolution=resolution,
     )

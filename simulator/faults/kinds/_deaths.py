@@ -10,7 +10,7 @@ from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
 from simulator.run.task import Task, signal_name
 from simulator.units import parse_duration
 
-__all__ = ["Death", "alive", "announce", "ends", "how_ended", "kill_all", "start_again"]
+__all__ = ["Death", "alive", "announce", "ends", "how_ended", "kill_all", "start_again", "unfinished"]
 
 
 class Death(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -75,9 +75,17 @@ def alive(scene: Scene) -> None:
         raise NoEffect(f"{', '.join(gone)} had ended before")
 
 
+def unfinished(scene: Scene) -> None:
+    """Raise NoEffect if a task has ended or returned already: the death of a process that is done disturbs nothing."""
+    alive(scene)
+    done = [name for name in scene.tasks if scene.task(name).result is not None]
+    if done:
+        raise NoEffect(f"{', '.join(done)} had returned before")
+
+
 def kill_all(scene: Scene, *, comes_back: bool) -> Effect:
     """SIGKILL the process groups of all tasks, and see each end by it."""
-    alive(scene)
+    unfinished(scene)
     tasks = announce(scene, comes_back=comes_back)
     for task in tasks:
         task.signal_group(signal.SIGKILL)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from simulator.errors import UsageError
-from simulator.faults.kinds._deaths import Death, alive, announce, how_ended, start_again
+from simulator.faults.kinds._deaths import Death, announce, how_ended, start_again, unfinished
 from simulator.faults.protocol import Effect, NoEffect, Scene
 from simulator.run.restarts import has_done
 from simulator.run.task import Task
@@ -45,7 +45,7 @@ class Preempt(Death, tag="preempt", kw_only=True, frozen=True, forbid_unknown_fi
 
     def inject(self, scene: Scene) -> Effect:
         """Send the notice."""
-        alive(scene)
+        unfinished(scene)
         announce(scene, comes_back=self.brings_back)
         for task in scene.processes:
             task.signal_group(signal.SIGTERM) if self.to == "group" else task.send_signal(signal.SIGTERM)

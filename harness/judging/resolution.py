@@ -1,0 +1,135 @@
+"""How small an error a comparison would have found: the bound of each element as a share of the element itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.judging.tolerance import Bound
+
+__all__ = ["JUDGED_MAX", "Place", "Resolution", "Resolving", "joined"]
+
+JUDGED_MAX = 0.01
+"""Where a bound is more than this share of an element's size, the element counts as not judged."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element of a value at a step, and the smallest relative error that would have been found there."""
+
+    error: float
+    step: int | None
+    name: str
+    index: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As in a verdict's JSON."""
+        return {"error": self.error, "step": self.step, "name": self.name, "index": list(self.index)}
+
+    def __str__(self) -> str:
+        """`'w'[0, 1] at step 3`."""
+        where = f"{self.name!r}{list(self.index) if self.index else ''}"
+        return f"{where} at the end" if self.step is None else f"{where} at step {self.step}"
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Of one observable, over all its values and steps.
+
+    Attributes:
+        elements: how many were compared within a bound, each at each step; what is compared exactly does not count.
+        unjudged: those whose bound is more than `JUDGED_MAX` of their size.
+        tightest: where the smallest error would have been found, None without elements.
+        loosest: of those that were judged, where only the largest would have been; None if none was judged.
+    """
+
+    elements: int = 0
+    unjudged: int = 0
+    tightest: Place | None = None
+    loosest: Place | None = None
+
+    @property
+    def share_unjudged(self) -> float:
+        """The share of the elements that were not judged."""
+        return self.unjudged / self.elements if self.elements else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As in a verdict's JSON, without the places that there are none of."""
+        found: dict[str, Any] = {"elements": self.elements, "not_judged": self.unjudged}
+        for key, place in (("tightest", self.tightest), ("loosest", self.loosest)):
+            if place is not None:
+                found[key] = place.to_json()
+        return found
+
+    def __str__(self) -> str:
+        """`2e-06 to 3e-05 ('b'[1] at step 4); 2 % not judged`."""
+        return "; ".join(self._said())
+
+    def _said(self) -> Iterator[str]:
+        if self.loosest is not None and self.tightest is not None:
+            low, high = f"{self.tightest.error:.1g}", f"{self.loosest.error:.1g}"
+            yield low if low == high else f"{low} to {high} ({self.loosest})"
+        if self.unjudged:
+            yield f"{_percent(self.share_unjudged)} not judged"
+
+
+def _percent(share: float) -> str:
+    return "all" if share == 1 else f"{max(100 * share, 0.1):.2g} %"
+
+
+@dataclass
+class Resolving:
+    """Adds up the resolution of an observable, value by value."""
+
+    _found: list[Resolution] = field(default_factory=list)
+
+    def add(self, step: int | None, name: str, bound: Bound, size: Bound, known: np.ndarray[Any, Any]) -> None:
+        """Take in one value: the bounds and sizes of its elements, and which of them were compared."""
+        import numpy as np
+
+        elements = int(np.count_nonzero(known))
+        if not elements:
+            return
+        with np.errstate(over="ignore"):
+            share = np.divide(bound, size, out=np.where(bound > 0, np.inf, 0.0), where=size > 0)
+        share = np.broadcast_to(share, known.shape)
+        fine = known & (share <= JUDGED_MAX)
+        self._found.append(
+            Resolution(
+                elements,
+                elements - int(np.count_nonzero(fine)),
+                _at(step, name, np.where(known, share, np.inf), np.argmin),
+                _at(step, name, np.where(fine, share, -1.0), np.argmax) if fine.any() else None,
+            )
+        )
+        self._found = [joined(self._found)]
+
+    @property
+    def result(self) -> Resolution | None:
+        """What was added until now; None if nothing was."""
+        return self._found[0] if self._found else None
+
+
+def _at(step: int | None, name: str, share: np.ndarray[Any, Any], which: Any) -> Place:
+    import numpy as np
+
+    flat = int(which(share))
+    index = tuple(int(i) for i in np.unravel_index(flat, share.shape))
+    return Place(float(share.flat[flat]), step, name, index)
+
+
+def joined(found: Iterable[Resolution]) -> Resolution:
+    """That of several together."""
+    every = list(found)
+    tight = [each.tightest for each in every if each.tightest is not None]
+    loose = [each.loosest for each in every if each.loosest is not None]
+    return Resolution(
+        sum(each.elements for each in every),
+        sum(each.unjudged for each in every),
+        min(tight, key=lambda place: place.error, default=None),
+        max(loose, key=lambda place: place.error, default=None),
+    )

@@ -1,0 +1,16 @@
+"""How far a run may be from its reference: not at all, or by a bound computed from reruns of the reference."""
+
+from __future__ import annotations
+
+from harness.evidence.reference import Reference
+from harness.judging.tolerance.derived import Derived, K
+from harness.judging.tolerance.exact import Exact
+from harness.judging.tolerance.protocol import Bound, Tolerance
+from harness.judging.tolerance.rounding import FLOOR, REPORT, eps
+
+__all__ = ["FLOOR", "REPORT", "Bound", "Derived", "Exact", "K", "Tolerance", "eps", "tolerance_of"]
+
+
+def tolerance_of(reference: Reference) -> Tolerance:
+    """Exact without reruns, else derived from them."""
+    return Derived(reference.trace, reference.perturbed) if reference.perturbed else Exact()

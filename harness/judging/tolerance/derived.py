@@ -1,0 +1,210 @@
+"""Bounds from reruns of the reference with rounding-sized noise: one for each element at each step."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.observed import Observed, history, is_integer
+from harness.evidence.trace import RunTrace
+from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
+from harness.judging.tolerance.protocol import Bound
+from harness.judging.tolerance.rounding import EPS, FLOOR, REPORT, computed_in, eps
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Derived", "K"]
+
+K = 16.0
+"""Factor on the observed spread, from a small-sample argument.
+
+Model one element's response to the noise as normal with standard deviation s. The noise is extreme where rounding is
+random: plus or minus eps on variables against a rounding error of 0.29 eps (uniform over half an eps to each side),
+plus or minus 4 eps on gradients against the sum of about four such errors, 0.58 eps. A correct run therefore deviates
+with a standard deviation of at most r s, r = 1/2. With m draws of s (reruns times elements of the group) the unit is
+the largest of m values |N(0, s)|, which is below d s with probability (0.8 d)^m, so that a correct element is above K
+units with probability (0.8 r / K)^m * E|N|^m = (1/40)^m * E|N|^m: 2e-2, 6e-4, 2.5e-5, 1.2e-6 for m = 1 to 4. A first
+verdict of one pair of reruns may so be wrong about an element that is by itself; an accusation rests on at least four.
+"""
+
+_WINDOW = 2
+"""Steps before from which an element that is by itself learns, as a share of its size, how far rounding goes. Not those
+after: what rounding does to a training grows with its steps, and the first one is to keep its tight bound.
+"""
+_FEW = 64
+_CACHE_BYTES = 1 << 27
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Bounds from `perturbed`, reruns of the reference with rounding-sized noise in every floating variable.
+
+    For each element i of a value at step t::
+
+        spread_i = max over reruns p of |x_p,i - x_ref,i|
+        unit_i   = the largest spread among the elements that share i's scale, see `groups`
+        bound_i  = K * unit_i + FLOOR * eps(dtype) * |x_ref,i|
+
+    A unit is of one step: what was large earlier does not count. An element that is by itself has at least the spread
+    that is usual by then as a share of size (the median over the array, of a small one together with the two steps
+    before): by accident its own draws may be small.
+
+    A value of a dtype coarser than the program computes in, such as a float32 loss cast to bfloat16, was rounded once
+    for the report and not at each operation. With c the eps of the computation and r that of the report::
+
+        spread_i = max(0, spread_i as above - r * |x_ref,i|)
+        bound_i  = K * unit_i + (FLOOR * c + REPORT * r) * |x_ref,i|
+
+    Nothing here depends on the number of elements. Integers keep bound 0.
+
+    Raises:
+        ValueError: no rerun was given.
+    """
+
+    reference: RunTrace
+    perturbed: Sequence[RunTrace]
+    _made: OrderedDict[tuple[str, str, int | None], Bound] = field(
+        default_factory=OrderedDict, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse to derive a bound from nothing."""
+        if not self.perturbed:
+            raise ValueError("a derived bound needs at least one perturbed rerun of the reference; `verify` makes some")
+
+    @property
+    def name(self) -> str:
+        """The tier."""
+        return "derived"
+
+    def bound(self, observable: str, name: str, step: int | None) -> Bound:
+        """The bounds at a step of the reference; 0 for a value that the reference never recorded there."""
+        key = (observable, name, step)
+        if key not in self._made:
+            self._made[key] = self._bound(*key)
+            while len(self._made) > 1 and sum(each.nbytes for each in self._made.values()) > _CACHE_BYTES:
+                self._made.popitem(last=False)
+        return self._made[key]
+
+    def sizes(self, observable: str, name: str, step: int | None) -> Bound:
+        """The magnitude of each element, of one that is zero that of its group."""
+        import numpy as np
+
+        value = self._value(observable, name, step)
+        if value is None:
+            return np.zeros(())
+        size = _magnitude(value)
+        return np.where(size > 0, size, group_sizes(size, examples=observable == "predictions"))
+
+    def describe(self) -> str:
+        """One sentence for a report."""
+        runs = f"{len(self.perturbed)} perturbed rerun{'s' if len(self.perturbed) > 1 else ''} of the reference"
+        return f"derived tier: bound = {K:g} x the spread of {runs} + {FLOOR:g} eps of the value"
+
+    def _bound(self, observable: str, name: str, step: int | None) -> Bound:
+        import numpy as np
+
+        value = self._value(observable, name, step)
+        if value is None:
+            return np.zeros(())
+        if is_integer(value.dtype) or value.problem:
+            return np.zeros(value.array.shape)
+        size, examples = _magnitude(value), observable == "predictions"
+        unit = group_units(self._spread(observable, name, step), size, examples=examples)
+        if are_alone(size.shape, examples=examples):
+            unit = np.maximum(unit, self._usual(observable, name, step) * size)
+        cast, computed = self._cast(observable, name)
+        rounding = FLOOR * computed + REPORT * cast
+        with np.errstate(over="ignore"):
+            return K * unit + rounding * group_sizes(size, examples=examples)
+
+    def _value(self, observable: str, name: str, step: int | None) -> Observed | None:
+        return self._truth(observable).get(step, {}).get(name)
+
+    def _truth(self, observable: str) -> Mapping[int | None, Mapping[str, Observed]]:
+        return self._histories(observable)[0]
+
+    def _histories(self, observable: str) -> Sequence[Mapping[int | None, Mapping[str, Observed]]]:
+        if observable not in self._read:
+            self._read[observable] = [history(run, observable) for run in (self.reference, *self.perturbed)]
+        return self._read[observable]
+
+    @cached_property
+    def _read(self) -> dict[str, Sequence[Mapping[int | None, Mapping[str, Observed]]]]:
+        return {}
+
+    def _spread(self, observable: str, name: str, step: int | None) -> Bound:
+        """How far the reruns are from the reference, in the shape of its value, beyond what casts for reports do."""
+        import numpy as np
+
+        truth, *others = [run.get(step, {}).get(name) for run in self._histories(observable)]
+        assert truth is not None
+        found = np.zeros(truth.array.shape)
+        for other in others:
+            if other is not None and (other.array.shape, other.rows) == (truth.array.shape, truth.rows):
+                with np.errstate(invalid="ignore", over="ignore"):
+                    apart = np.abs(_wide(other.array) - _wide(truth.array))
+                # A rerun that overflows must not make the bound infinite.
+                np.maximum(found, np.where(np.isfinite(apart), apart, 0.0), out=found)
+        cast, _ = self._cast(observable, name)
+        return np.maximum(found - cast * _magnitude(truth), 0.0) if cast else found
+
+    def _usual(self, observable: str, name: str, step: int | None) -> float:
+        """The spread that is usual for such an array by this step, as a share of an element's size."""
+        import numpy as np
+
+        steps, value = list(self._truth(observable)), self._value(observable, name, step)
+        at = steps.index(step)
+        few = value is not None and value.array.size <= _FEW
+        near = steps[max(0, at - _WINDOW) : at + 1] if few else [step]
+        shares = []
+        for each in near:
+            found = self._value(observable, name, each)
+            if found is None or is_integer(found.dtype) or found.problem:
+                continue
+            size = _magnitude(found)
+            seen = size > 0
+            shares.append(self._spread(observable, name, each)[seen] / size[seen])
+        every = np.concatenate(shares) if shares else np.zeros(0)
+        return float(np.median(every)) if every.size else 0.0
+
+    def _cast(self, observable: str, name: str) -> tuple[float, float]:
+        """The eps of a cast for the report alone, 0 where there is none, and that of what was computed before it."""
+        own, computed = self._eps_of(observable, name), self._computed_eps
+        return (own, computed) if computed is not None and own > computed else (0.0, own)
+
+    def _eps_of(self, observable: str, name: str) -> float:
+        """The eps in which a value was computed."""
+        if (observable, name) not in self._units:
+            values = (found[name] for found in self._truth(observable).values() if name in found)
+            self._units[observable, name] = computed_in(values)
+        return self._units[observable, name]
+
+    @cached_property
+    def _units(self) -> dict[tuple[str, str], float]:
+        return {}
+
+    @cached_property
+    def _computed_eps(self) -> float | None:
+        """The eps of the coarsest dtype that the program computes in, float32 at least; None where nobody noted it."""
+        noted = [client.counters.coarsest for run in self.perturbed for client in run.clients]
+        known = [EPS.get(dtype, 0.0) for dtype in noted if dtype is not None]
+        return max([eps("float32"), *known]) if known else None
+
+
+def _magnitude(value: Observed) -> Bound:
+    """The size of each element; of one that is not finite 0."""
+    import numpy as np
+
+    size = np.abs(_wide(value.array))
+    return np.where(np.isfinite(size), size, 0.0)
+
+
+def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

@@ -1,0 +1,37 @@
+"""The tier that allows for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.judging.tolerance.protocol import Bound
+
+__all__ = ["Exact"]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Bit for bit up to the sign of zero, for programs whose intermediate values are all exactly representable."""
+
+    @property
+    def name(self) -> str:
+        """The tier."""
+        return "exact"
+
+    def bound(self, observable: str, name: str, step: int | None) -> Bound:
+        """Zero."""
+        return _zero()
+
+    def sizes(self, observable: str, name: str, step: int | None) -> Bound:
+        """Zero: against a bound of zero any size is as good."""
+        return _zero()
+
+    def describe(self) -> str:
+        """One sentence for a report."""
+        return "exact tier: every value must equal the reference's (bound 0)"
+
+
+def _zero() -> Bound:
+    import numpy as np
+
+    return np.zeros(())

@@ -1,0 +1,39 @@
+"""What a tolerance is: it knows of each element of each value how far that may be from the reference's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Bound = np.ndarray[Any, np.dtype[np.floating[Any]]]
+else:
+    Bound = Any
+
+__all__ = ["Bound", "Tolerance"]
+
+
+class Tolerance(Protocol):
+    """The largest permitted difference of each element of one observable's value from the reference's."""
+
+    @property
+    def name(self) -> str:
+        """The tier: `exact` or `derived`."""
+
+    def bound(self, observable: str, name: str, step: int | None) -> Bound:
+        """The bounds at a step of the reference (from 1), or at the end when `step` is None.
+
+        Returns:
+            One for each element, in the shape of the reference's value; a scalar 0 for what it never recorded there.
+        """
+
+    def sizes(self, observable: str, name: str, step: int | None) -> Bound:
+        """What each element's bound is held against to say how small an error would have been found.
+
+        Returns:
+            The magnitude of each element; of one that is zero that of its group, which is zero if all of them are.
+        """
+
+    def describe(self) -> str:
+        """One sentence for a report."""

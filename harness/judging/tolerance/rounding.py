@@ -1,0 +1,59 @@
+"""The eps of dtypes, and the roundings granted to a value that no rerun moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.evidence.observed import Observed, is_integer
+
+__all__ = ["EPS", "FLOOR", "REPORT", "computed_in", "eps"]
+
+FLOOR = 8.0
+"""Roundings granted to a value when the reruns happen not to move it at all.
+
+Reporting a value takes a handful of final operations (divide by the batch, reduce over replicas, reduce over workers,
+cast), each of which rounds by at most half an eps; 8 eps covers sixteen of them.
+"""
+
+REPORT = 2.0
+"""Eps of its own dtype granted to a value that was computed in a finer one and cast for the report.
+
+The cast rounds by at most half an eps, in the reference and in each replica's part of the run; where the parts are then
+summed in that dtype, two sums one after another (over four replicas, as a tree) round as much again. That is known of
+the report without any rerun, so it is no unit that K multiplies: what rounding alone may move a rerun by, half an eps
+in it and half in the reference, is taken off its spread.
+"""
+
+EPS = {
+    "bfloat16": 2.0**-7,
+    "float16": 2.0**-10,
+    "float32": 2.0**-23,
+    "complex64": 2.0**-23,
+    "float64": 2.0**-52,
+    "complex128": 2.0**-52,
+}
+
+
+def eps(dtype: str) -> float:
+    """The distance from 1 to the next larger number of a floating TensorFlow dtype; 0 for integers and bool."""
+    return 0.0 if is_integer(dtype) else EPS[dtype]
+
+
+def computed_in(values: Iterable[Observed]) -> float:
+    """The eps in which a value was computed, given what it was at every step.
+
+    Programs often report `float(loss)`: a float32 result that arrives as float64. A float64 value that is a float32
+    number at every step is taken for one; a value computed in float64 has bits below that and is not affected.
+    """
+    import numpy as np
+
+    unit = float("inf")
+    for value in values:
+        own = eps(value.dtype)
+        if value.dtype == "float64":
+            with np.errstate(over="ignore"):
+                narrow = value.array.astype(np.float32).astype(np.float64)
+            if np.array_equal(narrow, value.array, equal_nan=True):
+                own = eps("float32")
+        unit = min(unit, own)
+    return unit if unit < float("inf") else 0.0
