@@ -100,8 +100,8 @@ def _balanced(matrix: Floats) -> Floats:
     for _ in range(_BALANCINGS):
         row = _share(matrix, column).max(axis=1, keepdims=True)
         column = _share(matrix, row).max(axis=0, keepdims=True)
-    # No product needs to be above the largest element of all; nor, since division rounds, below its own element.
-    found: Floats = np.maximum(np.minimum(row * column, matrix.max()), matrix)
+    # The division rounds; a product must not be below the element that it comes from.
+    found: Floats = np.maximum(row * column, matrix)
     return found
 
 
