@@ -205,5 +205,6 @@ def _not_judged(program: Program, case: StrategyCase, tier: str, error: str, tas
         "seconds": None,
         "laws": [],
         "tier": tier,
+        "resolution": {},
         "error": error,
     }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.mapped import give_back
 from harness.evidence.sums import exact_sum
 from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OBSERVABLES",
+    "History",
     "Moment",
     "Observed",
     "epoch_ends",
@@ -29,6 +31,7 @@ __all__ = [
     "unique_names",
 ]
 
+_KEPT_BYTES = 1 << 26
 OBSERVABLES = ("loss", "gradients", "variables", "metrics", "predictions")
 
 
@@ -131,23 +134,54 @@ def _epoch_step(ends: Sequence[int], k: int) -> int:
     return ends[k] if k < len(ends) else (ends[-1] if ends else 0) + k - len(ends) + 1
 
 
-def history(
-    run: RunTrace, observable: str, aligned_to: RunTrace | None = None
-) -> dict[int | None, dict[str, Observed]]:
-    """The global values of one observable at every moment at which any client recorded it."""
-    found = {}
-    for moment in moments(run, aligned_to):
-        values = _global_values(moment, observable)
-        if values is not None:
-            found[moment.step] = values
-    return found
+class History(Mapping["int | None", "dict[str, Observed]"]):
+    """The global values of one observable at every moment at which any client recorded it.
+
+    They are put together when they are asked for. What was asked for last is kept as far as it is small, so that a long
+    training of a large model needs no more memory than a short one.
+    """
+
+    def __init__(self, run: RunTrace, observable: str, aligned_to: RunTrace | None) -> None:
+        self._observable = observable
+        self._moments = {
+            moment.step: moment
+            for moment in moments(run, aligned_to)
+            if any(items(record, observable) is not None for record in moment.records)
+        }
+        self._latest: OrderedDict[int | None, dict[str, Observed]] = OrderedDict()
+        self._bytes = 0
+
+    def __getitem__(self, step: int | None) -> dict[str, Observed]:
+        """The values at a step of the reference, or at the end, by name."""
+        if (known := self._latest.get(step)) is not None:
+            return known
+        values = _global_values(self._moments[step], self._observable)
+        self._bytes += _size(values)
+        while self._latest and self._bytes > _KEPT_BYTES:
+            self._bytes -= _size(self._latest.popitem(last=False)[1])
+            give_back()
+        self._latest[step] = values
+        return values
+
+    def __iter__(self) -> Iterator[int | None]:
+        return iter(self._moments)
+
+    def __len__(self) -> int:
+        return len(self._moments)
 
 
-def _global_values(moment: Moment, observable: str) -> dict[str, Observed] | None:
+def _size(values: Mapping[str, Observed]) -> int:
+    return sum(value.array.nbytes for value in values.values())
+
+
+def history(run: RunTrace, observable: str, aligned_to: RunTrace | None = None) -> History:
+    """The global values of one observable, by moment and name."""
+    return History(run, observable, aligned_to)
+
+
+def _global_values(moment: Moment, observable: str) -> dict[str, Observed]:
     recorded = [items(record, observable) for record in moment.records]
-    first = next((k for k, found in enumerate(recorded) if found is not None), None)
-    if first is None:
-        return None
+    first = next(k for k, found in enumerate(recorded) if found is not None)
     values: dict[str, Observed] = {}
     for name, item in (recorded[first] or {}).items():
         if isinstance(item, Variable):

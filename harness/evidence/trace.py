@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from harness.evidence.mapped import mapped
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -44,14 +46,14 @@ _STORED_AS = {"bfloat16": "float32"}
 
 
 class Array(msgspec.Struct, frozen=True, array_like=True):
-    """One tensor: its TensorFlow dtype name, shape, and C-ordered bytes.
+    """One tensor: its TensorFlow dtype name, shape, and C-ordered bytes, which may be a view of the trace's file.
 
     Of a RaggedTensor these are its flat values, and `rows` has the lengths of its rows, the outermost dimension first.
     """
 
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    data: memoryview
     rows: tuple[tuple[int, ...], ...] = ()
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -79,7 +81,9 @@ class Array(msgspec.Struct, frozen=True, array_like=True):
             array = array.astype(_STORED_AS[name])
         if not array.dtype.isnative:  # its name says nothing of the order of its bytes
             array = array.astype(array.dtype.newbyteorder("="))
-        return cls(dtype=name, shape=tuple(array.shape), data=np.ascontiguousarray(array).tobytes(), rows=rows)
+        return cls(
+            dtype=name, shape=tuple(array.shape), data=memoryview(np.ascontiguousarray(array).tobytes()), rows=rows
+        )
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -255,7 +259,7 @@ class NoHeader(ValueError):
 
 def _frames(path: Path) -> Iterator[Frame | None]:
     """The frames, and None where the writer was killed inside one."""
-    data = memoryview(path.read_bytes())
+    data = mapped(path)
     position = 0
     while position < len(data):
         (length,) = _LENGTH.unpack_from(data, position) if position + _LENGTH.size <= len(data) else (len(data),)

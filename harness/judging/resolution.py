@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     import numpy as np
 
     from harness.judging.tolerance import Bound
 
-__all__ = ["JUDGED_MAX", "Place", "Resolution", "Resolving", "joined"]
+__all__ = ["JUDGED_MAX", "Place", "Resolution", "Resolving", "described", "joined"]
 
 JUDGED_MAX = 0.01
 """Where a bound is more than this share of an element's size, the element counts as not judged."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """An element of a value at a step, and the smallest relative error that would have been found there."""
 
     error: float
@@ -26,18 +27,13 @@ class Place:
     name: str
     index: tuple[int, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """As in a verdict's JSON."""
-        return {"error": self.error, "step": self.step, "name": self.name, "index": list(self.index)}
-
     def __str__(self) -> str:
         """`'w'[0, 1] at step 3`."""
         where = f"{self.name!r}{list(self.index) if self.index else ''}"
         return f"{where} at the end" if self.step is None else f"{where} at step {self.step}"
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"}, omit_defaults=False):
     """Of one observable, over all its values and steps.
 
     Attributes:
@@ -58,11 +54,8 @@ class Resolution:
         return self.unjudged / self.elements if self.elements else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """As in a verdict's JSON, without the places that there are none of."""
-        found: dict[str, Any] = {"elements": self.elements, "not_judged": self.unjudged}
-        for key, place in (("tightest", self.tightest), ("loosest", self.loosest)):
-            if place is not None:
-                found[key] = place.to_json()
+        """As in a verdict's JSON."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
     def __str__(self) -> str:
@@ -103,7 +96,7 @@ class Resolving:
                 elements,
                 elements - int(np.count_nonzero(fine)),
                 _at(step, name, np.where(known, share, np.inf), np.argmin),
-                _at(step, name, np.where(fine, share, -1.0), np.argmax) if fine.any() else None,
+                _at(step, name, np.where(fine, share, -np.inf), np.argmax),
             )
         )
         self._found = [joined(self._found)]
@@ -114,12 +107,21 @@ class Resolving:
         return self._found[0] if self._found else None
 
 
-def _at(step: int | None, name: str, share: np.ndarray[Any, Any], which: Any) -> Place:
+def _at(step: int | None, name: str, share: np.ndarray[Any, Any], which: Any) -> Place | None:
+    """The element with the least or the largest share; None if there is none, or no share can be told."""
     import numpy as np
 
     flat = int(which(share))
+    if not np.isfinite(share.flat[flat]):
+        return None
     index = tuple(int(i) for i in np.unravel_index(flat, share.shape))
     return Place(float(share.flat[flat]), step, name, index)
+
+
+def described(resolution: Mapping[str, Resolution]) -> str:
+    """`loss 2e-06; variables 1e-06 to 3e-05 ('b'[1] at step 4)`, or `one bit` where everything was compared exactly."""
+    exact = all(found.loosest is not None and found.loosest.error == 0 for found in resolution.values())
+    return "one bit" if exact else "; ".join(f"{name} {found}" for name, found in resolution.items())
 
 
 def joined(found: Iterable[Resolution]) -> Resolution:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement
-from harness.judging.resolution import Resolution
+from harness.judging.resolution import Resolution, described
 
 __all__ = ["Outcome", "Verdict"]
 
@@ -180,9 +180,7 @@ class Verdict:
         if held:
             yield from _wrapped("  held: ", ", ".join(map(_held, held)), width)
         if self.resolution:
-            said = "; ".join(f"{name} {found}" for name, found in self.resolution.items())
-            exact = all(law.loosest is None or law.loosest.error == 0 for law in self.resolution.values())
-            yield from _wrapped("  would have found errors of: ", "one bit" if exact else said, width)
+            yield from _wrapped("  would have found errors of: ", described(self.resolution), width)
         if self.links is not None:
             yield f"  bytes between tasks: {_carried(self.links)}"
         if unjudged:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from harness.judging.resolution import Resolution, described
 from harness.report.tables import Table
 from harness.subject.strategies import catalogue
 
@@ -55,6 +56,12 @@ class Cell(msgspec.Struct, frozen=True):
         if self.outcome == "ok" and consistent and isinstance(self.ratio, (int, float)):
             return f"ok {self.ratio:.2g}" if self.ratio else "ok exact"
         return self.outcome
+
+    @property
+    def resolution(self) -> str:
+        """How small an error its verdicts would have found, in words; empty without bounds."""
+        found = [verdict["resolution"] for verdict in self.verdicts if verdict.get("resolution")]
+        return "; ".join(described(msgspec.convert(each, dict[str, Resolution])) for each in found)
 
 
 def in_order(cells: Iterable[Cell]) -> list[Cell]:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from harness.running.disturbance import RECORD
+from harness.search.draws import BACKEND
 from harness.search.profiles import Profile
 from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
@@ -64,6 +65,7 @@ def draw_plans(space: Space, number: int, count: int) -> list[FaultPlan]:
         max_examples=count,
         phases=[Phase.generate],
         database=None,
+        backend=BACKEND,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

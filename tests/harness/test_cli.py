@@ -29,7 +29,7 @@ silent = _programs.silent
 """
 # Of the contract, then what a verdict adds to it.
 KEYS = {"program", "strategy", "consistent", "first_divergence", "findings", "explanation", "tasks", "seconds"}
-MORE_KEYS = {"laws", "tier"}
+MORE_KEYS = {"laws", "tier", "resolution"}
 
 
 def _lockstep_command(*arguments: str, code: int) -> subprocess.CompletedProcess[str]:

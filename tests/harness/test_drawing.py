@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from functools import cache
 
@@ -137,6 +139,18 @@ def test_realistic_plans_have_the_published_shares() -> None:
     assert 0.04 < network / len(found) < 0.2
     assert 0.03 < counts["preempt"] / len(found) < 0.16
     assert counts["disk_full"] < counts["pause"] + counts["slow"] + counts["late_start"]
+
+
+def test_plans_do_not_depend_on_what_else_is_loaded() -> None:
+    """A search is repeated by its seed, in a process with other modules; constants of these are no draws."""
+    program = (
+        "from tests.harness.test_drawing import *\n"
+        "from tests.harness.test_drawing import _space\n"
+        "print('\\n'.join(plan.to_json() for plan in draw_plans(_space(WORKERS, 'realistic'), 3, 40)))\n"
+    )
+    there = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    here = "\n".join(plan.to_json() for plan in draw_plans(_space(WORKERS, "realistic"), 3, 40))
+    assert there.rstrip() == here.rstrip()
 
 
 def test_links_need_two_tasks() -> None:

@@ -164,9 +164,7 @@ def test_a_run_that_goes_on_where_the_reference_ended_is_refused(
     """It never trains, and its numbers at the end are right: by a fixed path, or in the working directory."""
     monkeypatch.chdir(tmp_path)
     train = _resuming("state.npy" if relative else str(tmp_path / "state.npy"))
-    with pytest.raises(
-        SharedState, match=r"the reference run has read .*state\.npy, which an earlier run of the reference"
-    ):
+    with pytest.raises(SharedState, match=r"the run under mirrored-2 has read .*state\.npy, which the reference run"):
         verify(train, "mirrored-2", tier="exact")
 
 

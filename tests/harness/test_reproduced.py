@@ -121,7 +121,7 @@ def test_a_seed_from_the_clock_is_found_though_two_runs_begin_together(how: str)
 
 def test_what_threads_explain_is_judged_on_one_thread() -> None:
     """A reference that differs on several threads only is made on one, which the verdict says."""
-    verdict = verify(_racing, "default")
+    verdict = verify(_racing, "default", tier="exact")
     assert verdict.outcome == "inconsistent"  # the run itself has several threads
     assert "the reference ran on a single thread" in verdict.notes[0]
 

@@ -74,7 +74,7 @@ def test_a_column_too_short_for_a_scale_of_its_own_is_looked_at_entry_by_entry()
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,), (5,), (3, 0), (2, 3, 4), (6, 5, 4), (8, 1), (1, 8)])
 @pytest.mark.parametrize("examples", [True, False])
-def test_no_element_is_above_its_unit(shape: tuple[int, ...], examples: bool) -> None:  # noqa: FBT001
+def test_no_element_is_above_its_unit(shape: tuple[int, ...], examples: bool) -> None:
     """Whatever the shape, a unit is at least the element's own spread, and a group's size at least its own."""
     spread, size = _drawn(np.ones(shape), 2), np.abs(RANDOM.normal(size=shape))
     spread.flat[:2] = 0.0
@@ -95,10 +95,8 @@ def test_zeros_stay_zero() -> None:
     assert not group_units(np.zeros((8, 8)), np.ones((8, 8)), examples=False).any()
 
 
-@pytest.mark.parametrize(
-    ("shape", "examples"), [((1000, 1000), False), ((1_000_000,), False), ((250_000, 4), True)]
-)
-def test_a_million_right_elements_are_not_accused(shape: tuple[int, ...], examples: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(("shape", "examples"), [((1000, 1000), False), ((1_000_000,), False), ((250_000, 4), True)])
+def test_a_million_right_elements_are_not_accused(shape: tuple[int, ...], examples: bool) -> None:
     """Elements of one scale, four draws each, as there are before anything is accused: none is above its bound."""
     size = RANDOM.uniform(0.5, 2.0, shape)
     error = np.abs(RANDOM.normal(size=shape)) * RIGHT

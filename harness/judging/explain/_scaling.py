@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import compare
-from harness.evidence.observed import Observed, history, is_integer
+from harness.evidence.observed import History, Observed, history, is_integer
 from harness.judging.explain._prediction import judged
 from harness.judging.explain._response import scaled, slopes
 from harness.judging.explain._view import view_of
@@ -47,11 +47,11 @@ class _Series:
     observable: str
 
     @cached_property
-    def run(self) -> dict[int | None, dict[str, Observed]]:
+    def run(self) -> History:
         return history(self.case.run, self.observable, aligned_to=self.case.reference)
 
     @cached_property
-    def reference(self) -> dict[int | None, dict[str, Observed]]:
+    def reference(self) -> History:
         return history(self.case.reference, self.observable)
 
     @cached_property

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import compare
-from harness.evidence.observed import OBSERVABLES, Moment, Observed, history, items, moments
+from harness.evidence.observed import OBSERVABLES, History, Moment, history, items, moments
 from harness.evidence.trace import Step, Value, Variable
 from harness.judging.laws.protocol import Case
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 else:
     Floats = Any
-_History = dict["int | None", dict[str, Observed]]
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,12 @@ class View:
         return self.case.run.header.replicas
 
     @cached_property
-    def run(self) -> Mapping[str, _History]:
+    def run(self) -> Mapping[str, History]:
         """The run's global values by observable, step and name."""
         return {what: history(self.case.run, what, aligned_to=self.case.reference) for what in OBSERVABLES}
 
     @cached_property
-    def reference(self) -> Mapping[str, _History]:
+    def reference(self) -> Mapping[str, History]:
         """The reference's global values by observable, step and name."""
         return {what: history(self.case.reference, what) for what in OBSERVABLES}
 

@@ -114,8 +114,8 @@ def mostly_unjudged(law: Judgement) -> Judgement | None:
     if found is None or found.share_unjudged <= _UNJUDGED_MAX:
         return None
     reason = (
-        f"of {found.unjudged} of {found.elements} elements the bound is more than {JUDGED_MAX:.0%} of their size: "
-        "rounding, or what the program makes of it, moves them too far"
+        f"the bound of {found.unjudged} of {found.elements} elements is more than {JUDGED_MAX:.0%} of their size: what "
+        "the program makes of roundings moves them too far"
     )
     return replace(law, status="not_judged", reason=reason)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.observed import Observed, history, is_integer
+from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
 from harness.judging.tolerance.protocol import Bound
@@ -125,16 +125,16 @@ class Derived:
     def _value(self, observable: str, name: str, step: int | None) -> Observed | None:
         return self._truth(observable).get(step, {}).get(name)
 
-    def _truth(self, observable: str) -> Mapping[int | None, Mapping[str, Observed]]:
+    def _truth(self, observable: str) -> History:
         return self._histories(observable)[0]
 
-    def _histories(self, observable: str) -> Sequence[Mapping[int | None, Mapping[str, Observed]]]:
+    def _histories(self, observable: str) -> Sequence[History]:
         if observable not in self._read:
             self._read[observable] = [history(run, observable) for run in (self.reference, *self.perturbed)]
         return self._read[observable]
 
     @cached_property
-    def _read(self) -> dict[str, Sequence[Mapping[int | None, Mapping[str, Observed]]]]:
+    def _read(self) -> dict[str, Sequence[History]]:
         return {}
 
     def _spread(self, observable: str, name: str, step: int | None) -> Bound:
