@@ -7,8 +7,11 @@ import mmap
 import weakref
 from pathlib import Path
 
-__all__ = ["give_back", "mapped"]
+__all__ = ["give_back", "looked_at", "mapped"]
 
+_KEPT_BYTES = 1 << 27
+
+_since = 0
 _open: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
@@ -27,8 +30,21 @@ def mapped(path: Path) -> memoryview:
     return memoryview(view)
 
 
+def looked_at(size: int) -> None:
+    """Some bytes have been read; now and then the system gets the memory of all that was, to be read again if need be.
+
+    Without that a long training would sooner or later be in memory as a whole.
+    """
+    global _since  # noqa: PLW0603 - the memory of a process is one
+    _since += size
+    if _since > _KEPT_BYTES:
+        give_back()
+
+
 def give_back() -> None:
-    """Let the system have the memory of all that was looked at; who looks again reads it from the file again."""
+    """Let the system have the memory of what was read."""
+    global _since  # noqa: PLW0603 - as above
+    _since = 0
     for view in list(_open):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # advice is not to be had everywhere
             view.madvise(mmap.MADV_DONTNEED)

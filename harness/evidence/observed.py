@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.mapped import give_back
 from harness.evidence.sums import exact_sum
 from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
 
@@ -159,7 +158,6 @@ class History(Mapping["int | None", "dict[str, Observed]"]):
         self._bytes += _size(values)
         while self._latest and self._bytes > _KEPT_BYTES:
             self._bytes -= _size(self._latest.popitem(last=False)[1])
-            give_back()
         self._latest[step] = values
         return values
 

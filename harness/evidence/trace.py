@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from harness.evidence.mapped import mapped
+from harness.evidence.mapped import give_back, looked_at, mapped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ _LENGTH = struct.Struct("<I")
 _STORED_AS = {"bfloat16": "float32"}
 
 
-class Array(msgspec.Struct, frozen=True, array_like=True):
+class Array(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """One tensor: its TensorFlow dtype name, shape, and C-ordered bytes, which may be a view of the trace's file.
 
     Of a RaggedTensor these are its flat values, and `rows` has the lengths of its rows, the outermost dimension first.
@@ -60,7 +60,21 @@ class Array(msgspec.Struct, frozen=True, array_like=True):
         """Return the values; bfloat16 comes back widened to float32."""
         import numpy as np
 
+        looked_at(self.data.nbytes)
         return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are of the same dtype and shape, and every bit is the same."""
+        import numpy as np
+
+        if not isinstance(other, Array):
+            return NotImplemented
+        if (self.dtype, self.shape, self.rows) != (other.dtype, other.shape, other.rows):
+            return False
+        looked_at(self.data.nbytes + other.data.nbytes)
+        return np.array_equal(np.frombuffer(self.data, np.uint8), np.frombuffer(other.data, np.uint8))
+
+    __hash__ = None  # type: ignore[assignment]  # as of an array
 
     def check(self) -> None:
         """Raise ValueError or TypeError if the bytes are not those of such an array."""
@@ -296,6 +310,7 @@ def read_client(path: Path) -> ClientTrace:
             final = frame
         elif frame is not None:
             counters = frame
+    give_back()  # the system reads ahead, and only the frames' heads are needed now
     if header is None:
         raise NoHeader(f"{path} is not a trace: it holds no header")
     # A recorder counts when it is closed.
