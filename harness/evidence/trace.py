@@ -286,6 +286,7 @@ def _frames(path: Path) -> Iterator[Frame | None]:
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"{path} is damaged at byte {position}: {error}") from error
         position += length
+        looked_at(length)
 
 
 def read_client(path: Path) -> ClientTrace:
