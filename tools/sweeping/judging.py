@@ -30,7 +30,7 @@ from tools.sweeping.cases import Case
 from tools.sweeping.injecting import SIZE, Injection, NoEffect, grouped, injected, injections
 from tools.sweeping.resolving import bound_at, excused, stated
 
-__all__ = ["Injected", "Outcome", "Result", "run_case"]
+__all__ = ["Injected", "Outcome", "Result", "errors_in", "run_case"]
 
 # As many findings as a law keeps.
 FINDINGS_MAX = 10
@@ -110,8 +110,9 @@ def run_case(case: Case, scratch: Path, keep: Path | None, most: int, timeout: f
         seconds=time.monotonic() - began,
     )
     began = time.monotonic()
-    fates = tuple(_fates(case, verdict, run, scratch / "injected", most)) if most else ()
-    return msgspec.structs.replace(result, injected=fates, seconds_injecting=time.monotonic() - began)
+    random = Random(f"{case.name}:errors")
+    errors = errors_in(verdict, run, scratch / "changed", random, most) if most else ()
+    return msgspec.structs.replace(result, injected=errors, seconds_injecting=time.monotonic() - began)
 
 
 @contextlib.contextmanager
@@ -135,20 +136,29 @@ def _ratios(verdict: Verdict) -> dict[str, float]:
     }
 
 
-def _fates(case: Case, verdict: Verdict, run: Path, changed: Path, most: int) -> Iterator[Injected]:
-    """What becomes of each error; where a value is accused without one, its first finding says nothing of an error."""
+def errors_in(verdict: Verdict, run: Path, changed: Path, random: Random, most: int) -> tuple[Injected, ...]:
+    """Put errors into what a run recorded and judge it again: what becomes of each of them.
+
+    Values that are accused without an error get none, since their first finding would say nothing of it.
+
+    Args:
+        verdict: on the run.
+        run: its directory, which stays as it is.
+        changed: where copies are made, one after the other.
+        random: chooses numbers, and errors where there are too many.
+        most: errors at most.
+    """
     try:
         parts, reference, _ = load_run(run)
     except UsageError:  # it abstained before there was anything to judge
-        return
+        return ()
     accused = {_place(finding)[:2] for finding in verdict.findings}
-    client = reference.trace.clients[0]
-    wanted = injections(client, Random(f"{case.name}:injections"), most)
-    wanted = [each for each in wanted if (each.observable, each.name) not in accused]
+    possible = injections(reference.trace.clients[0], random, most)
+    wanted = [each for each in possible if (each.observable, each.name) not in accused]
     tolerance = judge_parts(parts, reference).last.tolerance
     most_together = max(1, FINDINGS_MAX - len(accused))  # so that a law keeps the findings of all of them
-    for group in grouped(wanted, most_together):
-        yield from _judged(group, run, changed, reference, tolerance, verdict)
+    groups = grouped(wanted, most_together)
+    return tuple(each for group in groups for each in _judged(group, run, changed, reference, tolerance, verdict))
 
 
 def _judged(
