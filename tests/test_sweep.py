@@ -108,7 +108,7 @@ def test_an_aggregate_changes_and_its_parts_do_not() -> None:
     parts = Variable("seen", (one, two), "on_read", three)
     run = client(Step(index=1, at=0.0, variables=(parts,)), replicas=2)
     ((before, after),) = _changes([run], list(injected([run], _at(1, "variables", "seen", ()))))
-    assert (float(before.numpy()), float(after.numpy())) == (3.0, pytest.approx(3.003))
+    assert [float(each.numpy()) for each in (before, after)] == pytest.approx([3.0, 3.003])
 
 
 def test_an_error_that_vanishes_is_none() -> None:
@@ -194,13 +194,9 @@ def test_errors_are_found_where_the_bound_is_tight_and_only_there(tmp_path: Path
     """All errors in a run whose reruns hardly differ; not the one in a number that reruns have moved by a tenth."""
     tight, loose = _errors(tmp_path / "tight", 0.0), _errors(tmp_path / "loose", 0.1)
     assert {each.fate for each in tight if each.observable == "variables"} == {"caught"}
-    assert {each.observable for each in tight if each.fate == "caught"} == {
-        "loss",
-        "gradients",
-        "variables",
-        "predictions",
-    }
-    assert min(each.ratio or 0 for each in tight if each.fate == "caught") > 1
+    caught = [each for each in tight if each.fate == "caught"]
+    assert {each.observable for each in caught} == {"loss", "gradients", "variables", "predictions"}
+    assert min(each.ratio or 0 for each in caught) > 1
     fates = {each.fate for each in loose if (each.name, each.index) == ("w", (3,)) and each.observable == "variables"}
     assert fates
     assert "caught" not in fates
