@@ -24,7 +24,7 @@ from tests.harness._traces import Training, client, step
 from tools import sweep
 from tools.sweeping.cases import Case, family_names, says
 from tools.sweeping.injecting import SIZE, Injection, NoEffect, grouped, injected, injections
-from tools.sweeping.judging import Injected, Result, errors_in
+from tools.sweeping.judging import Fate, Injected, Outcome, Result, errors_in
 from tools.sweeping.table import failures, table, wrong
 
 DEMANDED = {"closed_form", "columns", "crossing", "falling", "inputs", "large", "mixed", "moments", "rounding"}
@@ -203,12 +203,12 @@ def test_errors_are_found_where_the_bound_is_tight_and_only_there(tmp_path: Path
     assert not list(tmp_path.glob("changed*"))
 
 
-def _result(family: str, *fates: str, outcome: str = "consistent", ratio: float = 0.25) -> Result:
-    errors = [
-        Injected("loss", "loss", 1, (), "smallest", "first", 0.5, 0.5, fate, None if fate == "no effect" else 2.0)  # type: ignore[arg-type]
+def _result(family: str, *fates: Fate, outcome: Outcome = "consistent") -> Result:
+    errors = tuple(
+        Injected("loss", "loss", 1, (), "smallest", "first", 0.5, 0.5, fate, None if fate == "no effect" else 2.0)
         for fate in fates
-    ]
-    return Result(family, 3, "mirrored-2", {}, outcome, "why", {"loss": ratio}, injected=tuple(errors))  # type: ignore[arg-type]
+    )
+    return Result(family, 3, "mirrored-2", {}, outcome, "why", {"loss": 0.25}, injected=errors)
 
 
 def test_the_table_counts_what_happened() -> None:

@@ -30,7 +30,7 @@ from tools.sweeping.cases import Case
 from tools.sweeping.injecting import SIZE, Injection, NoEffect, grouped, injected, injections
 from tools.sweeping.resolving import bound_at, excused, stated
 
-__all__ = ["Injected", "Outcome", "Result", "errors_in", "run_case"]
+__all__ = ["Fate", "Injected", "Outcome", "Result", "errors_in", "run_case"]
 
 # As many findings as a law keeps.
 FINDINGS_MAX = 10

@@ -1,11 +1,12 @@
-"""Runs cases, several at once if asked; Ctrl-C ends them all and leaves nothing behind."""
+"""Runs cases, several at once if asked; however the sweep ends, nothing is left behind."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from itertools import islice
 from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from simulator.kernel import die_with_parent
@@ -31,19 +32,58 @@ def results_of(cases: Iterable[Case], jobs: int, keep: Path | None, most: int, t
             yield _one(case, keep, most, timeout)
         return
     waiting = iter(cases)
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=die_with_parent) as pool:
-        # No more are handed over than can run: after Ctrl-C, which each process gets by itself, none begins.
-        running = {pool.submit(_one, case, keep, most, timeout) for case in islice(waiting, jobs)}
-        while running:
-            done, running = _first(running)
-            running |= {pool.submit(_one, case, keep, most, timeout) for case in islice(waiting, len(done))}
-            for future in done:
-                yield future.result()
+    running: dict[Connection, Case] = {}
+    with _workers(jobs, keep, most, timeout) as workers:
+        free = list(workers)
+        while True:
+            for worker, case in zip(free, waiting, strict=False):
+                worker.send(case)
+                running[worker] = case
+            if not running:
+                return
+            free = [worker for worker in wait(list(running)) if isinstance(worker, Connection)]
+            for worker in free:
+                yield _received(worker, running.pop(worker))
 
 
-def _first(running: set[Future[Result]]) -> tuple[set[Future[Result]], set[Future[Result]]]:
-    done, rest = wait(running, return_when=FIRST_COMPLETED)
-    return set(done), set(rest)
+def _received(worker: Connection, case: Case) -> Result:
+    try:
+        result: Result = worker.recv()
+    except EOFError:
+        raise ChildProcessError(f"the process that ran {case.name} has ended without a result") from None
+    return result
+
+
+@contextlib.contextmanager
+def _workers(jobs: int, keep: Path | None, most: int, timeout: float) -> Iterator[list[Connection]]:
+    """Processes that run the cases they are sent; killed in the end, since nothing that they start outlives them.
+
+    Not a pool of `concurrent.futures`, in which Ctrl-C can leave a lock behind that shutting it down waits for.
+    """
+    context = get_context("spawn")
+    with contextlib.ExitStack() as stack:
+        workers = []
+        for _ in range(jobs):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, keep, most, timeout))
+            process.start()
+            theirs.close()  # so that the end of the process is the end of the pipe
+            stack.callback(process.join)
+            stack.callback(process.terminate)
+            workers.append(ours)
+        yield workers
+
+
+def _work(cases: Connection, keep: Path | None, most: int, timeout: float) -> None:
+    die_with_parent()
+    signal.signal(signal.SIGINT, _nothing)  # from a terminal all get it, and the parent decides
+    with contextlib.suppress(EOFError):
+        while True:
+            cases.send(_one(cases.recv(), keep, most, timeout))
+
+
+def _nothing(number: int, frame: object) -> None:
+    """Unlike an ignored signal, one that is handled by nothing is not ignored in what is started."""
 
 
 def _one(case: Case, keep: Path | None, most: int, timeout: float) -> Result:
