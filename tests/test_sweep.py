@@ -215,9 +215,9 @@ def test_the_table_counts_what_happened() -> None:
     """A row for each family and one for all; errors without an effect are not counted."""
     results = [_result("loop", "caught", "missed", "no effect"), _result("dense", "not judged", outcome="accused")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table(results).splitlines()]
-    assert rows[2] == ["dense", "1", "1", "0", "0.25", "1", "0", "1", "0", "0", ""]
-    assert rows[3] == ["loop", "1", "0", "0", "0.25", "2", "1", "0", "0", "1", "2"]
-    assert rows[4] == ["all", "2", "1", "0", "0.25", "3", "1", "1", "0", "1", "2"]
+    assert rows[2] == ["dense", "1", "1", "0", "0.25", "1", "0", "1 (100 %)", "0", "0", ""]
+    assert rows[3] == ["loop", "1", "0", "0", "0.25", "2", "1 (50 %)", "0", "0", "1 (50 %)", "2"]
+    assert rows[4] == ["all", "2", "1", "0", "0.25", "3", "1 (33 %)", "1 (33 %)", "0", "1 (33 %)", "2"]
 
 
 def test_what_is_wrong_can_be_replayed() -> None:

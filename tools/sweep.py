@@ -14,10 +14,13 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.sweeping.cases import Case, family_names, says  # noqa: E402
 from tools.sweeping.judging import Result  # noqa: E402
-from tools.sweeping.table import as_json, failures, table, wrong  # noqa: E402
+from tools.sweeping.table import as_json, failures, section, table, wrong  # noqa: E402
 from tools.sweeping.working import results_of  # noqa: E402
+from tools.update_tables import filled  # noqa: E402
 
 __all__ = ["main"]
+
+PAGE = ROOT / "docs" / "sweep.md"
 
 EPILOG = """\b
 Examples:
@@ -53,6 +56,7 @@ Families:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the run of each case there, for `lockstep report`.",
 )
+@click.option("--page", is_flag=True, help=f"Write the table into docs/{PAGE.name}.")
 def main(
     families: tuple[str, ...],
     seed: int,
@@ -62,6 +66,7 @@ def main(
     timeout: float,
     json_file: Path | None,
     out: Path | None,
+    page: bool,
 ) -> None:
     """Draw random trainings that are right, judge them, and judge each again with errors of 1e-3 put in.
 
@@ -90,6 +95,8 @@ def main(
     finally:
         if results:
             click.echo("\n\n".join([table(results), *failures(_ordered(results))]))
+    if page:
+        PAGE.write_text(filled(PAGE.read_text(), "sweep", section(results, range(seed, seed + count))))
     sys.exit(int(any(map(wrong, results))))
 
 

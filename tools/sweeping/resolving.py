@@ -44,4 +44,5 @@ def excused(verdict: Verdict, injection: Injection, bound: float | None) -> str 
     size = abs(injection.expected)
     if bound > JUDGED_MAX * size:
         return "not judged"
-    return "coarser" if bound > SIZE * size / 2 else None
+    # A right run may use up all of its bound, in the other direction than the error.
+    return "coarser" if 2 * bound > SIZE * size else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
 from tools.sweeping.judging import Injected, Result
 
-__all__ = ["HEADER", "as_json", "failures", "table", "wrong"]
+__all__ = ["HEADER", "as_json", "failures", "section", "table", "wrong"]
 
 HEADER = (
     "family",
@@ -37,6 +38,13 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def section(results: Sequence[Result], seeds: range) -> str:
+    """The table for a page, after a sentence on where its numbers come from."""
+    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    packages = " and ".join(f"{name} {version(name.lower())}" for name in ("TensorFlow", "Keras"))
+    return f"Measured with {packages} on CPU devices, {which} of each family.\n\n{table(results)}"
+
+
 def _row(family: str, results: Sequence[Result]) -> tuple[str, ...]:
     outcomes = Counter(result.outcome for result in results)
     errors = [each for result in results for each in result.injected if each.fate != "no effect"]
@@ -51,9 +59,13 @@ def _row(family: str, results: Sequence[Result]) -> tuple[str, ...]:
         str(outcomes["abstained"]),
         f"{worst:.2g}",
         str(len(errors)),
-        *(str(fates[fate]) for fate in ("caught", "not judged", "coarser", "missed")),
+        *(_share(fates[fate], len(errors)) for fate in ("caught", "not judged", "coarser", "missed")),
         "" if least is None else f"{least:.3g}",
     )
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count} ({100 * count / of:.0f} %)" if count else "0"
 
 
 def _caught(errors: Iterable[Injected]) -> Iterable[Injected]:
