@@ -192,7 +192,7 @@ def _changed(array: Array, index: tuple[int, ...], error: float) -> Array:
     numbers[index] = numbers.dtype.type(float(before) + error)
     if numbers[index] == before:
         raise NoEffect(f"{before} is the same with an error of {error:.3g}")
-    return msgspec.structs.replace(array, data=numbers.tobytes())
+    return Array.of(numbers, array.rows)
 
 
 def _put(clients: Sequence[ClientTrace], injection: Injection, held: Sequence[Value | Variable]) -> list[ClientTrace]:

@@ -36,13 +36,17 @@ def bound_at(tolerance: Tolerance, injection: Injection) -> float | None:
 def excused(verdict: Verdict, injection: Injection, bound: float | None) -> str | None:
     """Why an error that was not found was not to be found, as the verdict says; None if it says nothing of that.
 
-    `not judged`: the bound exceeds a hundredth of the number. `coarser`: the number is judged, but the resolution that
-    is stated for it is coarser than the error.
+    `not judged`: the bound exceeds a hundredth of the number, and the verdict counts numbers of this observable that it
+    does not judge. `coarser`: the number is judged, but the loosest resolution that the verdict states for the
+    observable is coarser than the error, and so is that of the number.
     """
-    if stated(verdict) is None or bound is None:
+    said = (stated(verdict) or {}).get(injection.observable)
+    if said is None or bound is None:
         return None
-    size = abs(injection.expected)
-    if bound > JUDGED_MAX * size:
-        return "not judged"
+    share = bound / abs(injection.expected)
+    if share > JUDGED_MAX:
+        return "not judged" if said["not_judged"] else None
+    loosest = said["loosest"]
     # A right run may use up all of its bound, in the other direction than the error.
-    return "coarser" if 2 * bound > SIZE * size else None
+    coarse = min(2 * share, 0.0 if loosest is None else 2 * loosest["error"])
+    return "coarser" if coarse > SIZE else None
