@@ -35,7 +35,7 @@ from harness.report import Cell, Matrix
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
-from tools import update_matrix, update_tables
+from tools import sweep, update_matrix, update_tables
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -274,11 +274,11 @@ def _commands_there() -> set[str]:
 
 
 def test_options_exist() -> None:
-    """Every option that a page mentions is one of `lockstep` or of the pytest plugin."""
+    """Every option that a page mentions is one of `lockstep`, of the pytest plugin, or of the sweep."""
     plugin = _Options()
     pytest_addoption(plugin)  # type: ignore[arg-type]
     commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in _commands_there()]
-    known = {name for command in commands for option in command.params for name in option.opts}
+    known = {name for command in [*commands, sweep.main] for option in command.params for name in option.opts}
     mentioned = _words(r"(?<![\w-])--[a-z][a-z-]+")
     assert mentioned
     assert {found for found in mentioned if found[1] not in known | plugin.names | FOREIGN_OPTIONS} == set()

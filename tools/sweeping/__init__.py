@@ -1,0 +1,1 @@
+"""Random right trainings, and small errors put into what they recorded: the parts of `tools/sweep.py`."""
