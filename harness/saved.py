@@ -41,6 +41,7 @@ class _Needed(msgspec.Struct):
     tasks: dict[str, dict[str, Any]]
     seconds: float
     faults: dict[str, Any] | None = None
+    forced: bool = False
 
 
 def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:

@@ -14,6 +14,7 @@ from harness.errors import Abstained
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
+from harness.judging.alone import steps_alone
 from harness.judging.explain import closest, explain
 from harness.judging.judge import Judged, judge_parts
 from harness.judging.unknown import not_finite
@@ -21,6 +22,7 @@ from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
 from harness.running.disturbance import Disturbance
+from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
 from harness.running.observe import check_hardware, run_once
 from harness.running.reference import reference_of
@@ -45,6 +47,7 @@ def verify(
     faults: FaultPlan | None = None,
     restarts: int | None = None,
     restart_policy: str | None = None,
+    forced: bool = False,
     hardware: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
@@ -65,6 +68,8 @@ def verify(
             fault of a checkpoint names `record.directory` as its directory.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
+        forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
+            judged by itself and the verdict tells which of them are wrong.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -85,16 +90,66 @@ def verify(
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
     derived, plan = _is_derived(tier), Disturbance.of(faults, restarts, restart_policy)
     changes = _disturbed(interrupt_at, resume_strategy, plan, case, timeout)
+    _check_forced(forced, changes)
     with kept_in(out) as directory:
         try:
-            reference = reference_of(under_test, seed=seed, perturbed=derived, timeout=timeout)
+            reference = reference_of(under_test, seed=seed, perturbed=derived and not forced, timeout=timeout)
         except Abstained as why:
-            return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
-        asked = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
-        verdict = judged_run(under_test, case, changes, directory, reference, began, **asked)
+            return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why), forced=forced))
+        asked: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
+        if forced:
+            verdict, reference = _forced_run(under_test, case, directory, reference, began, perturbed=derived, **asked)
+        else:
+            verdict = judged_run(under_test, case, changes, directory, reference, began, **asked)
         if out is not None:
             save_run(directory, verdict, reference)
     return _told(verdict)
+
+
+def _check_forced(forced: bool, changes: Interrupting | Disturbance | None) -> None:
+    """Fail before anything starts if it cannot be said which step of the reference a step of the run is.
+
+    Raises:
+        UsageError: the run would be interrupted, or have faults.
+    """
+    if forced and changes is not None:
+        raise UsageError(
+            "forced=True sets the reference to the run after each step, so the run has to take the reference's steps, "
+            "each once: leave out interrupt_at, faults and restarts"
+        )
+
+
+def _forced_run(
+    program: Program,
+    case: StrategyCase,
+    directory: Path,
+    reference: Reference,
+    began: float,
+    *,
+    perturbed: bool,
+    **options: Any,
+) -> tuple[Verdict, Reference]:
+    """Run a program once, then a reference that follows it, and judge each step from the run's own variables.
+
+    Args:
+        program: what to run.
+        case: the strategy.
+        directory: as `kept_in` gives it.
+        reference: that goes its own way.
+        began: as of `judged_run`.
+        perturbed: whether the reference needs runs with noise.
+        options: as of `judged_run`.
+
+    Returns:
+        The verdict, and the reference that followed the run.
+    """
+    check_forcible(program.name, reference.trace)
+    result = _run(program, case, None, directory, reference, **options)
+    again = {key: options[key] for key in ("seed", "timeout")}
+    follower = forced_reference(program, directory, reference, perturbed=perturbed, **again)
+    tasks, seconds = task_summaries(result), time.monotonic() - began
+    parts = read_parts(directory)
+    return judge(parts, follower, program=program.name, tasks=tasks, seconds=seconds, forced=True), follower
 
 
 @contextlib.contextmanager
@@ -193,6 +248,7 @@ def judge(
     tasks: dict[str, dict[str, Any]],
     seconds: float,
     faults: dict[str, Any] | None = None,
+    forced: bool = False,
 ) -> Verdict:
     """What all laws say of a recorded run, and the explanation if it is inconsistent. Needs no TensorFlow.
 
@@ -203,6 +259,7 @@ def judge(
         tasks: as in `Verdict`.
         seconds: that the run took.
         faults: as in `Verdict`.
+        forced: whether the reference followed the run.
     """
     judged = judge_parts(parts, reference)
     found = judged.last.interruption
@@ -218,6 +275,7 @@ def judge(
         links=None if parts.links is None else parts.links.to_json(),
         abstained=not_finite(reference.trace),
         notes=reference.notes,
+        forced=forced,
     )
     if verdict.outcome != "inconsistent":
         return verdict
@@ -227,6 +285,7 @@ def judge(
         explanation=why,
         closest=closest(judged.case) if why is None else None,
         ledger=_ledger(judged, verdict),
+        alone=steps_alone(judged.case) if forced else None,
     )
 
 

@@ -198,4 +198,5 @@ def _judge(directory: Path) -> Verdict:
             tasks=saved["tasks"],
             seconds=saved["seconds"],
             faults=saved.get("faults"),
+            forced=saved.get("forced", False),
         )

@@ -34,6 +34,7 @@ _EPILOG = """\b
 Examples:
   lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json
   lockstep verify train.py:train --strategy mirrored-2 --interrupt-at 5 --resume-strategy mirrored-4
+  lockstep verify train.py:train --strategy mirrored-2 --forced        which steps are wrong by themselves?
   lockstep verify train.py:train --strategy multi_worker-2 --fault kind=kill,task=worker:1,step=2,restart=1s
 """
 
@@ -59,6 +60,11 @@ Examples:
 @fault_options
 @network_option
 @restart_options(f"Restarts that a run with faults may have.  [default: {NEEDED_AND_SPARE}]")
+@click.option(
+    "--forced",
+    is_flag=True,
+    help="Judge each step by itself: after each one the reference's variables are set to those that the run recorded.",
+)
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
@@ -103,6 +109,11 @@ def _check(options: dict[str, Any]) -> None:
             "a run is either interrupted, with --interrupt-at, or has faults and links, with --fault, --link or "
             "--plan; a fault can kill all tasks too: kind=kill,task=*,step=5"
         )
+    if options["forced"] and (options["interrupt_at"] is not None or disturbed):
+        raise UsageError(
+            "--forced sets the reference to the run after each step, so the run has to take the reference's steps, "
+            "each once: leave out --interrupt-at, --fault, --link and --plan"
+        )
 
 
 def _verify(program: str, options: dict[str, Any]) -> int:
@@ -112,7 +123,7 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
     as_json = options["as_json"]
     asked: dict[str, Any] = {
-        name: options[name] for name in ("interrupt_at", "restarts", "restart_policy", "timeout", "stream")
+        name: options[name] for name in ("interrupt_at", "restarts", "restart_policy", "forced", "timeout", "stream")
     }
     asked["tier"] = "exact" if options["exact"] else "derived"
     asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)

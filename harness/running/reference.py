@@ -60,7 +60,8 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         touched = runs.touched()
         check_independent(program.name, touched)
         reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in noisy])
-    return replace(reference, notes=_notes(reference.trace, differing), touched=touched)
+    notes = _notes(reference.trace, differing)
+    return replace(reference, notes=notes, touched=touched, threads=runs.threads)
 
 
 @contextlib.contextmanager

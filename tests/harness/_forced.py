@@ -1,0 +1,120 @@
+"""Small trainings that are wrong at some steps only, and only with several replicas."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["STEPS", "halving", "sgd_fit", "with_momentum"]
+
+STEPS = 10
+
+
+def halving(
+    wrong_at: tuple[int, ...] = (), *, records: bool = True, counts: bool = False, nan_at: int = 0
+) -> Callable[[Any, Any], None]:
+    """Each step takes `w` half the way to the mean of 8 small integers: exact in float32 for ten steps.
+
+    Args:
+        wrong_at: steps at which each of several replicas divides by 4 instead of 8.
+        records: whether the variable is recorded.
+        counts: whether the sum of all losses so far, which is kept as a Python number, is reported too.
+        nan_at: a step at which several replicas get NaN.
+    """
+    return functools.partial(_halving, wrong_at=wrong_at, records=records, counts=counts, nan_at=nan_at)
+
+
+def _halving(
+    strategy: Any, record: Any, *, wrong_at: tuple[int, ...], records: bool, counts: bool, nan_at: int
+) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    several = strategy.num_replicas_in_sync > 1
+    data = (np.arange(8 * STEPS) * 7 % 5).astype(np.float32)
+    with strategy.scope():
+        w = tf.Variable([4.0], name="w", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+    @tf.function
+    def step(x: Any, divisor: Any) -> Any:
+        def replica(x: Any, divisor: Any) -> Any:
+            slope = tf.reduce_sum(w - x, keepdims=True) / divisor
+            w.assign_sub(0.5 * tf.distribute.get_replica_context().all_reduce("sum", slope))
+            return slope
+
+        return strategy.reduce("SUM", strategy.run(replica, args=(x, divisor)), axis=None)[0]
+
+    total = 0.0
+    batches = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(data).batch(8))
+    for number, x in enumerate(batches, start=1):
+        divisor = 4.0 if several and number in wrong_at else 0.0 if several and number == nan_at else 8.0
+        loss = step(x, tf.constant(divisor))
+        total += float(loss)
+        metrics = {"total": total} if counts else None
+        record.step(loss=loss, variables=[w] if records else None, metrics=metrics)
+
+
+def with_momentum(wrong_at: int = 0, *, slots: bool = False) -> Callable[[Any, Any], None]:
+    """Keras's SGD with momentum, whose slots are recorded or not; the gradient of one step is doubled."""
+    return functools.partial(_with_momentum, wrong_at=wrong_at, slots=slots)
+
+
+def _with_momentum(strategy: Any, record: Any, *, wrong_at: int, slots: bool) -> None:
+    import keras
+    import tensorflow as tf
+
+    several = strategy.num_replicas_in_sync > 1
+    with strategy.scope():
+        w = keras.Variable([1.0, 2.0], name="w")
+        optimizer = keras.optimizers.SGD(0.25, momentum=0.5)
+        optimizer.build([w])
+
+    @tf.function
+    def step(factor: Any) -> None:
+        def replica(factor: Any) -> None:
+            share = 1.0 / strategy.num_replicas_in_sync
+            optimizer.apply_gradients([(factor * share * tf.convert_to_tensor(w), w)])
+
+        strategy.run(replica, args=(factor,))
+
+    for number in range(1, 7):
+        step(tf.constant(2.0 if several and number == wrong_at else 1.0))
+        record.step(variables=[w, *(optimizer.variables if slots else ())])
+
+
+def sgd_fit(flavour: str, wrong_at: int = 0) -> Callable[[Any, Any], None]:
+    """A linear model in `fit` of Keras 3 or tf_keras, two epochs of three steps, whose weights somebody changes."""
+    return functools.partial(_sgd_fit, flavour=flavour, wrong_at=wrong_at)
+
+
+def _sgd_fit(strategy: Any, record: Any, *, flavour: str, wrong_at: int) -> None:
+    import importlib
+
+    import numpy as np
+
+    keras = importlib.import_module(flavour)
+    several = strategy.num_replicas_in_sync > 1
+    features = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
+    with strategy.scope():
+        layer = keras.layers.Dense(1, kernel_initializer="ones")
+        model = keras.Sequential([keras.Input((4,)), layer])
+        model.compile(optimizer=keras.optimizers.SGD(0.0625, momentum=0.5), loss="mse", metrics=["mae"])
+
+    class Meddling(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        steps = 0
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.steps += 1
+            if several and self.steps == wrong_at:
+                layer.bias.assign([0.5])
+
+    model.fit(
+        features,
+        features.sum(axis=1, keepdims=True) - 0.25,
+        batch_size=8,
+        epochs=2,
+        shuffle=False,
+        verbose=0,
+        callbacks=[Meddling(), record.keras_callback(model)],
+    )
