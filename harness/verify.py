@@ -14,8 +14,10 @@ from harness.errors import Abstained
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.trace import RunTrace
 from harness.judging.alone import steps_alone
-from harness.judging.explain import closest, explain
+from harness.judging.explain import closest
+from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
 from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
@@ -29,7 +31,7 @@ from harness.running.reference import reference_of
 from harness.saved import save_run
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from simulator import FaultPlan, RunFailed, RunResult, UsageError
+from simulator import FaultPlan, LockstepError, RunFailed, RunResult, UsageError
 
 __all__ = ["Tier", "check_hardware", "judge", "judge_left", "judged_run", "on_verdict", "task_summaries", "verify"]
 
@@ -48,6 +50,7 @@ def verify(
     restarts: int | None = None,
     restart_policy: str | None = None,
     forced: bool = False,
+    explain: bool = True,
     hardware: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
@@ -70,6 +73,7 @@ def verify(
         restart_policy: what a failure restarts, as of `Cluster`.
         forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
             judged by itself and the verdict tells which of them are wrong.
+        explain: whether an inconsistent verdict that no rule explains may cost more runs, which tell that as well.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -86,70 +90,106 @@ def verify(
         SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
-    began = time.monotonic()
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
-    derived, plan = _is_derived(tier), Disturbance.of(faults, restarts, restart_policy)
-    changes = _disturbed(interrupt_at, resume_strategy, plan, case, timeout)
-    _check_forced(forced, changes)
+    plan = Disturbance.of(faults, restarts, restart_policy)
+    asked = _Asked(tier, forced, explain, seed, timeout, stream, out is not None)
+    asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
-        try:
-            reference = reference_of(under_test, seed=seed, perturbed=derived and not forced, timeout=timeout)
-        except Abstained as why:
-            return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why), forced=forced))
-        asked: dict[str, Any] = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
-        if forced:
-            verdict, reference = _forced_run(under_test, case, directory, reference, began, perturbed=derived, **asked)
-        else:
-            verdict = judged_run(under_test, case, changes, directory, reference, began, **asked)
-        if out is not None:
-            save_run(directory, verdict, reference)
-    return _told(verdict)
+        return _told(_verified(under_test, case, changes, directory, asked))
 
 
-def _check_forced(forced: bool, changes: Interrupting | Disturbance | None) -> None:
-    """Fail before anything starts if it cannot be said which step of the reference a step of the run is.
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What was asked for besides the program, the strategy and what disturbs the run; as of `verify`."""
 
-    Raises:
-        UsageError: the run would be interrupted, or have faults.
-    """
-    if forced and changes is not None:
-        raise UsageError(
-            "forced=True sets the reference to the run after each step, so the run has to take the reference's steps, "
-            "each once: leave out interrupt_at, faults and restarts"
-        )
+    tier: Tier
+    forced: bool
+    explain: bool
+    seed: int
+    timeout: float
+    stream: bool
+    keep: bool
+
+    @property
+    def derived(self) -> bool:
+        return self.tier == "derived"
+
+    @property
+    def of_reference(self) -> dict[str, Any]:
+        return {"seed": self.seed, "timeout": self.timeout}
+
+    @property
+    def of_run(self) -> dict[str, Any]:
+        return {**self.of_reference, "stream": self.stream, "keep": self.keep}
+
+    def check(self, changes: Interrupting | Disturbance | None) -> None:
+        """Fail before anything starts if these make no sense together.
+
+        Raises:
+            UsageError: there is no such tier, or a reference is to follow a run that does not take its steps.
+        """
+        if self.tier not in ("derived", "exact"):
+            raise UsageError(f"tier {self.tier!r} is unknown; accepted are derived, exact")
+        if self.forced and changes is not None:
+            raise UsageError(
+                "forced=True sets the reference to the run after each step, so the run has to take the reference's "
+                "steps, each once: leave out interrupt_at, faults and restarts"
+            )
 
 
-def _forced_run(
+def _verified(
     program: Program,
     case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
     directory: Path,
-    reference: Reference,
-    began: float,
-    *,
-    perturbed: bool,
-    **options: Any,
-) -> tuple[Verdict, Reference]:
-    """Run a program once, then a reference that follows it, and judge each step from the run's own variables.
+    asked: _Asked,
+) -> Verdict:
+    """The verdict on one run, which leaves what it recorded in `directory`."""
+    began, forced = time.monotonic(), asked.forced
+    try:
+        reference = reference_of(program, perturbed=asked.derived and not forced, **asked.of_reference)
+    except Abstained as why:
+        return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why), forced=forced)
+    if forced:
+        check_forcible(program.name, reference.trace)
+        result = _run(program, case, None, directory, reference, **asked.of_run)
+        reference = forced_reference(program, directory, reference, perturbed=asked.derived, **asked.of_reference)
+        verdict = judge_left(program, case, None, directory, reference, result, time.monotonic() - began, forced=True)
+    else:
+        verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
+        if asked.explain and asked.derived and changes is None and _hides_more(verdict, reference.trace):
+            verdict = _with_steps_alone(verdict, program, directory, reference, asked)
+    if asked.keep:
+        save_run(directory, verdict, reference)
+    return verdict
 
-    Args:
-        program: what to run.
-        case: the strategy.
-        directory: as `kept_in` gives it.
-        reference: that goes its own way.
-        began: as of `judged_run`.
-        perturbed: whether the reference needs runs with noise.
-        options: as of `judged_run`.
 
-    Returns:
-        The verdict, and the reference that followed the run.
+def _hides_more(verdict: Verdict, reference: RunTrace) -> bool:
+    """Whether a verdict says of several steps that they are wrong, and cannot say which of them are by themselves.
+
+    Only where no rule reproduces the numbers, since looking further costs more runs, and where every step recorded
+    variables.
     """
-    check_forcible(program.name, reference.trace)
-    result = _run(program, case, None, directory, reference, **options)
-    again = {key: options[key] for key in ("seed", "timeout")}
-    follower = forced_reference(program, directory, reference, perturbed=perturbed, **again)
-    tasks, seconds = task_summaries(result), time.monotonic() - began
-    parts = read_parts(directory)
-    return judge(parts, follower, program=program.name, tasks=tasks, seconds=seconds, forced=True), follower
+    first, steps = verdict.first_divergence, reference.clients[0].steps
+    if verdict.outcome != "inconsistent" or verdict.explanation is not None or verdict.abstained is not None:
+        return False
+    if first is None or first.step is None or not all(step.variables for step in steps):
+        return False
+    return sum(step.index > first.step for step in steps) > 1
+
+
+def _with_steps_alone(
+    verdict: Verdict, program: Program, directory: Path, reference: Reference, asked: _Asked
+) -> Verdict:
+    """The verdict, with what a reference that follows the run shows: at which steps a mistake strikes again."""
+    try:
+        follower = forced_reference(program, directory, reference, perturbed=True, **asked.of_reference)
+    except LockstepError as error:
+        text = f"which steps are wrong by themselves is not known: {str(error).splitlines()[0]}"
+        return dataclasses.replace(verdict, notes=(*verdict.notes, text))
+    alone = steps_alone(judge_parts(read_parts(directory), follower).case)
+    notes = dict.fromkeys((*verdict.notes, *follower.notes))
+    return dataclasses.replace(verdict, alone=alone, notes=tuple(notes))
 
 
 @contextlib.contextmanager
@@ -209,17 +249,14 @@ def judge_left(
     reference: Reference,
     result: RunResult,
     seconds: float,
+    *,
+    forced: bool = False,
 ) -> Verdict:
     """Judge what a run has left; also of one that failed, as long as every client has come to its end."""
     faults = disturbed.to_json(case.topology) if isinstance(disturbed, Disturbance) else None
     tasks = task_summaries(result)
-    return judge(read_parts(directory), reference, program=program.name, tasks=tasks, seconds=seconds, faults=faults)
-
-
-def _is_derived(tier: str) -> bool:
-    if tier not in ("derived", "exact"):
-        raise UsageError(f"tier {tier!r} is unknown; accepted are derived, exact")
-    return tier == "derived"
+    said: dict[str, Any] = {"tasks": tasks, "seconds": seconds, "faults": faults, "forced": forced}
+    return judge(read_parts(directory), reference, program=program.name, **said)
 
 
 def _run(
@@ -279,7 +316,7 @@ def judge(
     )
     if verdict.outcome != "inconsistent":
         return verdict
-    why = explain(judged.case)
+    why = explanation_of(judged.case)
     return dataclasses.replace(
         verdict,
         explanation=why,

@@ -65,6 +65,14 @@ Examples:
     is_flag=True,
     help="Judge each step by itself: after each one the reference's variables are set to those that the run recorded.",
 )
+@click.option(
+    "--no-explain",
+    "explain",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="Make no further runs to find out more about numbers that are wrong and that no rule explains.",
+)
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
@@ -123,7 +131,8 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
     as_json = options["as_json"]
     asked: dict[str, Any] = {
-        name: options[name] for name in ("interrupt_at", "restarts", "restart_policy", "forced", "timeout", "stream")
+        name: options[name]
+        for name in ("interrupt_at", "restarts", "restart_policy", "forced", "explain", "timeout", "stream")
     }
     asked["tier"] = "exact" if options["exact"] else "derived"
     asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)

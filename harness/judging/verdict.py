@@ -35,8 +35,8 @@ class Verdict:
     `links` is how many bytes each link between tasks carried. `ledger` is, of a run that consumed other examples than
     its reference, the table of who consumed what. `abstained` says why what was compared shows too little, such as a
     reference that is not finite. `notes` are what a reader should know of how the runs were made. `forced` says that
-    each step was judged from the run's own variables; `alone` says which steps are wrong then, if the run is
-    inconsistent.
+    each step was judged from the run's own variables; `alone` says of an inconsistent one which steps
+    are wrong then, also where that was asked afterwards.
     """
 
     program: str
@@ -166,7 +166,7 @@ class Verdict:
         if (first := self.first_divergence) is not None:
             yield f"  first divergence: {first.text}"
         if self.alone is not None:
-            yield from _wrapped("  each step by itself: ", self.alone.text, width)
+            yield from _wrapped("  each step from the run's own variables: ", self.alone.text, width)
         if broken:
             yield "  broken:"
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):

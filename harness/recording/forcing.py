@@ -17,7 +17,7 @@ from typing import Any
 from harness.evidence.observed import items
 from harness.evidence.trace import Array, Counters, Forced, Step, Variable, frames
 from harness.recording.accepted import Place
-from harness.recording.capture import flat_variables, variable_groups
+from harness.recording.capture import variable_groups
 from harness.recording.running_means import set_mean
 from harness.recording.tensors import tensor_of
 from harness.recording.unrecorded import Unrecorded
@@ -25,6 +25,7 @@ from harness.recording.unrecorded import Unrecorded
 __all__ = ["Forcing"]
 
 _LEFT_MAX = 8
+_Groups = list[tuple[str, list[Any]]]
 
 
 class Forcing:
@@ -66,7 +67,7 @@ class Forcing:
             Whether anything was set.
         """
         if self._epochs_only:
-            self._look(step, variables, means)
+            self._look(step, self._groups(variables, call), means)
             return False
         return self._set(step, self._at(step), variables, means, call)
 
@@ -88,13 +89,14 @@ class Forcing:
         if record is not None and means:
             values = {**(items(record, "loss") or {}), **(items(record, "metrics") or {})}
             means = {name: mean for name, mean in means.items() if set_mean(mean, values.get(name))}
-        self._look(step, variables, means)
+        groups = self._groups(variables, call)
+        self._look(step, groups, means)
         if variables is None or record is None:
             return False
         if recorded is None:
             self._note("all variables", f"after step {step} the run recorded none")
             return False
-        for name, shards in variable_groups(self._strategy, variables, Place(call, "variables")):
+        for name, shards in groups:
             value = recorded.get(name)
             if not isinstance(value, Variable) or not value.copies:
                 self._note(repr(name), f"the run did not record it at step {step}")
@@ -119,10 +121,13 @@ class Forcing:
             begin += len(rows) if rows.shape else 0
             shard.assign(tf.cast(tf.constant(rows), shard.dtype))  # bfloat16 is stored widened
 
-    def _look(self, step: int, variables: Any, means: dict[str, Any]) -> None:
-        known = [] if variables is None else [tensor_of(each) for each in flat_variables(variables)]
-        known += [tensor_of(each) for mean in means.values() for each in mean.variables]
-        self.unrecorded.look(step, known)
+    def _groups(self, variables: Any, call: str) -> _Groups:
+        return [] if variables is None else variable_groups(self._strategy, variables, Place(call, "variables"))
+
+    def _look(self, step: int, groups: _Groups, means: dict[str, Any]) -> None:
+        recorded = [shard for _, shards in groups for shard in shards]
+        state = [each for mean in means.values() for each in mean.variables]
+        self.unrecorded.look(step, map(tensor_of, (*recorded, *state)))
 
     def _note(self, what: str, why: str) -> None:
         if len(self._left) < _LEFT_MAX:

@@ -12,22 +12,18 @@ STEPS = 10
 
 
 def halving(
-    wrong_at: tuple[int, ...] = (), *, records: bool = True, counts: bool = False, nan_at: int = 0
+    wrong_at: tuple[int, ...] = (), *, divisor: float = 4.0, counts: bool = False
 ) -> Callable[[Any, Any], None]:
     """Each step takes `w` half the way to the mean of 8 small integers: exact in float32 for ten steps.
 
     Args:
-        wrong_at: steps at which each of several replicas divides by 4 instead of 8.
-        records: whether the variable is recorded.
-        counts: whether the sum of all losses so far, which is kept as a Python number, is reported too.
-        nan_at: a step at which several replicas get NaN.
+        wrong_at: steps at which several replicas divide by `divisor` instead of 8.
+        divisor: what they take; 0 makes NaN or infinity.
     """
-    return functools.partial(_halving, wrong_at=wrong_at, records=records, counts=counts, nan_at=nan_at)
+    return functools.partial(_halving, wrong_at=wrong_at, divisor=divisor)
 
 
-def _halving(
-    strategy: Any, record: Any, *, wrong_at: tuple[int, ...], records: bool, counts: bool, nan_at: int
-) -> None:
+def _halving(strategy: Any, record: Any, *, wrong_at: tuple[int, ...], divisor: float) -> None:
     import numpy as np
     import tensorflow as tf
 
@@ -45,22 +41,18 @@ def _halving(
 
         return strategy.reduce("SUM", strategy.run(replica, args=(x, divisor)), axis=None)[0]
 
-    total = 0.0
     batches = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(data).batch(8))
     for number, x in enumerate(batches, start=1):
-        divisor = 4.0 if several and number in wrong_at else 0.0 if several and number == nan_at else 8.0
-        loss = step(x, tf.constant(divisor))
-        total += float(loss)
-        metrics = {"total": total} if counts else None
-        record.step(loss=loss, variables=[w] if records else None, metrics=metrics)
+        loss = step(x, tf.constant(divisor if several and number in wrong_at else 8.0))
+        record.step(loss=loss, variables=[w])
 
 
-def with_momentum(wrong_at: int = 0, *, slots: bool = False) -> Callable[[Any, Any], None]:
-    """Keras's SGD with momentum, whose slots are recorded or not; the gradient of one step is doubled."""
-    return functools.partial(_with_momentum, wrong_at=wrong_at, slots=slots)
+def with_momentum(wrong_at: int = 0) -> Callable[[Any, Any], None]:
+    """Keras's SGD with momentum, whose slots are not recorded; the gradient of one step is doubled."""
+    return functools.partial(_with_momentum, wrong_at=wrong_at)
 
 
-def _with_momentum(strategy: Any, record: Any, *, wrong_at: int, slots: bool) -> None:
+def _with_momentum(strategy: Any, record: Any, *, wrong_at: int) -> None:
     import keras
     import tensorflow as tf
 
@@ -80,7 +72,7 @@ def _with_momentum(strategy: Any, record: Any, *, wrong_at: int, slots: bool) ->
 
     for number in range(1, 7):
         step(tf.constant(2.0 if several and number == wrong_at else 1.0))
-        record.step(variables=[w, *(optimizer.variables if slots else ())])
+        record.step(variables=[w])
 
 
 def sgd_fit(flavour: str, wrong_at: int = 0) -> Callable[[Any, Any], None]:

@@ -93,7 +93,9 @@ def _traces(**changes: Any) -> tuple[RunTrace, RunTrace]:
     """A run and its reference, each step a loss and a variable; `changes` of the run by number of the step, `at_N`."""
 
     def steps(changed: dict[str, Any]) -> RunTrace:
-        plain = [{"loss": float(k), "variables": {"w": np.float32([k])}, "examples": ((k,),)} for k in range(1, 11)]
+        plain = [
+            {"loss": float(k), "variables": {"w": np.array([k], np.float32)}, "examples": ((k,),)} for k in range(1, 11)
+        ]
         return merge([client(*(step(k, **one) for k, one in enumerate(_changed(plain, changed), start=1)))])
 
     return steps(changes), steps({})
@@ -108,9 +110,9 @@ def _changed(plain: list[dict[str, Any]], changed: dict[str, Any]) -> list[dict[
     [
         {"loss": 0.5},
         {"loss": float("nan")},
-        {"variables": {"w": np.float32([0.5])}},
-        {"variables": {"w": np.float32([0.5, 1.0])}},
-        {"variables": {"v": np.float32([4])}},
+        {"variables": {"w": np.array([0.5], np.float32)}},
+        {"variables": {"w": np.array([0.5, 1.0], np.float32)}},
+        {"variables": {"v": np.array([4], np.float32)}},
         {"examples": ((4, 4),)},
     ],
 )
@@ -122,7 +124,7 @@ def test_whatever_the_laws_compare_makes_a_step_wrong(change: dict[str, Any]) ->
 
 def test_what_is_not_finite_in_the_reference_is_neither_right_nor_wrong() -> None:
     """A reference that goes on from NaN says nothing more of the run."""
-    nothing = {"loss": float("nan"), "variables": {"w": np.float32([np.nan])}, "examples": None}
+    nothing = {"loss": float("nan"), "variables": {"w": np.array([np.nan], np.float32)}, "examples": None}
     later = {f"at_{k}": nothing for k in range(5, 11)}
     run, _ = _traces(at_4=nothing, **later)
     reference, _ = _traces(**later)

@@ -1,4 +1,4 @@
-"""Setting a reference to what a run recorded, in one real task: which values are set, when, and what is said of others."""
+"""Setting a reference to what a run recorded, in a real task: what is set, when, and what is said of the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.trace import Array, Forced, Step, Variable, read_client, write_client
+from harness.evidence.trace import Array, ClientTrace, Forced, Step, TraceWriter, Variable, read_client
 from harness.recording.client import Assignment, run_client
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
@@ -28,11 +28,7 @@ def follow(tmp_path: Path) -> Follow:
         followed, traces, kept = (tmp_path / name for name in ("followed", "traces", "kept"))
         for folder in (followed, traces, kept):
             folder.mkdir()
-        write_client(followed / "worker-0.trace", client(*steps, **counters))
-        if counters.get("per_epoch"):  # which a recorder says before its first step
-            whole = (followed / "worker-0.trace").read_bytes()
-            _begin_with_counters(followed / "worker-0.trace", client(*steps, **counters))
-            assert len((followed / "worker-0.trace").read_bytes()) > len(whole)
+        _write(followed / "worker-0.trace", client(*steps, **counters))
         case = strategy_case("default")
         assigned = Assignment(str(traces), str(kept), 7, noise, forced=str(followed / "worker-0.trace"))
         with Cluster(case.topology, timeout=60) as cluster:
@@ -44,13 +40,14 @@ def follow(tmp_path: Path) -> Follow:
     return run
 
 
-def _begin_with_counters(path: Path, trace: Any) -> None:
-    from harness.evidence.trace import TraceWriter
-
-    path.unlink()
+def _write(path: Path, trace: ClientTrace) -> None:
+    """As a recorder does, which says before its first step whether it records only the ends of epochs."""
     writer = TraceWriter(path)
-    for frame in (trace.header, trace.counters, *trace.steps, trace.counters):
-        writer.write(frame)
+    writer.write(trace.header)
+    writer.write(trace.counters)
+    for found in trace.steps:
+        writer.write(found)
+    writer.write(trace.counters)
     writer.close()
 
 
@@ -59,7 +56,7 @@ def _values(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
 
 
 def test_each_step_begins_where_the_run_was(follow: Follow) -> None:
-    """All kinds of variables are set after they were recorded, shards and bfloat16 among them, by their unique names."""
+    """Variables of all kinds are set once they were recorded, shards and bfloat16 among them, by unique names."""
 
     def program(strategy: Any, record: Any) -> None:
         import tensorflow as tf
@@ -76,16 +73,19 @@ def test_each_step_begins_where_the_run_was(follow: Follow) -> None:
             record.step(variables=every)
 
     def run(k: int) -> Step:
-        s = np.float32([[k, 2], [3, 100 * k]])
-        coarse = Variable("coarse", (Array("bfloat16", (1,), np.float32([k / 2]).tobytes()),))
-        plain = [variable("v", np.float32([k * 7])), variable("v", [np.float32([k])] * 2, "mirrored")]
+        s = np.array([[k, 2], [3, 100 * k]], np.float32)
+        coarse = Variable("coarse", (Array("bfloat16", (1,), np.array([k / 2], np.float32).tobytes()),))
+        plain = [
+            variable("v", np.array([k * 7], np.float32)),
+            variable("v", [np.array([k], np.float32)] * 2, "mirrored"),
+        ]
         read = variable("count", [np.int64(1), np.int64(5)], "on_read", np.int64(6 * k))
         every = (*plain, coarse, read, variable("flag", np.array([True])), variable("s", s))
         return msgspec.structs.replace(step(k), variables=every)
 
     steps, forced = follow(program, *(run(k) for k in (1, 2, 3)))
-    names = ["v", "v", "coarse", "count", "flag", "s"]
-    assert [[one.name for one in found.variables or ()] for found in steps][0] == ["v", "v#2", *names[2:]]
+    names = ["coarse", "count", "flag", "s"]
+    assert [one.name for one in steps[0].variables or ()] == ["v", "v#2", *names]
     own = {"v": [2.0], "v#2": [11.0], "coarse": [2.0], "count": 1, "flag": [False], "s": [[2.0, 3.0], [4.0, 5.0]]}
     second = {"v": [8.0], "v#2": [2.0], "coarse": [1.5], "count": 7, "flag": [True], "s": [[2.0, 3.0], [4.0, 101.0]]}
     third = {"v": [15.0], "v#2": [3.0], "coarse": [2.0], "count": 13, "flag": [True], "s": [[3.0, 3.0], [4.0, 201.0]]}
@@ -106,7 +106,11 @@ def test_what_cannot_be_set_stays_and_is_said(follow: Follow) -> None:
                 one.assign_add([1.0])
 
     def run(k: int) -> Step:
-        found = {"shape": np.float32([5, 6]), "dtype": np.float64([5]), "set": np.float32([np.nan])}
+        found = {
+            "shape": np.array([5, 6], np.float32),
+            "dtype": np.array([5], np.float64),
+            "set": np.array([np.nan], np.float32),
+        }
         return step(k, variables=found if k < 3 else None)
 
     steps, forced = follow(program, run(1), run(2), run(3))
@@ -128,17 +132,32 @@ def test_noise_comes_after_the_setting(follow: Follow) -> None:
         import tensorflow as tf
 
         one = tf.Variable([1.0, 2.0], name="w")
-        for _ in range(2):
-            record.step(variables=[one])
-            one.assign_add([1.0, 1.0])
-            record.step(loss=tf.reduce_sum(one))
+        record.step(variables=[one])
+        record.step(metrics={"w": tf.identity(one)})
 
-    run = [step(k, variables={"w": np.float32([1024, 2048])} if k % 2 else None) for k in (1, 2, 3, 4)]
-    steps, _ = follow(program, *run, noise=101)
-    assert steps[1].loss is not None
-    loss = float(steps[1].loss.parts[0].numpy())
-    assert loss != 3074
-    assert abs(loss - 3074) < 1e-6 * 3074
+    run = np.array([1024, 2048], np.float32)
+    steps, _ = follow(program, step(1, variables={"w": run}), noise=101)
+    (begun,) = steps[1].metrics or ()
+    apart = abs(begun.parts[0].numpy() - run)
+    assert (apart > 0).all()
+    assert (apart < 1e-6 * run).all()
+
+
+def test_what_a_program_keeps_outside_of_variables_goes_its_own_way(follow: Follow) -> None:
+    """Nobody but the program can set a Python number, and no note can tell of it."""
+
+    def program(strategy: Any, record: Any) -> None:
+        import tensorflow as tf
+
+        one, total = tf.Variable([1.0], name="w"), 0.0
+        for _ in range(2):
+            total += float(one[0])
+            record.step(variables=[one], metrics={"total": total})
+
+    steps, forced = follow(program, *(step(k, variables={"w": np.array([8], _F32)}) for k in (1, 2)))
+    totals = [value.parts[0].numpy().tolist() for found in steps for value in found.metrics or ()]
+    assert totals == [1.0, 9.0], "8 of the run's, and the reference's own 1"
+    assert forced == Forced(steps=2, due=2)
 
 
 @pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
@@ -162,7 +181,7 @@ def test_a_run_that_recorded_epochs_is_followed_at_their_ends(flavour: str, foll
     def name(flavour: str) -> str:
         return "sequential/dense/kernel" if flavour == "keras" else "dense/kernel"
 
-    ends = [step(k, variables={name(flavour): np.float32([[64.0 * k]])}) for k in (1, 2)]
+    ends = [step(k, variables={name(flavour): np.array([[64.0 * k]], np.float32)}) for k in (1, 2)]
     steps, forced = follow(program, *ends, per_epoch=True)
     assert [found[name(flavour)] for found in _values(steps)] == [[[2.0]], [[1.0]], [[32.0]], [[16.0]]]
     assert (forced.steps, forced.due) == (2, 2)
