@@ -11,9 +11,7 @@ __all__ = ["STEPS", "halving", "sgd_fit", "with_momentum"]
 STEPS = 10
 
 
-def halving(
-    wrong_at: tuple[int, ...] = (), *, divisor: float = 4.0, counts: bool = False
-) -> Callable[[Any, Any], None]:
+def halving(wrong_at: tuple[int, ...] = (), *, divisor: float = 4.0) -> Callable[[Any, Any], None]:
     """Each step takes `w` half the way to the mean of 8 small integers: exact in float32 for ten steps.
 
     Args:

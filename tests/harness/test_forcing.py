@@ -154,7 +154,7 @@ def test_what_a_program_keeps_outside_of_variables_goes_its_own_way(follow: Foll
             total += float(one[0])
             record.step(variables=[one], metrics={"total": total})
 
-    steps, forced = follow(program, *(step(k, variables={"w": np.array([8], _F32)}) for k in (1, 2)))
+    steps, forced = follow(program, *(step(k, variables={"w": np.array([8], np.float32)}) for k in (1, 2)))
     totals = [value.parts[0].numpy().tolist() for found in steps for value in found.metrics or ()]
     assert totals == [1.0, 9.0], "8 of the run's, and the reference's own 1"
     assert forced == Forced(steps=2, due=2)
