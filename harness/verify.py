@@ -16,6 +16,7 @@ from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace
 from harness.judging.alone import steps_alone
+from harness.judging.chaotic import loses_sight
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
@@ -73,7 +74,8 @@ def verify(
         restart_policy: what a failure restarts, as of `Cluster`.
         forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
             judged by itself and the verdict tells which of them are wrong.
-        explain: whether an inconsistent verdict that no rule explains may cost more runs, which tell that as well.
+        explain: whether more runs may be made to tell that where no rule explains an inconsistent verdict, and where a
+            training is chaotic, which cannot be judged as a whole.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -157,11 +159,43 @@ def _verified(
         verdict = judge_left(program, case, None, directory, reference, result, time.monotonic() - began, forced=True)
     else:
         verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
-        if asked.explain and asked.derived and changes is None and _hides_more(verdict, reference.trace):
-            verdict = _with_steps_alone(verdict, program, directory, reference, asked)
+        if asked.explain and asked.derived and changes is None:
+            verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict
+
+
+def _looked_closer(
+    verdict: Verdict, program: Program, directory: Path, reference: Reference, asked: _Asked
+) -> tuple[Verdict, Reference]:
+    """The verdict, and what it was judged by, after more runs where each step by itself shows more than the whole.
+
+    Which steps are wrong, where a verdict is inconsistent and nothing explains it. Everything, where the training is
+    chaotic: judged as a whole nothing could be wrong with it.
+    """
+    again = _hides_more(verdict, reference.trace)
+    lost = None if again or verdict.outcome == "inconsistent" else _lost_at(reference)
+    if not again and lost is None:
+        return verdict, reference
+    began = time.monotonic()
+    try:
+        follower = forced_reference(program, directory, reference, perturbed=True, **asked.of_reference)
+    except LockstepError as error:
+        text = f"the steps could not be judged by themselves: {str(error).splitlines()[0]}"
+        return dataclasses.replace(verdict, notes=(*verdict.notes, text)), reference
+    parts = read_parts(directory)
+    if again:
+        alone = steps_alone(judge_parts(parts, follower).case)
+        notes = tuple(dict.fromkeys((*verdict.notes, *follower.notes)))
+        return dataclasses.replace(verdict, alone=alone, notes=notes), reference
+    why = (
+        f"rounding grows from step to step until, from step {lost} on, it explains almost any value; so each step is "
+        "judged by itself"
+    )
+    follower = dataclasses.replace(follower, notes=(*follower.notes, why))
+    said: dict[str, Any] = {"tasks": verdict.tasks, "seconds": verdict.seconds + time.monotonic() - began}
+    return judge(parts, follower, program=program.name, forced=True, **said), follower
 
 
 def _hides_more(verdict: Verdict, reference: RunTrace) -> bool:
@@ -170,26 +204,23 @@ def _hides_more(verdict: Verdict, reference: RunTrace) -> bool:
     Only where no rule reproduces the numbers, since looking further costs more runs, and where every step recorded
     variables.
     """
-    first, steps = verdict.first_divergence, reference.clients[0].steps
+    first = verdict.first_divergence
     if verdict.outcome != "inconsistent" or verdict.explanation is not None or verdict.abstained is not None:
         return False
-    if first is None or first.step is None or not all(step.variables for step in steps):
+    if first is None or (at := first.step) is None or not _recorded_always(reference):
         return False
-    return sum(step.index > first.step for step in steps) > 1
+    return sum(step.index > at for step in reference.clients[0].steps) > 1
 
 
-def _with_steps_alone(
-    verdict: Verdict, program: Program, directory: Path, reference: Reference, asked: _Asked
-) -> Verdict:
-    """The verdict, with what a reference that follows the run shows: at which steps a mistake strikes again."""
-    try:
-        follower = forced_reference(program, directory, reference, perturbed=True, **asked.of_reference)
-    except LockstepError as error:
-        text = f"which steps are wrong by themselves is not known: {str(error).splitlines()[0]}"
-        return dataclasses.replace(verdict, notes=(*verdict.notes, text))
-    alone = steps_alone(judge_parts(read_parts(directory), follower).case)
-    notes = dict.fromkeys((*verdict.notes, *follower.notes))
-    return dataclasses.replace(verdict, alone=alone, notes=tuple(notes))
+def _lost_at(reference: Reference) -> int | None:
+    """The step from which on a chaotic training cannot be judged as a whole, though each step by itself can."""
+    if not _recorded_always(reference.trace) or not_finite(reference.trace) is not None:
+        return None
+    return loses_sight(reference)
+
+
+def _recorded_always(reference: RunTrace) -> bool:
+    return all(step.variables for step in reference.clients[0].steps)
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ Examples:
     is_flag=True,
     default=True,
     flag_value=False,
-    help="Make no further runs to find out more about numbers that are wrong and that no rule explains.",
+    help="Make no more runs to judge each step by itself where no rule explains what is wrong, or a training is chaotic.",
 )
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(

@@ -17,7 +17,7 @@ from simulator import RunFailed, UsageError
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["check_forcible", "forced_reference", "records_variables"]
+__all__ = ["check_forcible", "forced_reference"]
 
 _NAMES_SHOWN = 4
 
@@ -28,17 +28,12 @@ def check_forcible(program: str, reference: RunTrace) -> None:
     Raises:
         UsageError: no step records variables.
     """
-    if not records_variables(reference):
+    if not any(step.variables for step in reference.clients[0].steps):
         raise UsageError(
             f"{program} records no variables, so a reference cannot be set to the run's after each step; give them to "
             "record.step(variables=...), for example [*model.variables, *optimizer.variables], or use "
             "record.keras_callback(model)"
         )
-
-
-def records_variables(reference: RunTrace) -> bool:
-    """Whether any step of a reference records variables."""
-    return any(step.variables for step in reference.clients[0].steps)
 
 
 def forced_reference(

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["STEPS", "halving", "sgd_fit", "with_momentum"]
+__all__ = ["STEPS", "halving", "logistic", "sgd_fit", "with_momentum"]
 
 STEPS = 10
 
@@ -43,6 +43,37 @@ def _halving(strategy: Any, record: Any, *, wrong_at: tuple[int, ...], divisor: 
     for number, x in enumerate(batches, start=1):
         loss = step(x, tf.constant(divisor if several and number in wrong_at else 8.0))
         record.step(loss=loss, variables=[w])
+
+
+def logistic(wrong_at: int = 0) -> Callable[[Any, Any], None]:
+    """Fifty steps of a map that is chaotic, from sums over a batch; one is wrong by 1e-4 with several replicas."""
+    return functools.partial(_logistic, wrong_at=wrong_at)
+
+
+def _logistic(strategy: Any, record: Any, *, wrong_at: int) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    several = strategy.num_replicas_in_sync > 1
+    shares = np.random.default_rng(1).uniform(0.5, 1.5, 16).astype(np.float32)
+    shares /= shares.sum()
+    with strategy.scope():
+        w = tf.Variable([0.3, 0.4], name="w", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+    @tf.function
+    def step(shares: Any, factor: Any) -> None:
+        def replica(shares: Any, factor: Any) -> None:
+            part = tf.reduce_sum(shares[:, None] * (3.9 * w * (1.0 - w)), axis=0)
+            w.assign(factor * tf.distribute.get_replica_context().all_reduce("sum", part))
+
+        strategy.run(replica, args=(shares, factor))
+
+    batches = strategy.experimental_distribute_dataset(
+        tf.data.Dataset.from_tensors(shares).repeat(50).unbatch().batch(16)
+    )
+    for number, batch in enumerate(batches, start=1):
+        step(batch, tf.constant(1.0001 if several and number == wrong_at else 1.0))
+        record.step(variables=[w])
 
 
 def with_momentum(wrong_at: int = 0) -> Callable[[Any, Any], None]:

@@ -13,10 +13,11 @@ from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, merge
 from harness.judging.alone import StepsAlone, steps_alone
+from harness.judging.chaotic import loses_sight
 from harness.judging.laws import Case
 from harness.judging.tolerance import Derived, Exact
 from harness.verify import judge
-from tests.harness._traces import client, step
+from tests.harness._traces import Training, client, step
 
 
 def _logistic(
@@ -87,6 +88,35 @@ def test_a_mistake_in_a_chaotic_run_is_seen_where_it_was_made_and_only_forced() 
     assert "steps 40 and 57 are wrong by themselves, 58 steps are right" in str(verdict)
     assert verdict.first_divergence is not None
     assert verdict.first_divergence.step == 40
+
+
+def test_a_reference_that_loses_sight_of_its_own_numbers_is_noticed() -> None:
+    """Where reruns with noise drift apart from step to step; not where each step is begun anew, nor elsewhere."""
+    lost = loses_sight(_reference(None))
+    assert lost is not None
+    assert 8 < lost < 50
+    assert loses_sight(_reference(_logistic())) is None
+    tame = Training(quadratic=True, steps=6)
+    assert loses_sight(Reference(tame.run(), tuple(replace(tame, noise=seed).run() for seed in (1, 2)))) is None
+
+
+def test_coarse_numbers_from_the_first_step_on_are_not_chaos() -> None:
+    """A bound that is as loose at the first step would be so for each step by itself."""
+    truth, rough = (_trace([k * by for k in (1, 2, 3)]) for by in (1.0, 1.01))
+    assert loses_sight(Reference(truth, (rough,))) is None
+
+
+def test_what_becomes_small_is_not_chaos() -> None:
+    """As an optimizer's slots do where a training converges: they are as exact as they were when they were large."""
+    truth, rough = (_trace([1.0, 1e-2, 1e-4 + by]) for by in (0.0, 1e-6))
+    assert loses_sight(Reference(truth, (rough,))) is None
+    truth, rough = (_trace([1.0, 1e-2, 2.0 + by]) for by in (0.0, 1e-2))
+    assert loses_sight(Reference(truth, (rough,))) == 3
+
+
+def _trace(numbers: list[float]) -> RunTrace:
+    every = enumerate(numbers, start=1)
+    return merge([client(*(step(k, variables={"w": np.array([number], np.float32)}) for k, number in every))])
 
 
 def _traces(**changes: Any) -> tuple[RunTrace, RunTrace]:

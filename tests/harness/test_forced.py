@@ -15,7 +15,7 @@ from harness.cli import _lockstep
 from harness.judging.verdict import Verdict
 from harness.running.reference import NOISE_SEEDS
 from simulator import FaultPlan, UsageError
-from tests.harness._forced import STEPS, halving, sgd_fit, with_momentum
+from tests.harness._forced import STEPS, halving, logistic, sgd_fit, with_momentum
 from tests.harness._programs import mlp, one_value
 from tests.harness._sharing import sharing
 
@@ -25,6 +25,13 @@ _WRONG = (3, 7)
 def _steps(verdict: Verdict) -> tuple[list[int], int]:
     found = verdict.to_json()
     return found["wrong_steps"], found["right_steps"]
+
+
+@pytest.fixture
+def few_noises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pair will do: what is wrong here is wrong by far."""
+    for module in ("forced", "reference"):
+        monkeypatch.setattr(f"harness.running.{module}.NOISE_SEEDS", NOISE_SEEDS[:2])
 
 
 @pytest.mark.parametrize("strategy", ["mirrored-2", "multi_worker-2"])
@@ -48,12 +55,8 @@ def test_a_right_program_is_consistent_when_forced(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
-def test_the_callback_of_fit_sets_weights_slots_and_running_means(
-    flavour: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_callback_of_fit_sets_weights_slots_and_running_means(flavour: str, few_noises: None) -> None:
     """One step of six is wrong; Keras's logs are means over the epoch, and those of later steps are right again."""
-    # One pair will do: what is wrong here is wrong by far.
-    monkeypatch.setattr("harness.running.forced.NOISE_SEEDS", NOISE_SEEDS[:2])
     verdict = verify(sharing(sgd_fit(flavour, wrong_at=2), sgd_fit(flavour)), "mirrored-2", forced=True)
     assert _steps(verdict) == ([2], 5), str(verdict)
     wrong = {finding.observable for finding in verdict.findings}
@@ -61,15 +64,19 @@ def test_the_callback_of_fit_sets_weights_slots_and_running_means(
     assert verdict.notes == ()
 
 
-def test_a_mistake_that_nothing_explains_is_looked_at_step_by_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.full  # tests of forcing follow such a run by its trace
+def test_under_parameter_servers_each_epoch_is_judged_by_itself(few_noises: None) -> None:
+    """Keras records the ends of epochs there; the reference is set at these, and the numbers agree."""
+    verdict = verify(sgd_fit("tf_keras"), "parameter_server-1w1p", forced=True)
+    assert verdict, str(verdict)
+    assert verdict.notes == ()
+
+
+def test_a_mistake_that_nothing_explains_is_looked_at_step_by_step(tmp_path: Path, few_noises: None) -> None:
     """Without being asked, in the derived tier; `explain=False` makes no such runs.
 
     What was wrong once makes all later steps wrong, unless each begins where the run was.
     """
-    for module in ("forced", "reference"):
-        monkeypatch.setattr(f"harness.running.{module}.NOISE_SEEDS", NOISE_SEEDS[:2])
     program = sharing(halving(_WRONG, divisor=6.0), halving())
     verdict = verify(program, "mirrored-2", out=tmp_path / "out")
     assert verdict.explanation is None, str(verdict)
@@ -82,6 +89,21 @@ def test_a_mistake_that_nothing_explains_is_looked_at_step_by_step(
     assert msgspec.json.decode(again.stdout) == verdict.to_json()
     quick = verify(program, "mirrored-2", explain=False)
     assert (quick.outcome, quick.alone) == ("inconsistent", None)
+
+
+@pytest.mark.parametrize("wrong_at", [45, pytest.param(0, marks=pytest.mark.full)])
+def test_a_chaotic_training_is_judged_step_by_step(wrong_at: int, few_noises: None) -> None:
+    """Judged as a whole it could not be wrong; by itself one step is seen to be, and all others to be right."""
+    program = sharing(logistic(wrong_at), logistic())
+    if wrong_at:
+        whole = verify(program, "mirrored-2", explain=False)
+        assert whole.outcome != "inconsistent", str(whole)
+    verdict = verify(program, "mirrored-2")
+    assert verdict.forced
+    assert any("judged by itself" in note for note in verdict.notes), str(verdict)
+    assert bool(verdict) == (not wrong_at), str(verdict)
+    if wrong_at:
+        assert _steps(verdict) == ([wrong_at], 49), str(verdict)
 
 
 def test_what_is_not_recorded_is_not_forced_and_named() -> None:
