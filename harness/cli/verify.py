@@ -71,7 +71,7 @@ Examples:
     is_flag=True,
     default=True,
     flag_value=False,
-    help="Make no more runs to judge each step by itself where no rule explains what is wrong, or a training is chaotic.",
+    help="Make no more runs to judge each step by itself where no rule explains what is wrong, or training is chaotic.",
 )
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
@@ -182,18 +182,17 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
 
-    tier = options["tier"]
     try:
         verdict = run_and_judge(program, case, **options)
     except UsageError:
         raise
     except (HostsUnavailable, MissingHardware) as error:
         show(str(error), err=True)
-        return Exit.LACKING, _not_judged(program, case, tier, str(error), {})
+        return Exit.LACKING, _not_judged(program, case, options, str(error), {})
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
         return Exit.FAILED, _not_judged(
-            program, case, tier, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
+            program, case, options, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )
     if not as_json:
         show(verdict.text(columns() or 110))
@@ -212,7 +211,9 @@ def _tasks(error: RunFailed) -> dict[str, Any]:
     }
 
 
-def _not_judged(program: Program, case: StrategyCase, tier: str, error: str, tasks: dict[str, Any]) -> dict[str, Any]:
+def _not_judged(
+    program: Program, case: StrategyCase, options: dict[str, Any], error: str, tasks: dict[str, Any]
+) -> dict[str, Any]:
     """The object of a run that ended before it could be judged, with the same keys as a verdict and `error`."""
     return {
         "program": program.name,
@@ -224,6 +225,7 @@ def _not_judged(program: Program, case: StrategyCase, tier: str, error: str, tas
         "tasks": tasks,
         "seconds": None,
         "laws": [],
-        "tier": tier,
+        "tier": options["tier"],
         "error": error,
+        **({"forced": True} if options["forced"] else {}),
     }

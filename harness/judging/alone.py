@@ -30,6 +30,11 @@ class StepsAlone:
     last: int = 0
 
     @property
+    def hide_others(self) -> bool:
+        """Whether a step after the first wrong one is not wrong by itself, so that it can only have followed."""
+        return bool(self.wrong) and self.last - self.wrong[0] >= len(self.wrong)
+
+    @property
     def text(self) -> str:
         """In words."""
         right = f"{self.right} step{' is' if self.right == 1 else 's are'} right"

@@ -166,7 +166,8 @@ class Verdict:
         if (first := self.first_divergence) is not None:
             yield f"  first divergence: {first.text}"
         if self.alone is not None:
-            yield from _wrapped("  each step from the run's own variables: ", self.alone.text, width)
+            rest = "; what is wrong at others follows" if self.alone.hide_others and not self.forced else ""
+            yield from _wrapped("  each step from the run's own variables: ", self.alone.text + rest, width)
         if broken:
             yield "  broken:"
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):

@@ -203,7 +203,9 @@ def test_epochs_are_judged_where_a_run_has_only_those() -> None:
 )
 def test_steps_are_said_in_words(wrong: tuple[int, ...], right: int, last: int, text: str) -> None:
     """Which are wrong, as ranges, and how many are right."""
-    assert StepsAlone(wrong, right, last).text == text
+    alone = StepsAlone(wrong, right, last)
+    assert alone.text == text
+    assert alone.hide_others == (wrong in [(3, 7), (3,), (3, 4, 5, 8, 9)])
 
 
 def test_of_many_steps_the_first_are_listed() -> None:

@@ -82,6 +82,7 @@ def test_a_mistake_that_nothing_explains_is_looked_at_step_by_step(tmp_path: Pat
     assert verdict.explanation is None, str(verdict)
     assert _steps(verdict) == ([*_WRONG], STEPS - len(_WRONG)), str(verdict)
     assert "forced" not in verdict.to_json()
+    assert "8 steps are right; what is wrong at others follows" in " ".join(str(verdict).split())
     (wrong,) = (finding.text for finding in verdict.findings if finding.observable == "variables")
     assert wrong.startswith("step 3, variables 'w'[0]")
     assert "[the first of 8 differences]" in wrong
