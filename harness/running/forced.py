@@ -96,8 +96,8 @@ def _notes(trace: RunTrace) -> tuple[str, ...]:
     found = []
     if forced.steps < forced.due:
         found.append(
-            f"the reference could be set to the run's variables after {forced.steps} of {forced.due} steps only: the run "
-            "recorded none at the others, and a step after one of those is not judged by itself"
+            f"the reference could be set to the run's variables after {forced.steps} of {forced.due} steps only: the "
+            "run recorded none at the others, and a step after one of those is not judged by itself"
         )
     found += [f"not set to the run's: {sentence}" for sentence in forced.left]
     for owner, names in forced.unrecorded.items():

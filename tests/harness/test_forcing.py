@@ -160,7 +160,7 @@ def test_what_a_program_keeps_outside_of_variables_goes_its_own_way(follow: Foll
     assert forced == Forced(steps=2, due=2)
 
 
-@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+@pytest.mark.parametrize("flavour", [pytest.param("keras", marks=pytest.mark.full), "tf_keras"])
 def test_a_run_that_recorded_epochs_is_followed_at_their_ends(flavour: str, follow: Follow) -> None:
     """As under parameter servers: no batch within an epoch is touched, and the next epoch begins with the run's."""
 
