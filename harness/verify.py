@@ -14,9 +14,8 @@ from harness.errors import Abstained
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import RunTrace
 from harness.judging.alone import steps_alone
-from harness.judging.chaotic import loses_sight
+from harness.judging.closer import hides_more, loses_sight
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
@@ -174,8 +173,8 @@ def _looked_closer(
     Which steps are wrong, where a verdict is inconsistent and nothing explains it. Everything, where the training is
     chaotic: judged as a whole nothing could be wrong with it.
     """
-    again = _hides_more(verdict, reference.trace)
-    lost = None if again or verdict.outcome == "inconsistent" else _lost_at(reference)
+    again = hides_more(verdict, reference)
+    lost = None if verdict.outcome == "inconsistent" else loses_sight(reference)
     if not again and lost is None:
         return verdict, reference
     began = time.monotonic()
@@ -196,31 +195,6 @@ def _looked_closer(
     follower = dataclasses.replace(follower, notes=(*follower.notes, why))
     said: dict[str, Any] = {"tasks": verdict.tasks, "seconds": verdict.seconds + time.monotonic() - began}
     return judge(parts, follower, program=program.name, forced=True, **said), follower
-
-
-def _hides_more(verdict: Verdict, reference: RunTrace) -> bool:
-    """Whether a verdict says of several steps that they are wrong, and cannot say which of them are by themselves.
-
-    Only where no rule reproduces the numbers, since looking further costs more runs, and where every step recorded
-    variables.
-    """
-    first = verdict.first_divergence
-    if verdict.outcome != "inconsistent" or verdict.explanation is not None or verdict.abstained is not None:
-        return False
-    if first is None or (at := first.step) is None or not _recorded_always(reference):
-        return False
-    return sum(step.index > at for step in reference.clients[0].steps) > 1
-
-
-def _lost_at(reference: Reference) -> int | None:
-    """The step from which on a chaotic training cannot be judged as a whole, though each step by itself can."""
-    if not _recorded_always(reference.trace) or not_finite(reference.trace) is not None:
-        return None
-    return loses_sight(reference)
-
-
-def _recorded_always(reference: RunTrace) -> bool:
-    return all(step.variables for step in reference.clients[0].steps)
 
 
 @contextlib.contextmanager

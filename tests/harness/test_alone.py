@@ -13,9 +13,11 @@ from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, merge
 from harness.judging.alone import StepsAlone, steps_alone
-from harness.judging.chaotic import loses_sight
-from harness.judging.laws import Case
+from harness.judging.closer import hides_more, loses_sight
+from harness.judging.explain.protocol import Explanation
+from harness.judging.laws import Case, Finding, Judgement
 from harness.judging.tolerance import Derived, Exact
+from harness.judging.verdict import Verdict
 from harness.verify import judge
 from tests.harness._traces import Training, client, step
 
@@ -112,6 +114,33 @@ def test_what_becomes_small_is_not_chaos() -> None:
     assert loses_sight(Reference(truth, (rough,))) is None
     truth, rough = (_trace([1.0, 1e-2, 2.0 + by]) for by in (0.0, 1e-2))
     assert loses_sight(Reference(truth, (rough,))) == 3
+
+
+def test_a_right_chaotic_run_that_is_not_recorded_at_every_step_is_left_alone() -> None:
+    """A step after one that recorded nothing could not begin where the run was."""
+    reference = _reference(None)
+    (only,) = reference.trace.clients
+    steps = (msgspec.structs.replace(only.steps[0], variables=None), *only.steps[1:])
+    partly = replace(reference, trace=RunTrace((msgspec.structs.replace(only, steps=steps),)))
+    assert loses_sight(reference) is not None
+    assert loses_sight(partly) is None
+
+
+def _found(step: int | None) -> Verdict:
+    finding = Finding("loss_matches_reference", "wrong", step=step, observable="loss")
+    return Verdict("train", "mirrored-2", (Judgement("loss_matches_reference", "broken", findings=(finding,)),))
+
+
+def test_more_is_hidden_behind_a_divergence_that_nothing_explains() -> None:
+    """If two steps or more follow it, all of them recorded variables, and something is wrong at all."""
+    reference = Reference(_trace([1.0, 2.0, 3.0]))
+    assert hides_more(_found(1), reference)
+    assert not hides_more(_found(2), reference)
+    assert not hides_more(_found(None), reference)
+    assert not hides_more(replace(_found(1), explanation=Explanation("rule", "text")), reference)
+    assert not hides_more(replace(_found(1), abstained="not finite"), reference)
+    assert not hides_more(replace(_found(1), judgements=()), reference)
+    assert not hides_more(_found(1), Reference(merge([client(*(step(k, loss=1.0) for k in (1, 2, 3)))])))
 
 
 def _trace(numbers: list[float]) -> RunTrace:

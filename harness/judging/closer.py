@@ -1,4 +1,7 @@
-"""Whether rounding grows in a reference until its variables say nothing of a run."""
+"""Whether a run would show more if each of its steps were judged by itself.
+
+That takes variables that are recorded at every step, and more runs of the reference.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from harness.evidence.observed import Observed, history
 from harness.evidence.reference import Reference
+from harness.judging.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["loses_sight"]
+__all__ = ["hides_more", "loses_sight"]
 
 _SPREAD_MAX = 1e-3
 """As a share of a variable's size. A bound is some sixteen times the spread, and above a hundredth judges nothing."""
@@ -19,12 +23,31 @@ _GROWTH_MIN = 100.0
 """Against the first step. A training that rounds coarsely, in bfloat16 for example, does so from the start."""
 
 
+def hides_more(verdict: Verdict, reference: Reference) -> bool:
+    """Whether several steps are wrong, nothing tells which of them are by themselves, and no rule explains the numbers.
+
+    Where a rule does, looking further would cost more than it tells.
+    """
+    first = verdict.first_divergence
+    if verdict.outcome != "inconsistent" or verdict.explanation is not None or verdict.abstained is not None:
+        return False
+    if first is None or (at := first.step) is None or not _recorded_always(reference):
+        return False
+    return sum(step.index > at for step in reference.trace.clients[0].steps) > 1
+
+
+def _recorded_always(reference: Reference) -> bool:
+    return all(step.variables for step in reference.trace.clients[0].steps)
+
+
 def loses_sight(reference: Reference) -> int | None:
     """The first step at which reruns with noise are far apart in at least half of all variables that change.
 
     None if it never comes to that. They were close at the first step, so each step by itself can be judged: such a
     training is chaotic, and rounding has been amplified from step to step.
     """
+    if not _recorded_always(reference):
+        return None
     truth = history(reference.trace, "variables")
     reruns = [history(rerun, "variables") for rerun in reference.perturbed]
     steps = [step for step in truth if step is not None]
