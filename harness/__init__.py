@@ -15,7 +15,7 @@ from harness.verify import verify
 from simulator.launch import also_preload as _also_preload
 
 # What runs in every client.
-_also_preload(*(f"harness.recording.{module}" for module in ("client", "noise", "recorder", "touched")))
+_also_preload(*(f"harness.recording.{module}" for module in ("client", "forcing", "noise", "recorder", "touched")))
 
 __all__ = [
     "Ledger",

@@ -13,11 +13,12 @@ from harness.damaged import reading
 from harness.evidence.parts import TRACES, Parts, read_parts
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.trace import Array, RunTrace, write_client
+from harness.judging.alone import StepsAlone
 from harness.judging.verdict import Verdict
 from harness.kept import VERDICT
 from simulator import UsageError
 
-__all__ = ["VERDICT", "load_run", "save_run"]
+__all__ = ["VERDICT", "load_run", "save_run", "steps_alone_again"]
 
 _REFERENCE = "reference"
 
@@ -41,6 +42,9 @@ class _Needed(msgspec.Struct):
     tasks: dict[str, dict[str, Any]]
     seconds: float
     faults: dict[str, Any] | None = None
+    forced: bool = False
+    wrong_steps: tuple[int, ...] | None = None
+    right_steps: int = 0
 
 
 def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
@@ -67,6 +71,14 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
         parts = read_parts(directory)
         _check_whole(parts.last)
     return parts, replace(reference, notes=tuple(saved.get("notes", ()))), saved
+
+
+def steps_alone_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
+    """A verdict with what its first judging knew of each step by itself, from a reference that was not saved."""
+    if verdict.alone is not None or verdict.outcome != "inconsistent" or saved.get("wrong_steps") is None:
+        return verdict
+    last = reference.trace.clients[0].steps[-1].index
+    return replace(verdict, alone=StepsAlone(tuple(saved["wrong_steps"]), saved["right_steps"], last))
 
 
 def _check_whole(trace: RunTrace) -> None:

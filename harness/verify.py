@@ -14,20 +14,24 @@ from harness.errors import Abstained
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
-from harness.judging.explain import closest, explain
+from harness.judging.alone import steps_alone
+from harness.judging.closer import hides_more, loses_sight
+from harness.judging.explain import closest
+from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
 from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
 from harness.running.disturbance import Disturbance
+from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
 from harness.running.observe import check_hardware, run_once
 from harness.running.reference import reference_of
 from harness.saved import save_run
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from simulator import FaultPlan, RunFailed, RunResult, UsageError
+from simulator import FaultPlan, LockstepError, RunFailed, RunResult, UsageError
 
 __all__ = ["Tier", "check_hardware", "judge", "judge_left", "judged_run", "on_verdict", "task_summaries", "verify"]
 
@@ -45,6 +49,8 @@ def verify(
     faults: FaultPlan | None = None,
     restarts: int | None = None,
     restart_policy: str | None = None,
+    forced: bool = False,
+    explain: bool = True,
     hardware: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
@@ -65,6 +71,10 @@ def verify(
             fault of a checkpoint names `record.directory` as its directory.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
+        forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
+            judged by itself and the verdict tells which of them are wrong.
+        explain: whether more runs may be made to tell that where no rule explains an inconsistent verdict, and where a
+            training is chaotic, which cannot be judged as a whole.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -81,22 +91,108 @@ def verify(
         SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
-    began = time.monotonic()
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
-    derived, plan = _is_derived(tier), Disturbance.of(faults, restarts, restart_policy)
-    changes = _disturbed(interrupt_at, resume_strategy, plan, case, timeout)
+    plan = Disturbance.of(faults, restarts, restart_policy)
+    asked = _Asked(tier, forced, explain, seed, timeout, stream, out is not None)
+    asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
-        try:
-            reference = reference_of(under_test, seed=seed, perturbed=derived, timeout=timeout)
-        except Abstained as why:
-            return _told(Verdict(under_test.name, case.name, (), tolerance=tier, abstained=str(why)))
-        asked = {"seed": seed, "timeout": timeout, "stream": stream, "keep": out is not None}
-        verdict = judged_run(under_test, case, changes, directory, reference, began, **asked)
+        return _told(_verified(under_test, case, changes, directory, asked))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What was asked for besides the program, the strategy and what disturbs the run; as of `verify`."""
+
+    tier: Tier
+    forced: bool
+    explain: bool
+    seed: int
+    timeout: float
+    stream: bool
+    keep: bool
+
+    @property
+    def derived(self) -> bool:
+        return self.tier == "derived"
+
+    @property
+    def of_reference(self) -> dict[str, Any]:
+        return {"seed": self.seed, "timeout": self.timeout}
+
+    @property
+    def of_run(self) -> dict[str, Any]:
+        return {**self.of_reference, "stream": self.stream, "keep": self.keep}
+
+    def check(self, changes: Interrupting | Disturbance | None) -> None:
+        """Fail before anything starts if these make no sense together.
+
+        Raises:
+            UsageError: there is no such tier, or a reference is to follow a run that does not take its steps.
+        """
+        if self.tier not in ("derived", "exact"):
+            raise UsageError(f"tier {self.tier!r} is unknown; accepted are derived, exact")
+        if self.forced and changes is not None:
+            raise UsageError(
+                "forced=True sets the reference to the run after each step, so the run has to take the reference's "
+                "steps, each once: leave out interrupt_at, faults and restarts"
+            )
+
+
+def _verified(
+    program: Program,
+    case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
+    directory: Path,
+    asked: _Asked,
+) -> Verdict:
+    """The verdict on one run, which leaves what it recorded in `directory`."""
+    began, forced = time.monotonic(), asked.forced
+    try:
+        reference = reference_of(program, perturbed=asked.derived and not forced, **asked.of_reference)
+    except Abstained as why:
+        return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why), forced=forced)
+    if forced:
+        check_forcible(program.name, reference.trace)
+        result = _run(program, case, None, directory, reference, **asked.of_run)
+        reference = forced_reference(program, directory, reference, perturbed=asked.derived, **asked.of_reference)
+        verdict = judge_left(program, case, None, directory, reference, result, time.monotonic() - began, forced=True)
+    else:
+        verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
         if _in_doubt(verdict):
-            verdict, reference = _made_sure(verdict, under_test, reference, directory, seed, timeout)
-        if out is not None:
-            save_run(directory, verdict, reference)
-    return _told(verdict)
+            verdict, reference = _made_sure(verdict, program, reference, directory, asked)
+        if asked.explain and asked.derived and changes is None:
+            verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
+    if asked.keep:
+        save_run(directory, verdict, reference)
+    return verdict
+
+
+def _looked_closer(
+    verdict: Verdict, program: Program, directory: Path, reference: Reference, asked: _Asked
+) -> tuple[Verdict, Reference]:
+    """The verdict, and what it was judged by, after more runs where each step by itself shows more than the whole.
+
+    Which steps are wrong, where a verdict is inconsistent and nothing explains it. Everything, where the training is
+    chaotic: judged as a whole nothing could be wrong with it.
+    """
+    again = hides_more(verdict, reference)
+    if not again and not loses_sight(verdict, reference):
+        return verdict, reference
+    began = time.monotonic()
+    try:
+        follower = forced_reference(program, directory, reference, perturbed=True, **asked.of_reference)
+    except LockstepError as error:
+        text = f"the steps could not be judged by themselves: {str(error).splitlines()[0]}"
+        return dataclasses.replace(verdict, notes=(*verdict.notes, text)), reference
+    parts = read_parts(directory)
+    if again:
+        alone = steps_alone(judge_parts(parts, follower).case)
+        notes = tuple(dict.fromkeys((*verdict.notes, *follower.notes)))
+        return dataclasses.replace(verdict, alone=alone, notes=notes), reference
+    why = "rounding grows from step to step until it explains almost any value; so each step is judged by itself"
+    follower = dataclasses.replace(follower, notes=(*follower.notes, why))
+    said: dict[str, Any] = {"tasks": verdict.tasks, "seconds": verdict.seconds + time.monotonic() - began}
+    return judge(parts, follower, program=program.name, forced=True, **said), follower
 
 
 def _in_doubt(verdict: Verdict) -> bool:
@@ -108,13 +204,12 @@ def _in_doubt(verdict: Verdict) -> bool:
 
 
 def _made_sure(
-    verdict: Verdict, program: Program, reference: Reference, directory: Path, seed: int, timeout: float
+    verdict: Verdict, program: Program, reference: Reference, directory: Path, asked: _Asked
 ) -> tuple[Verdict, Reference]:
     """The verdict by a thorough reference, which is asked for only where a first look does not end in consistency."""
     began = time.monotonic()
-    perturbed = bool(reference.perturbed)
     try:
-        reference = reference_of(program, seed=seed, perturbed=perturbed, timeout=timeout, thorough=True)
+        reference = reference_of(program, perturbed=asked.derived, thorough=True, **asked.of_reference)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return dataclasses.replace(verdict, abstained=str(why), **nothing), reference
@@ -187,17 +282,14 @@ def judge_left(
     reference: Reference,
     result: RunResult,
     seconds: float,
+    *,
+    forced: bool = False,
 ) -> Verdict:
     """Judge what a run has left; also of one that failed, as long as every client has come to its end."""
     faults = disturbed.to_json(case.topology) if isinstance(disturbed, Disturbance) else None
     tasks = task_summaries(result)
-    return judge(read_parts(directory), reference, program=program.name, tasks=tasks, seconds=seconds, faults=faults)
-
-
-def _is_derived(tier: str) -> bool:
-    if tier not in ("derived", "exact"):
-        raise UsageError(f"tier {tier!r} is unknown; accepted are derived, exact")
-    return tier == "derived"
+    said: dict[str, Any] = {"tasks": tasks, "seconds": seconds, "faults": faults, "forced": forced}
+    return judge(read_parts(directory), reference, program=program.name, **said)
 
 
 def _run(
@@ -226,6 +318,7 @@ def judge(
     tasks: dict[str, dict[str, Any]],
     seconds: float,
     faults: dict[str, Any] | None = None,
+    forced: bool = False,
 ) -> Verdict:
     """What all laws say of a recorded run, and the explanation if it is inconsistent. Needs no TensorFlow.
 
@@ -236,6 +329,7 @@ def judge(
         tasks: as in `Verdict`.
         seconds: that the run took.
         faults: as in `Verdict`.
+        forced: whether the reference followed the run.
     """
     judged = judge_parts(parts, reference)
     found = judged.last.interruption
@@ -251,15 +345,17 @@ def judge(
         links=None if parts.links is None else parts.links.to_json(),
         abstained=not_finite(reference.trace),
         notes=reference.notes,
+        forced=forced,
     )
     if verdict.outcome != "inconsistent":
         return verdict
-    why = explain(judged.case)
+    why = explanation_of(judged.case)
     return dataclasses.replace(
         verdict,
         explanation=why,
         closest=closest(judged.case) if why is None else None,
         ledger=_ledger(judged, verdict),
+        alone=steps_alone(judged.case) if forced else None,
     )
 
 

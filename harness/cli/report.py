@@ -186,16 +186,18 @@ def _is_run(directory: Path) -> bool:
 
 def _judge(directory: Path) -> Verdict:
     from harness.damaged import reading
-    from harness.saved import load_run
+    from harness.saved import load_run, steps_alone_again
     from harness.verify import judge
 
     parts, reference, saved = load_run(directory)
     with reading(directory):
-        return judge(
+        verdict = judge(
             parts,
             reference,
             program=saved["program"],
             tasks=saved["tasks"],
             seconds=saved["seconds"],
             faults=saved.get("faults"),
+            forced=saved.get("forced", False),
         )
+        return steps_alone_again(verdict, saved, reference)

@@ -34,6 +34,7 @@ _EPILOG = """\b
 Examples:
   lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json
   lockstep verify train.py:train --strategy mirrored-2 --interrupt-at 5 --resume-strategy mirrored-4
+  lockstep verify train.py:train --strategy mirrored-2 --forced        which steps are wrong by themselves?
   lockstep verify train.py:train --strategy multi_worker-2 --fault kind=kill,task=worker:1,step=2,restart=1s
 """
 
@@ -59,6 +60,19 @@ Examples:
 @fault_options
 @network_option
 @restart_options(f"Restarts that a run with faults may have.  [default: {NEEDED_AND_SPARE}]")
+@click.option(
+    "--forced",
+    is_flag=True,
+    help="Judge each step by itself: after each one the reference's variables are set to those that the run recorded.",
+)
+@click.option(
+    "--no-explain",
+    "explain",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="Make no more runs to judge each step by itself where no rule explains what is wrong, or training is chaotic.",
+)
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
@@ -103,6 +117,11 @@ def _check(options: dict[str, Any]) -> None:
             "a run is either interrupted, with --interrupt-at, or has faults and links, with --fault, --link or "
             "--plan; a fault can kill all tasks too: kind=kill,task=*,step=5"
         )
+    if options["forced"] and (options["interrupt_at"] is not None or disturbed):
+        raise UsageError(
+            "--forced sets the reference to the run after each step, so the run has to take the reference's steps, "
+            "each once: leave out --interrupt-at, --fault, --link and --plan"
+        )
 
 
 def _verify(program: str, options: dict[str, Any]) -> int:
@@ -112,7 +131,8 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
     as_json = options["as_json"]
     asked: dict[str, Any] = {
-        name: options[name] for name in ("interrupt_at", "restarts", "restart_policy", "timeout", "stream")
+        name: options[name]
+        for name in ("interrupt_at", "restarts", "restart_policy", "forced", "explain", "timeout", "stream")
     }
     asked["tier"] = "exact" if options["exact"] else "derived"
     asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)
@@ -162,18 +182,17 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
 
-    tier = options["tier"]
     try:
         verdict = run_and_judge(program, case, **options)
     except UsageError:
         raise
     except (HostsUnavailable, MissingHardware) as error:
         show(str(error), err=True)
-        return Exit.LACKING, _not_judged(program, case, tier, str(error), {})
+        return Exit.LACKING, _not_judged(program, case, options, str(error), {})
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
         return Exit.FAILED, _not_judged(
-            program, case, tier, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
+            program, case, options, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )
     if not as_json:
         show(verdict.text(columns() or 110))
@@ -192,7 +211,9 @@ def _tasks(error: RunFailed) -> dict[str, Any]:
     }
 
 
-def _not_judged(program: Program, case: StrategyCase, tier: str, error: str, tasks: dict[str, Any]) -> dict[str, Any]:
+def _not_judged(
+    program: Program, case: StrategyCase, options: dict[str, Any], error: str, tasks: dict[str, Any]
+) -> dict[str, Any]:
     """The object of a run that ended before it could be judged, with the same keys as a verdict and `error`."""
     return {
         "program": program.name,
@@ -204,7 +225,8 @@ def _not_judged(program: Program, case: StrategyCase, tier: str, error: str, tas
         "tasks": tasks,
         "seconds": None,
         "laws": [],
-        "tier": tier,
+        "tier": options["tier"],
         "resolution": {},
         "error": error,
+        **({"forced": True} if options["forced"] else {}),
     }

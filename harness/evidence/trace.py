@@ -27,6 +27,7 @@ __all__ = [
     "ClientTrace",
     "Counters",
     "Final",
+    "Forced",
     "Header",
     "NoHeader",
     "RunTrace",
@@ -35,6 +36,7 @@ __all__ = [
     "Value",
     "Variable",
     "Work",
+    "frames",
     "merge",
     "read_client",
     "write_client",
@@ -191,6 +193,22 @@ class Work(msgspec.Struct, frozen=True):
     reduced: int = 0
 
 
+class Forced(msgspec.Struct, frozen=True):
+    """What a reference says of a run that its variables were set to, see `harness.recording.forcing`.
+
+    `steps` is after how many steps that was done, of those that were `due`: all, or of a run that could record
+    no others the last ones of epochs. `left` has a sentence for each variable that could not be set.
+    `unrecorded` names, by whose they are, variables that change and were not recorded, so that nobody could set them.
+    `not_finite` is the first step after which a variable was set to a value that is not finite.
+    """
+
+    steps: int = 0
+    due: int = 0
+    left: tuple[str, ...] = ()
+    unrecorded: dict[str, tuple[str, ...]] = {}
+    not_finite: int | None = None
+
+
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
@@ -199,7 +217,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
     asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
     killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
-    policies: what the program computes in.
+    policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
     """
 
     scheduled: int | None = None
@@ -208,6 +226,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     unseeded: int = 0
     work: Work | None = None
     coarsest: str | None = None
+    forced: Forced | None = None
 
 
 Frame = Header | Step | Final | Counters
@@ -271,8 +290,13 @@ class NoHeader(ValueError):
     """Raised when a file does not begin with a `Header`: its process died before it had written one."""
 
 
-def _frames(path: Path) -> Iterator[Frame | None]:
-    """The frames, and None where the writer was killed inside one."""
+def frames(path: Path) -> Iterator[Frame | None]:
+    """The frames, one after another, and None where the writer was killed inside one.
+
+    Raises:
+        ValueError: the file is damaged.
+        OSError: it cannot be read.
+    """
     data = mapped(path)
     position = 0
     while position < len(data):
@@ -302,7 +326,7 @@ def read_client(path: Path) -> ClientTrace:
     steps: list[Step] = []
     final: Final | None = None
     counters = Counters()
-    for frame in _frames(path):
+    for frame in frames(path):
         if isinstance(frame, Header):
             header = frame
         elif isinstance(frame, Step):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.evidence.observed import OBSERVABLES
+from harness.judging.alone import StepsAlone
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.resolution import Resolution, described
@@ -34,7 +35,9 @@ class Verdict:
     than once it says so of the last time. `faults` says what a run was disturbed by: `plan`, its tables, and `text`.
     `links` is how many bytes each link between tasks carried. `ledger` is, of a run that consumed other examples than
     its reference, the table of who consumed what. `abstained` says why what was compared shows too little, such as a
-    reference that is not finite. `notes` are what a reader should know of how the runs were made.
+    reference that is not finite. `notes` are what a reader should know of how the runs were made. `forced` says that
+    each step was judged from the run's own variables; `alone` says of an inconsistent one which steps
+    are wrong then, also where that was asked afterwards.
     """
 
     program: str
@@ -51,6 +54,8 @@ class Verdict:
     ledger: str | None = None
     abstained: str | None = None
     notes: tuple[str, ...] = ()
+    forced: bool = False
+    alone: StepsAlone | None = None
 
     @property
     def consistent(self) -> bool:
@@ -123,7 +128,8 @@ class Verdict:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
         `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `abstained`, `notes` and the explanation's
-        `cause` are there only if there are any.
+        `cause` are there only if there are any; `forced` only if it is true; `wrong_steps` and `right_steps`, how many
+        those are, only where each step was judged by itself.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -148,9 +154,11 @@ class Verdict:
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        for key in ("interrupted", "faults", "links", "abstained", "notes"):
-            if (value := getattr(self, key)) not in (None, ()):
+        for key in ("interrupted", "faults", "links", "abstained", "notes", "forced"):
+            if (value := getattr(self, key)) not in (None, (), False):
                 plain[key] = value
+        if self.alone is not None:
+            plain |= {"wrong_steps": self.alone.wrong, "right_steps": self.alone.right}
         return {key: _strict(value) for key, value in plain.items()}
 
     def _with(self, status: str) -> list[Judgement]:
@@ -165,6 +173,9 @@ class Verdict:
             yield f"  {_interruption(**self.interrupted)}"
         if (first := self.first_divergence) is not None:
             yield f"  first divergence: {first.text}"
+        if self.alone is not None:
+            rest = "; what is wrong at others follows" if self.alone.hide_others and not self.forced else ""
+            yield from _wrapped("  each step from the run's own variables: ", self.alone.text + rest, width)
         if broken:
             yield "  broken:"
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
@@ -179,13 +190,16 @@ class Verdict:
             yield from (line[: width - 1] + "…" if width < min(_WIDTH, len(line)) else line for line in shown)
         if held:
             yield from _wrapped("  held: ", ", ".join(map(_held, held)), width)
-        if self.resolution:
-            yield from _wrapped("  would have found errors of: ", described(self.resolution), width)
+        yield from self._resolved(width)
         if self.links is not None:
             yield f"  bytes between tasks: {_carried(self.links)}"
         if unjudged:
             yield "  not judged:"
             yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
+
+    def _resolved(self, width: int) -> Iterator[str]:
+        if self.resolution:
+            yield from _wrapped("  would have found errors of: ", described(self.resolution), width)
 
     def _heading(self, width: int) -> Iterator[str]:
         outcome = {"consistent": "consistent", "inconsistent": "INCONSISTENT", "abstained": "NOT JUDGED"}[self.outcome]
@@ -194,6 +208,8 @@ class Verdict:
             yield from _wrapped("  ", self.abstained, width)
         elif self.outcome == "abstained":
             yield "  nothing was compared with the reference"
+        if self.forced:
+            yield "  forced: each step is judged from the run's own variables"
         for note in self.notes:
             yield from _wrapped("  note: ", note, width)
 

@@ -21,6 +21,7 @@ __all__ = [
     "check_variables",
     "flat_variables",
     "named",
+    "variable_groups",
 ]
 
 _TASK = re.compile(r"[a-z_]+:\d+")
@@ -78,16 +79,23 @@ def capture_variables(strategy: Any, variables: Any, place: Place) -> tuple[Vari
         TypeError: one of them is no variable, or holds no numbers.
     """
     place = replace(place, accepted=VARIABLES)
-    given = _named_variables(variables, place)
-    if isinstance(variables, Mapping):
-        groups = [(name, group.shards) for name, one, _ in given for group in grouped(strategy, [one])]
-    else:
-        found = grouped(strategy, [one for _, one, _ in given])
-        groups = list(zip(unique_names([group.name for group in found]), [each.shards for each in found], strict=True))
     return tuple(
         _capture_one(strategy, name, shards[0], place) if len(shards) == 1 else _capture_shards(name, shards, place)
-        for name, shards in groups
+        for name, shards in variable_groups(strategy, variables, place)
     )
+
+
+def variable_groups(strategy: Any, variables: Any, place: Place) -> list[tuple[str, list[Any]]]:
+    """Each variable under the name that it is recorded by: one object, or its shards in their order.
+
+    Raises:
+        TypeError: as of `capture_variables`.
+    """
+    given = _named_variables(variables, replace(place, accepted=VARIABLES))
+    if isinstance(variables, Mapping):
+        return [(name, group.shards) for name, one, _ in given for group in grouped(strategy, [one])]
+    found = grouped(strategy, [one for _, one, _ in given])
+    return list(zip(unique_names([group.name for group in found]), [each.shards for each in found], strict=True))
 
 
 def flat_variables(variables: Any) -> list[Any]:

@@ -31,7 +31,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
     `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that resume an interrupted run.
     `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
-    seconds the clock that the program sees is.
+    seconds the clock that the program sees is. `forced` is the trace of a run whose variables are set after each step.
     """
 
     traces: str
@@ -41,6 +41,7 @@ class Assignment(msgspec.Struct, frozen=True):
     incarnation: int = 0
     threads: int | None = None
     ahead: float = 0.0
+    forced: str | None = None
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -52,6 +53,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     Raises:
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
     """
+    from harness.recording.forcing import Forcing
     from harness.recording.noise import Noise
     from harness.recording.recorder import Recorder
     from harness.recording.touched import note_files
@@ -63,6 +65,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     if (task := current()) is not None:
         task.gate(BUILT)
     noise = None if assignment.noise is None else Noise(assignment.noise)
+    forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
     trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
     recorder = Recorder(
         strategy,
@@ -70,8 +73,12 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         trace=trace,
         directory=Path(assignment.directory),
         noise=noise,
+        forcing=forcing,
     )
-    note_files(notes_of(trace), ours=(trace.parent, Path(assignment.traces), Path(assignment.directory)))
+    ours = [trace.parent, Path(assignment.traces), Path(assignment.directory)]
+    if assignment.forced is not None:
+        ours.append(Path(assignment.forced).parent)
+    note_files(notes_of(trace), ours)
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead))
         train = program.load()
@@ -81,6 +88,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())
+        if forcing is not None:
+            stack.enter_context(forcing.unrecorded.tracking())
         if case.family.draws_apart:
             stack.enter_context(own_shuffles(client))
         recorder.scheduled = lambda: counts.scheduled

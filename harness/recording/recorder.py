@@ -17,9 +17,12 @@ from harness.recording.capture import (
     capture_variables,
     check_variables,
     flat_variables,
+    named,
 )
+from harness.recording.forcing import Forcing
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
+from harness.recording.running_means import means_of
 from simulator.agent import current
 
 __all__ = ["Recorder"]
@@ -38,13 +41,22 @@ class Recorder:
         scheduled: set by the harness; tells how many closures a coordinator has been given so far.
     """
 
-    def __init__(self, strategy: Any, header: Header, trace: Path, directory: Path, noise: Noise | None = None) -> None:
+    def __init__(
+        self,
+        strategy: Any,
+        header: Header,
+        trace: Path,
+        directory: Path,
+        noise: Noise | None = None,
+        forcing: Forcing | None = None,
+    ) -> None:
         self.directory = directory
         self.scheduled: Callable[[], int | None] = lambda: None
         self._strategy = strategy
         self._writer = TraceWriter(trace)
         self._writer.write(header)
         self._noise = noise
+        self._forcing = forcing
         self._steps = 0
         self._observed = 0
         self._per_epoch = False
@@ -114,7 +126,7 @@ class Recorder:
         program may still call `final` itself, for example with predictions; what it gives there is added to what the
         callback has reported.
         """
-        return make_callback(Reports(self._strategy, self._write_step, self._write_final), model)
+        return make_callback(Reports(self._strategy, self._write_step, self._write_final, self._end_epoch), model)
 
     @property
     def strategy(self) -> Any:
@@ -127,7 +139,13 @@ class Recorder:
         return self._observed
 
     def _write_step(
-        self, *, call: str = "record.step", epoch: Any = None, per_epoch: bool = False, **reported: Any
+        self,
+        *,
+        call: str = "record.step",
+        epoch: Any = None,
+        per_epoch: bool = False,
+        model: Any = None,
+        **reported: Any,
     ) -> None:
         with checked_call(call):
             captured = self._captured(call, reported, noise=self._noise)
@@ -139,8 +157,22 @@ class Recorder:
         self._writer.write(
             Step(index=self._steps, at=time.monotonic(), epoch=number, scheduled=self.scheduled(), **captured)
         )
+        if self._forcing is not None:
+            means = _given_means(call, reported) if model is None else means_of(model.metrics)
+            self._forced(self._forcing.after_step(self._steps, reported["variables"], means, call), reported)
         if (task := current()) is not None:
             task.step(self._steps)
+
+    def _end_epoch(self, *, call: str, model: Any, **reported: Any) -> None:
+        """Hear of an epoch's end, which is the one moment that other strategies may have been able to record."""
+        if self._forcing is not None:
+            means = means_of(model.metrics)
+            self._forced(self._forcing.after_epoch(self._steps, reported["variables"], means, call), reported)
+
+    def _forced(self, was_set: bool, reported: dict[str, Any]) -> None:
+        """Perturb what was set: the next step of a run starts from these values, and rounds otherwise."""
+        if was_set and self._noise is not None:
+            self._noise.nudge(flat_variables(reported["variables"]))
 
     def _write_final(self, *, call: str = "record.final", **reported: Any) -> None:
         """Write what is reported of the end, together with what has been reported of it before."""
@@ -182,8 +214,16 @@ class Recorder:
     def close(self, **counted: Any) -> None:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
         coarsest = None if self._noise is None else self._noise.coarsest
-        self._writer.write(Counters(per_epoch=self._per_epoch, coarsest=coarsest, **counted))
+        forced = None if self._forcing is None else self._forcing.found()
+        self._writer.write(Counters(per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, **counted))
         self._writer.close()
+
+
+def _given_means(call: str, reported: dict[str, Any]) -> dict[str, Any]:
+    """The Keras metrics among what a program reports as loss and metrics, by the names that they are recorded by."""
+    metrics = reported["metrics"]
+    given = [] if metrics is None else named(metrics, _PREFIX["metrics"], Place(call, "metrics"))
+    return means_of({"loss": reported["loss"], **{name: value for name, value, _ in given}})
 
 
 def _epoch(epoch: Any, place: Place) -> int:

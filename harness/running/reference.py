@@ -67,7 +67,8 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         touched = runs.touched()
         check_independent(program.name, touched)
         reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
-    return replace(reference, notes=_notes(reference.trace, differing), touched=touched, thorough=thorough)
+    notes = _notes(reference.trace, differing)
+    return replace(reference, notes=notes, touched=touched, thorough=thorough, threads=runs.threads)
 
 
 def _make_first(runs: Runs, names: Sequence[str]) -> None:

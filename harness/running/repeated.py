@@ -40,6 +40,7 @@ class Runs:
         seed: of every run.
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
+        forced: the trace of a run whose variables are set after each step, None in runs that go their own way.
     """
 
     program: Program
@@ -47,6 +48,7 @@ class Runs:
     seed: int
     timeout: float
     threads: int | None = None
+    forced: Path | None = None
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -77,7 +79,8 @@ class Runs:
                 try:
                     result = run.join()
                 except RunFailed as failure:
-                    during = "the reference run (default strategy, one device)"
+                    follows = "" if self.forced is None else " that is set to the run's variables"
+                    during = f"the reference run{follows} (default strategy, one device)"
                     raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
                 if not result["local:0"].value["observed"]:
                     raise NothingObserved(self.program.name)
@@ -91,7 +94,13 @@ class Runs:
         noise = int(name.removeprefix(_NOISE)) if name.startswith(_NOISE) else None
         ahead = _AHEAD_SECONDS if name == _AGAIN or (noise is not None and noise < 0) else 0.0
         return Assignment(
-            str(folder / _TRACES), str(folder / _KEPT), self.seed, noise, threads=self.threads, ahead=ahead
+            str(folder / _TRACES),
+            str(folder / _KEPT),
+            self.seed,
+            noise,
+            threads=self.threads,
+            ahead=ahead,
+            forced=None if self.forced is None else str(self.forced),
         )
 
     def difference(self) -> Difference | None:

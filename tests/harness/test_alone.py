@@ -1,0 +1,247 @@
+"""Which steps are wrong by themselves: synthetic runs, and references that began each step from the run's variables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.evidence.parts import Parts
+from harness.evidence.reference import Reference
+from harness.evidence.trace import RunTrace, merge
+from harness.judging.alone import StepsAlone, steps_alone
+from harness.judging.closer import hides_more, loses_sight
+from harness.judging.explain.protocol import Explanation
+from harness.judging.laws import Case, Finding, Judgement
+from harness.judging.tolerance import Derived, Exact
+from harness.judging.verdict import Verdict
+from harness.verify import judge
+from tests.harness._traces import Training, client, step
+
+
+def _logistic(
+    *, wrong: tuple[int, ...] = (), follow: RunTrace | None = None, halves: int = 1, noise: int | None = None
+) -> RunTrace:
+    """A map that is chaotic, computed in float32 from sums over `halves` of a batch, wrong by 1e-4 at some steps.
+
+    One that follows a run begins each step from what that has recorded of the step before.
+    """
+    random = np.random.default_rng(1)
+    shares = random.uniform(0.5, 1.5, 16).astype(np.float32)
+    shares /= shares.sum()
+    signs = np.random.default_rng(abs(noise or 1))
+    w = np.array([0.3, 0.4], np.float32)
+    steps = []
+    for index in range(1, 61):
+        w = _noisy(w, noise, signs)
+        parts = [(part[:, None] * (np.float32(3.9) * w * (1 - w))).sum(axis=0) for part in np.split(shares, halves)]
+        w = np.sum(parts, axis=0, dtype=np.float32)
+        w = (w * np.float32(1.0001)).astype(np.float32) if index in wrong else w
+        w = _noisy(w, noise, signs)
+        steps.append(step(index, loss=w.sum(), variables={"w": w}))
+        if follow is not None:
+            w = (follow.clients[0].steps[index - 1].variables or ())[0].value.numpy()
+    return merge([client(*steps)])
+
+
+def _noisy(w: Any, seed: int | None, signs: np.random.Generator) -> Any:
+    if seed is None:
+        return w
+    eps = np.float32(2.0**-23) * np.sign(seed)
+    return (w * (1 + eps * signs.choice([-1.0, 1.0], w.shape))).astype(np.float32)
+
+
+def _reference(follow: RunTrace | None) -> Reference:
+    noisy = tuple(_logistic(follow=follow, noise=seed) for seed in (101, -101, 102, -102))
+    return Reference(_logistic(follow=follow), noisy)
+
+
+def _judged(run: RunTrace, reference: Reference, *, forced: bool = False) -> Any:
+    return judge(Parts(run), reference, program="logistic", tasks={}, seconds=0.0, forced=forced)
+
+
+def test_a_chaotic_right_run_is_right_at_every_step() -> None:
+    """Another order of summation stays within bounds that are as tight at the last step as at the first."""
+    run = _logistic(halves=2)
+    apart = _logistic().clients[0].steps[-1].variables, run.clients[0].steps[-1].variables
+    (truth,), (ours,) = (found or () for found in apart)
+    assert abs(truth.value.numpy() - ours.value.numpy()).max() > 1e-2, "this trajectory is meant to be chaotic"
+    reference = _reference(run)
+    verdict = _judged(run, reference, forced=True)
+    assert verdict, str(verdict)
+    assert "forced: each step is judged from the run's own variables" in str(verdict)
+    assert (verdict.to_json()["forced"], "wrong_steps" in verdict.to_json()) == (True, False)
+    bound = Derived(reference.trace, reference.perturbed).bound
+    assert np.all(bound("variables", "w", 60) < 1e-4), "a bound that is of no use would accept everything"
+
+
+def test_a_mistake_in_a_chaotic_run_is_seen_where_it_was_made_and_only_forced() -> None:
+    """Judged as a whole the bound has grown beyond the numbers; judged alone, exactly the wrong steps are wrong."""
+    run = _logistic(halves=2, wrong=(40, 57))
+    whole = _judged(run, _reference(None), forced=False)
+    assert whole.outcome != "inconsistent", str(whole)
+    assert "forced" not in whole.to_json()
+    verdict = _judged(run, _reference(run), forced=True)
+    assert verdict.to_json()["wrong_steps"] == [40, 57]
+    assert verdict.to_json()["right_steps"] == 58
+    assert "steps 40 and 57 are wrong by themselves, 58 steps are right" in str(verdict)
+    assert verdict.first_divergence is not None
+    assert verdict.first_divergence.step == 40
+
+
+def _loses_sight(reference: Reference) -> bool:
+    """Whether the reference, taken for a run, can be judged by itself in part only."""
+    return loses_sight(_judged(reference.trace, reference), reference)
+
+
+def test_a_reference_that_loses_sight_of_its_own_numbers_is_noticed() -> None:
+    """Where reruns with noise drift apart from step to step; not where each step is begun anew, nor elsewhere."""
+    assert _loses_sight(_reference(None))
+    assert not _loses_sight(_reference(_logistic()))
+    tame = Training(quadratic=True, steps=6)
+    assert not _loses_sight(Reference(tame.run(), tuple(replace(tame, noise=seed).run() for seed in (1, 2))))
+
+
+def test_coarse_numbers_from_the_first_step_on_are_not_chaos() -> None:
+    """A bound that is as loose at the first step would be so for each step by itself."""
+    truth, rough = (_trace([k * by for k in (1, 2, 3)]) for by in (1.0, 1.01))
+    assert not _loses_sight(Reference(truth, (rough,)))
+
+
+def test_a_right_chaotic_run_that_is_not_recorded_at_every_step_is_left_alone() -> None:
+    """A step after one that recorded nothing could not begin where the run was."""
+    reference = _reference(None)
+    (only,) = reference.trace.clients
+    steps = (msgspec.structs.replace(only.steps[0], variables=None), *only.steps[1:])
+    partly = replace(reference, trace=RunTrace((msgspec.structs.replace(only, steps=steps),)))
+    assert _loses_sight(reference)
+    assert not _loses_sight(partly)
+
+
+def _found(step: int | None) -> Verdict:
+    finding = Finding("loss_matches_reference", "wrong", step=step, observable="loss")
+    return Verdict("train", "mirrored-2", (Judgement("loss_matches_reference", "broken", findings=(finding,)),))
+
+
+def test_more_is_hidden_behind_a_divergence_that_nothing_explains() -> None:
+    """If two steps or more follow it, all of them recorded variables, and something is wrong at all."""
+    reference = Reference(_trace([1.0, 2.0, 3.0]))
+    assert hides_more(_found(1), reference)
+    assert not hides_more(_found(2), reference)
+    assert not hides_more(_found(None), reference)
+    assert not hides_more(replace(_found(1), explanation=Explanation("rule", "text")), reference)
+    assert not hides_more(replace(_found(1), abstained="not finite"), reference)
+    assert not hides_more(replace(_found(1), judgements=()), reference)
+    assert not hides_more(_found(1), Reference(merge([client(*(step(k, loss=1.0) for k in (1, 2, 3)))])))
+
+
+def _trace(numbers: list[float]) -> RunTrace:
+    every = enumerate(numbers, start=1)
+    return merge([client(*(step(k, variables={"w": np.array([number], np.float32)}) for k, number in every))])
+
+
+def _traces(**changes: Any) -> tuple[RunTrace, RunTrace]:
+    """A run and its reference, each step a loss and a variable; `changes` of the run by number of the step, `at_N`."""
+
+    def steps(changed: dict[str, Any]) -> RunTrace:
+        plain = [
+            {"loss": float(k), "variables": {"w": np.array([k], np.float32)}, "examples": ((k,),)} for k in range(1, 11)
+        ]
+        return merge([client(*(step(k, **one) for k, one in enumerate(_changed(plain, changed), start=1)))])
+
+    return steps(changes), steps({})
+
+
+def _changed(plain: list[dict[str, Any]], changed: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**one, **changed.get(f"at_{k}", {})} for k, one in enumerate(plain, start=1)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"loss": 0.5},
+        {"loss": float("nan")},
+        {"variables": {"w": np.array([0.5], np.float32)}},
+        {"variables": {"w": np.array([0.5, 1.0], np.float32)}},
+        {"variables": {"v": np.array([4], np.float32)}},
+        {"examples": ((4, 4),)},
+    ],
+)
+def test_whatever_the_laws_compare_makes_a_step_wrong(change: dict[str, Any]) -> None:
+    """A value, a shape, a value that is missing, examples; and no other step for it."""
+    run, reference = _traces(at_4=change)
+    assert steps_alone(Case(run, reference, Exact())) == StepsAlone((4,), 9, 10)
+
+
+def test_what_is_not_finite_in_the_reference_is_neither_right_nor_wrong() -> None:
+    """A reference that goes on from NaN says nothing more of the run."""
+    nothing = {"loss": float("nan"), "variables": {"w": np.array([np.nan], np.float32)}, "examples": None}
+    later = {f"at_{k}": nothing for k in range(5, 11)}
+    run, _ = _traces(at_4=nothing, **later)
+    reference, _ = _traces(**later)
+    assert steps_alone(Case(run, reference, Exact())) == StepsAlone((4,), 3, 4)
+
+
+def test_a_run_with_fewer_steps_is_judged_at_those_it_took() -> None:
+    """And one with more at those of the reference."""
+    run, reference = _traces(at_3={"loss": 0.5})
+    short = RunTrace((msgspec.structs.replace(run.clients[0], steps=run.clients[0].steps[:6]),))
+    assert steps_alone(Case(short, reference, Exact())) == StepsAlone((3,), 5, 6)
+    shorter = RunTrace((msgspec.structs.replace(reference.clients[0], steps=reference.clients[0].steps[:2]),))
+    assert steps_alone(Case(run, shorter, Exact())) == StepsAlone((), 2, 2)
+
+
+def test_epochs_are_judged_where_a_run_has_only_those() -> None:
+    """By the number of the reference's last step in each."""
+
+    def trace(ends_only: bool, wrong: int = 0) -> RunTrace:
+        every = [step(k, loss=float(k + (k == wrong)), epoch=(k - 1) // 3, epoch_end=k % 3 == 0) for k in range(1, 10)]
+        if not ends_only:
+            return merge([client(*every)])
+        ends = [replace_index(one, k) for k, one in enumerate(every[2::3], start=1)]
+        return merge([client(*ends, per_epoch=True)])
+
+    def replace_index(one: Any, index: int) -> Any:
+        return msgspec.structs.replace(one, index=index)
+
+    case = Case(trace(True, wrong=6), trace(False), Exact())
+    assert steps_alone(case) == StepsAlone((6,), 2, 9)
+    assert steps_alone(replace(case, run=trace(True))) == StepsAlone((), 3, 9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "last", "text"),
+    [
+        ((3, 7), 8, 10, "steps 3 and 7 are wrong by themselves, 8 steps are right"),
+        ((3,), 9, 10, "step 3 is wrong by itself, 9 steps are right"),
+        ((10,), 9, 10, "step 10 is wrong by itself, 9 steps are right"),
+        ((3, 4, 5, 8, 9), 5, 10, "steps 3 to 5, 8 and 9 are wrong by themselves, 5 steps are right"),
+        ((9, 10), 8, 10, "each step from 9 on is wrong by itself, 8 steps are right"),
+        ((2, 3), 1, 3, "each step from 2 on is wrong by itself, 1 step is right"),
+        ((1, 2, 3), 0, 3, "each step from 1 on is wrong by itself"),
+        ((), 3, 3, "no step is wrong by itself, 3 steps are right"),
+    ],
+)
+def test_steps_are_said_in_words(wrong: tuple[int, ...], right: int, last: int, text: str) -> None:
+    """Which are wrong, as ranges, and how many are right."""
+    alone = StepsAlone(wrong, right, last)
+    assert alone.text == text
+    assert alone.hide_others == (wrong in [(3, 7), (3,), (3, 4, 5, 8, 9)])
+
+
+def test_of_many_steps_the_first_are_listed() -> None:
+    """The rest is counted."""
+    assert StepsAlone(tuple(range(1, 40, 2)), 20, 40).text.startswith("steps 1, 3, 5, 7, 9, 11, 13, 15 and 12 more are")
+
+
+def test_a_saved_verdict_says_so_again() -> None:
+    """JSON has the keys only where each step was judged by itself."""
+    run, reference = _traces(at_3={"loss": 0.5})
+    for forced in (False, True):
+        found = _judged(run, Reference(reference), forced=forced).to_json()
+        assert {"forced", "wrong_steps", "right_steps"} & found.keys() == (
+            {"forced", "wrong_steps", "right_steps"} if forced else set()
+        )
