@@ -1,4 +1,4 @@
-"""NumPy arrays that become tensors: floating elements by 4 eps of themselves, and never a single number.
+"""NumPy arrays that become tensors: floating elements by 2 eps of themselves, and never a single number.
 
 An array becomes a tensor by `tf.constant` and `tf.convert_to_tensor`, which TensorFlow itself and Keras call as well,
 as an argument of a `tf.function`, or as an operand of an op that is carried out at once. What makes a dataset stays,
@@ -13,10 +13,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.noise.datasets import ROUNDINGS
 from harness.recording.noise.protocol import Source, eps_of, patched
 
-__all__ = ["active"]
+__all__ = ["ROUNDINGS", "active"]
+
+ROUNDINGS = 2.0
+"""Less than of datasets: Keras makes tensors of arrays and then a dataset of these, and amounts of the same size would
+cancel in half of the elements."""
 
 
 @contextlib.contextmanager
@@ -42,7 +45,7 @@ def active(source: Source) -> Iterator[None]:
         stack.enter_context(patched(constant_op, "_constant_impl", constant))
         stack.enter_context(patched(pywrap_tfe, "TFE_Py_FastPathExecute", op))
         for name in ("assign", "assign_add", "assign_sub"):
-            stack.enter_context(patched(resource_variable_ops.BaseResourceVariable, name, source.silently))
+            stack.enter_context(patched(resource_variable_ops.ResourceVariable, name, source.silently))
         yield
 
 

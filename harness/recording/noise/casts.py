@@ -39,7 +39,8 @@ def active(source: Source) -> Iterator[None]:
             source.computed = max(source.computed, eps_of(coarse))
         return differentiate(op, gradient)
 
-    with mock.patch.dict(entry, {registry._TYPE_TAG: noting}), patched(gen_math_ops, "cast", _casting(source)):  # noqa: SLF001
+    kind = registry._TYPE_TAG  # noqa: SLF001 - as above
+    with mock.patch.dict(entry, {kind: noting}), patched(gen_math_ops, "cast", _casting(source)):
         yield
 
 

@@ -37,7 +37,7 @@ def active(source: Source) -> Iterator[None]:
             if source.is_silent:
                 return found
             with source.silent():
-                return tf.nest.map_structure(lambda each: _perturbed(source, each), found)
+                return tf.nest.pack_sequence_as(found, _perturbed(source, tf.nest.flatten(found)))
 
         return gradient
 
@@ -45,19 +45,40 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _perturbed(source: Source, gradient: Any) -> Any:
+def _perturbed(source: Source, gradients: list[Any]) -> list[Any]:
+    """All gradients of one call; vectors of a dtype together, since most variables of a large model are small ones."""
     import tensorflow as tf
 
-    if gradient is None or not gradient.dtype.is_floating:
-        return gradient
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(_perturbed(source, gradient.values), gradient.indices, gradient.dense_shape)
-    source.note(gradient.dtype.name)
+    found = list(gradients)
+    small: dict[Any, list[int]] = {}
+    for index, gradient in enumerate(gradients):
+        if gradient is None or not gradient.dtype.is_floating:
+            continue
+        source.note(gradient.dtype.name)
+        if isinstance(gradient, tf.IndexedSlices):
+            values = gradient.values + _noise(source, gradient.values)
+            found[index] = tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        elif gradient.shape.rank in (0, 1) and gradient.shape.is_fully_defined():
+            small.setdefault(gradient.dtype, []).append(index)
+        else:
+            found[index] = gradient + _noise(source, gradient)
+    for indices in small.values():
+        vectors = [gradients[index] for index in indices]
+        together = _noise(source, tf.concat([tf.reshape(vector, [-1]) for vector in vectors], 0))
+        noises = tf.split(together, [vector.shape.num_elements() for vector in vectors])
+        for index, vector, noise in zip(indices, vectors, noises, strict=True):
+            found[index] = vector + tf.reshape(noise, vector.shape)
+    return found
+
+
+def _noise(source: Source, gradient: Any) -> Any:
+    import tensorflow as tf
+
     # Coarser than the gradient's own where layers compute in something coarser.
     amount = ROUNDINGS * max(source.computed, compute_eps(), eps_of(gradient.dtype.name))
     still = tf.stop_gradient(gradient)
     noise = signed(source, amount, still, size_key(still)) * sizes(still)
-    return gradient + tf.where(still == 0, tf.zeros_like(still), noise)
+    return tf.where(still == 0, tf.zeros([], still.dtype), noise)
 
 
 def sizes(gradient: Any) -> Any:

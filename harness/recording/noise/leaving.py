@@ -130,7 +130,7 @@ def _is_decimal(array: np.ndarray[Any, Any], eps: float) -> np.ndarray[Any, Any]
 def _is_quotient(array: np.ndarray[Any, Any], eps: float) -> np.ndarray[Any, Any]:
     """Quotients p / q with p * q up to 0.04 / eps, by continued fractions.
 
-    Of random numbers one in two hundred is taken for one: there are about 0.3 * Q ** 2 quotients with q up to Q between
+    Of random numbers one in a hundred is taken for one: there are about 0.3 * Q ** 2 quotients with q up to Q between
     0 and 1, each for the width of half an eps.
     """
     import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -45,10 +46,15 @@ class Source:
         self.computed = 0.0
         self.random = np.random.default_rng(self.seed)
         self._silent = threading.local()
+        self._sites = itertools.count()
 
     def note(self, dtype: str) -> None:
         """The program computes in this dtype."""
         self.coarsest = max(self.coarsest, eps_of(dtype))
+
+    def site(self) -> int:
+        """A number that is another one at each call, and the same in each run that makes the same calls."""
+        return next(self._sites)
 
     @property
     def is_silent(self) -> bool:

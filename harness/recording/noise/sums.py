@@ -4,7 +4,8 @@ Distributing a step makes other sums than these, of the same terms. The noise in
 data; but where the terms of a sum belong together, they cancel after any change of the data too, to all but rounding.
 The gradient of a bias before a batch normalization is such a sum: zero but for rounding, of which Adam makes a full
 step. So the sum itself is perturbed as well. Its size is not known from the result, but from the terms: the root of the
-sum of their squares.
+sum of their squares. Where the result is so small that it may be all rounding, the terms have a rounding in common, of
+a mean that was taken off each of them for example; then it is the sum of their sizes.
 
 A result that is a whole number, or a mean of whole numbers, comes from counting: it is exact in any order, and stays.
 """
@@ -16,12 +17,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.noise.protocol import Source, eps_of, patched
-from harness.recording.noise.signs import signed, size_key
+from harness.recording.noise.signs import signed
 
 __all__ = ["ROUNDINGS", "active"]
 
 ROUNDINGS = 4.0
 """Sums of n terms are made as trees, or in several lanes, so that each term is rounded a few times."""
+
+# A sum of no more eps of its terms, all taken as positive, may be all rounding.
+_ALL_ROUNDING = 16.0
+
+# Elements of a constant in a graph.
+_CONSTANT_MAX = 10_000
 
 
 @contextlib.contextmanager
@@ -39,6 +46,8 @@ def active(source: Source) -> Iterator[None]:
 
 
 def _summing(source: Source, *, mean: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    import tensorflow as tf
+
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def summed(terms: Any = None, *args: Any, **options: Any) -> Any:
             if terms is None:  # given by name
@@ -47,25 +56,64 @@ def _summing(source: Source, *, mean: bool) -> Callable[[Callable[..., Any]], Ca
             if source.is_silent or not eps_of(found.dtype.name):
                 return found
             with source.silent():
-                noise = _noise(source, found, terms, lambda squares: original(squares, *args, **options), mean=mean)
-                return found + noise
+                terms = tf.convert_to_tensor(terms, found.dtype)
+                return _perturbed(source, found, terms, lambda squares: original(squares, *args, **options), mean=mean)
 
         return summed
 
     return around
 
 
-def _noise(source: Source, found: Any, terms: Any, again: Callable[[Any], Any], *, mean: bool) -> Any:
-    """What to add to a sum, or to a mean, of terms; `again` sums other terms in the same way."""
+def _perturbed(source: Source, found: Any, terms: Any, again: Callable[[Any], Any], *, mean: bool) -> Any:
+    """A sum, or a mean, of terms, with noise; `again` sums other terms in the same way.
+
+    There are hundreds of sums in a large model, so that as little as possible is left to ops, and none is added where
+    nothing is summed.
+    """
     import tensorflow as tf
 
-    terms, found = tf.stop_gradient(tf.convert_to_tensor(terms, found.dtype)), tf.stop_gradient(found)
+    count = _count(terms, found)
+    if isinstance(count, float) and count <= 1:
+        return found
     # The square of a number of float16 may be none.
     wide = found.dtype if found.dtype.size >= 4 else tf.float32
-    squares = tf.cast(again(tf.square(tf.cast(terms, wide))), wide)
-    count = tf.cast(tf.size(terms), wide) / tf.cast(tf.maximum(tf.size(found), 1), wide)
-    size = tf.sqrt(squares / count if mean else squares)
-    whole = tf.cast(found, wide) * count if mean else tf.cast(found, wide)
-    counted = tf.cast(tf.round(whole) / count if mean else tf.round(whole), found.dtype) == found
-    noise = signed(source, ROUNDINGS * eps_of(found.dtype.name), found, size_key(size)) * tf.cast(size, found.dtype)
-    return tf.where(counted | (count <= 1), tf.zeros_like(found), noise)
+    size = tf.sqrt(tf.cast(again(tf.square(tf.cast(terms, wide))), wide))
+    if not isinstance(count, float):
+        count = tf.cast(count, wide)
+    size, whole = (
+        (size / count**0.5, tf.round(tf.cast(found, wide) * count) / count) if mean else (size, tf.round(found))
+    )
+    if wide == found.dtype:
+        coherent = size * count**0.5
+        size = tf.where(tf.abs(found) <= _ALL_ROUNDING * eps_of(wide.name) * coherent, coherent, size)
+    signs = _signs(source, found, ROUNDINGS * eps_of(found.dtype.name))
+    noise = tf.where(
+        tf.cast(whole, found.dtype) == found, tf.zeros([], found.dtype), signs * tf.cast(size, found.dtype)
+    )
+    return found + tf.stop_gradient(noise)
+
+
+def _count(terms: Any, found: Any) -> Any:
+    """How many terms a sum has: a number, or a tensor where that is known only later."""
+    import tensorflow as tf
+
+    before, after = (None if each.shape is None else each.shape.num_elements() for each in (terms, found))
+    if before is not None and after:
+        return before / after
+    return tf.size(terms) / tf.maximum(tf.size(found), 1)
+
+
+def _signs(source: Source, found: Any, amount: float) -> Any:
+    """Plus or minus the amount, other signs for each sum of the program; in a graph the same at each step.
+
+    Where the shape is known they are one constant. A sum is seldom large.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    elements = found.shape.num_elements()
+    if elements is None or elements > _CONSTANT_MAX:
+        return signed(source, amount, found, tf.constant(source.site()))
+    random = np.random.default_rng([source.seed, source.site()])
+    signs = source.sign * amount * random.choice([-1.0, 1.0], size=found.shape.as_list())
+    return tf.constant(signs, found.dtype)
