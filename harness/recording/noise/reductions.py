@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.noise.protocol import Source, eps_of, patched
-from harness.recording.noise.signs import moved, size_key
+from harness.recording.noise.signs import lasting
 
 __all__ = ["ROUNDINGS", "active"]
 
@@ -47,7 +47,9 @@ def _perturbed(source: Source, value: Any) -> Any:
             part = part.read_value()
         if not isinstance(part, tf.Tensor) or not eps_of(part.dtype.name):
             return part
-        return moved(source, part, ROUNDINGS, size_key(part))
+        still = tf.stop_gradient(part)
+        noise = still * lasting(source, ROUNDINGS * eps_of(part.dtype.name), part)
+        return part + tf.where(still == tf.round(still), tf.zeros([], part.dtype), noise)
 
     with source.silent():
         return tf.nest.map_structure(one, value, expand_composites=True)

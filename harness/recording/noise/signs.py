@@ -6,8 +6,10 @@ from typing import Any
 
 from harness.recording.noise.protocol import Source, eps_of
 
-__all__ = ["content_key", "moved", "signed", "size_key"]
+__all__ = ["content_key", "lasting", "moved", "signed", "size_key"]
 
+# Elements of a constant in a graph.
+_CONSTANT_MAX = 10_000
 _INTEGERS = {2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -41,6 +43,21 @@ def signed(source: Source, amount: float, like: Any, key: Any) -> Any:
     )
     up = tf.constant(source.sign * amount, like.dtype)
     return tf.where(drawn < 0, -up, up)
+
+
+def lasting(source: Source, amount: float, like: Any) -> Any:
+    """As `signed`, but other signs for each place in the program, and in a graph the same at each step.
+
+    There are hundreds of such places in a large model: where the shape is known, the signs are one constant.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    elements, site = like.shape.num_elements(), source.site()
+    if elements is None or elements > _CONSTANT_MAX:
+        return signed(source, amount, like, tf.constant(site))
+    random = np.random.default_rng([source.seed, site])
+    return tf.constant(source.sign * amount * random.choice([-1.0, 1.0], size=like.shape.as_list()), like.dtype)
 
 
 def moved(source: Source, value: Any, roundings: float, key: Any) -> Any:

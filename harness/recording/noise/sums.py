@@ -7,6 +7,9 @@ step. So the sum itself is perturbed as well. Its size is not known from the res
 sum of their squares. Where the result is so small that it may be all rounding, the terms have a rounding in common, of
 a mean that was taken off each of them for example; then it is the sum of their sizes.
 
+Means are perturbed in coarse dtypes only, which noise in data does not reach: a mean is no gradient of anything, and
+its terms have noise already.
+
 A result that is a whole number, or a mean of whole numbers, comes from counting: it is exact in any order, and stays.
 """
 
@@ -17,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.noise.protocol import Source, eps_of, patched
-from harness.recording.noise.signs import signed
+from harness.recording.noise.signs import lasting
 
 __all__ = ["ROUNDINGS", "active"]
 
@@ -26,9 +29,6 @@ ROUNDINGS = 4.0
 
 # A sum of no more eps of its terms, all taken as positive, may be all rounding.
 _ALL_ROUNDING = 16.0
-
-# Elements of a constant in a graph.
-_CONSTANT_MAX = 10_000
 
 
 @contextlib.contextmanager
@@ -53,7 +53,7 @@ def _summing(source: Source, *, mean: bool) -> Callable[[Callable[..., Any]], Ca
             if terms is None:  # given by name
                 terms = options.pop("input" if "input" in options else "out_backprop")
             found = original(terms, *args, **options)
-            if source.is_silent or not eps_of(found.dtype.name):
+            if source.is_silent or not eps_of(found.dtype.name) or (mean and found.dtype.size >= 4):
                 return found
             with source.silent():
                 terms = tf.convert_to_tensor(terms, found.dtype)
@@ -80,17 +80,14 @@ def _perturbed(source: Source, found: Any, terms: Any, again: Callable[[Any], An
     size = tf.sqrt(tf.cast(again(tf.square(tf.cast(terms, wide))), wide))
     if not isinstance(count, float):
         count = tf.cast(count, wide)
-    size, whole = (
-        (size / count**0.5, tf.round(tf.cast(found, wide) * count) / count) if mean else (size, tf.round(found))
-    )
-    if wide == found.dtype:
+    whole = tf.round(found)
+    if mean:
+        size, whole = size / count**0.5, tf.cast(tf.round(tf.cast(found, wide) * count) / count, found.dtype)
+    elif wide == found.dtype:
         coherent = size * count**0.5
         size = tf.where(tf.abs(found) <= _ALL_ROUNDING * eps_of(wide.name) * coherent, coherent, size)
-    signs = _signs(source, found, ROUNDINGS * eps_of(found.dtype.name))
-    noise = tf.where(
-        tf.cast(whole, found.dtype) == found, tf.zeros([], found.dtype), signs * tf.cast(size, found.dtype)
-    )
-    return found + tf.stop_gradient(noise)
+    noise = lasting(source, ROUNDINGS * eps_of(found.dtype.name), found) * tf.cast(size, found.dtype)
+    return found + tf.stop_gradient(tf.where(whole == found, tf.zeros([], found.dtype), noise))
 
 
 def _count(terms: Any, found: Any) -> Any:
@@ -101,19 +98,3 @@ def _count(terms: Any, found: Any) -> Any:
     if before is not None and after:
         return before / after
     return tf.size(terms) / tf.maximum(tf.size(found), 1)
-
-
-def _signs(source: Source, found: Any, amount: float) -> Any:
-    """Plus or minus the amount, other signs for each sum of the program; in a graph the same at each step.
-
-    Where the shape is known they are one constant. A sum is seldom large.
-    """
-    import numpy as np
-    import tensorflow as tf
-
-    elements = found.shape.num_elements()
-    if elements is None or elements > _CONSTANT_MAX:
-        return signed(source, amount, found, tf.constant(source.site()))
-    random = np.random.default_rng([source.seed, source.site()])
-    signs = source.sign * amount * random.choice([-1.0, 1.0], size=found.shape.as_list())
-    return tf.constant(signs, found.dtype)
