@@ -221,6 +221,8 @@ def _kept(found: dict[str, Any], silent: Callable[[], Any]) -> None:
     copied = tf.Variable(variable.numpy())
     copied.assign(variable.numpy())
     found["copies are equal"] = np.array_equal(copied.numpy(), variable.numpy())
+    read = variable.numpy()
+    found["what was read stays"] = np.array_equal(tf.constant(read.copy()) == variable, np.ones(read.shape, bool))
 
     random = np.random.default_rng(3)
     x, kernel = (tf.constant(random.normal(size=size).tolist()) for size in ((64, 4), (4, 16)))
@@ -286,7 +288,14 @@ def test_what_programs_decide_by_stays(seen: Seen) -> None:
 
 def test_what_must_hold_holds_with_noise(seen: Seen) -> None:
     """Equal numbers stay equal, copies equal what they are copied from, and restored input goes on with the same."""
-    for name in ("equal stays equal", "copies are equal", "restored", "a dataset's array", "what has no number"):
+    for name in (
+        "equal stays equal",
+        "copies are equal",
+        "what was read stays",
+        "restored",
+        "a dataset's array",
+        "what has no number",
+    ):
         assert np.all(seen["plus"][name]), name
 
 
@@ -341,7 +350,8 @@ def test_no_element_of_a_gradient_is_judged_by_another_scale() -> None:
 def test_numbers_that_leave_move_by_one_eps_of_their_own() -> None:
     """Each dtype moves by its own eps; equal numbers move alike; whole ones and zeros stay."""
     random = np.random.default_rng(2)
-    for dtype, eps in ((np.float16, 2.0**-10), (np.float32, _EPS), (np.float64, 2.0**-52)):
+    kinds: tuple[tuple[Any, float], ...] = ((np.float16, 2.0**-10), (np.float32, _EPS), (np.float64, 2.0**-52))
+    for dtype, eps in kinds:
         numbers = random.uniform(0.01, 3, size=5000).astype(dtype)
         plus, minus = (moved_number(Source(seed), numbers) for seed in (1, -1))
         there = numbers != np.round(numbers)

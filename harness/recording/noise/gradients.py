@@ -37,7 +37,8 @@ def active(source: Source) -> Iterator[None]:
             if source.is_silent:
                 return found
             with source.silent():
-                return tf.nest.pack_sequence_as(found, _perturbed(source, tf.nest.flatten(found)))
+                parts = tf.nest.flatten(found, expand_composites=True)  # of IndexedSlices the values, among others
+                return tf.nest.pack_sequence_as(found, _perturbed(source, parts), expand_composites=True)
 
         return gradient
 
@@ -55,10 +56,7 @@ def _perturbed(source: Source, gradients: list[Any]) -> list[Any]:
         if gradient is None or not gradient.dtype.is_floating:
             continue
         source.note(gradient.dtype.name)
-        if isinstance(gradient, tf.IndexedSlices):
-            values = gradient.values + _noise(source, gradient.values)
-            found[index] = tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-        elif gradient.shape.rank in (0, 1) and gradient.shape.is_fully_defined():
+        if gradient.shape.rank in (0, 1) and gradient.shape.is_fully_defined():
             small.setdefault(gradient.dtype, []).append(index)
         else:
             found[index] = gradient + _noise(source, gradient)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.recording.noise.buffers import exporting
-from harness.recording.noise.protocol import Source, eps_of, patched
+from harness.recording.noise.protocol import Source, eps_of, fingerprint, patched
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,10 +58,19 @@ def active(source: Source) -> Iterator[None]:
 
         return convert
 
+    def as_array(_: Callable[..., Any]) -> Callable[..., Any]:
+        import numpy as np
+
+        return lambda tensor, dtype=None: np.asarray(leaves(tensor), dtype)
+
     def of_variable(original: Callable[..., Any]) -> Callable[..., Any]:
         def convert(variable: Any, *args: Any, **options: Any) -> Any:
-            with source.silent() if variable.shape.rank else contextlib.nullcontext():
+            if source.is_silent or not variable.shape.rank:
                 return original(variable, *args, **options)
+            with source.silent():
+                found = original(variable, *args, **options)
+            source.variables.add(fingerprint(found))
+            return found
 
         return convert
 
@@ -69,7 +78,7 @@ def active(source: Source) -> Iterator[None]:
         tensors, variables = ops._EagerTensorBase, resource_variable_ops.BaseResourceVariable  # noqa: SLF001
         stack.enter_context(patched(tensors, "__float__", number))
         stack.enter_context(patched(tensors, "numpy", array))
-        stack.enter_context(patched(tensors, "__array__", array))
+        stack.enter_context(patched(tensors, "__array__", as_array))
         stack.enter_context(exporting(ops.EagerTensor, leaves))
         stack.enter_context(patched(variables, "numpy", of_variable))
         stack.enter_context(patched(variables, "__array__", of_variable))
@@ -109,7 +118,8 @@ def _decided_by(array: np.ndarray[Any, Any], eps: float) -> np.ndarray[Any, Any]
     import numpy as np
 
     with np.errstate(all="ignore"):
-        return _is_decimal(array, eps) | _is_quotient(array, eps)
+        found: np.ndarray[Any, Any] = _is_decimal(array, eps) | _is_quotient(array, eps)
+    return found
 
 
 def _is_decimal(array: np.ndarray[Any, Any], eps: float) -> np.ndarray[Any, Any]:

@@ -7,11 +7,15 @@ import functools
 import itertools
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from unittest import mock
 
-__all__ = ["Seam", "Source", "compute_eps", "dtype_of", "eps_of", "patched"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Seam", "Source", "compute_eps", "dtype_of", "eps_of", "fingerprint", "patched"]
 
 _EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -34,6 +38,7 @@ class Source:
         sign: 1.0, or -1.0 in the opposite run.
         coarsest: the largest eps of any number that was noted.
         computed: the largest eps that something was computed in between two casts.
+        variables: fingerprints of arrays that were read from variables.
         random: signs for what is asked in the same order in each run, such as variables.
     """
 
@@ -45,6 +50,7 @@ class Source:
         self.coarsest = 0.0
         self.computed = 0.0
         self.random = np.random.default_rng(self.seed)
+        self.variables: set[int] = set()
         self._silent = threading.local()
         self._sites = itertools.count()
 
@@ -89,6 +95,11 @@ def patched(owner: Any, name: str, around: Callable[[Callable[..., Any]], Callab
     original = getattr(owner, name)
     with mock.patch.object(owner, name, functools.wraps(original)(around(original))):
         yield
+
+
+def fingerprint(array: np.ndarray[Any, Any]) -> int:
+    """A number that follows the content of an array."""
+    return zlib.crc32(array.tobytes())
 
 
 def eps_of(dtype: str) -> float:

@@ -36,6 +36,8 @@ def perturb(source: Source, variable: Any) -> None:
     source.note(variable.dtype.name)
     with source.silent():
         values = variable.numpy().astype(np.float64)
+        if values.shape != variable.shape:  # has no value yet, as where a saved model is loaded
+            return
         signs = source.sign * source.random.choice([-1.0, 1.0], size=values.shape)
         noisy = values * (1.0 + eps_of(variable.dtype.name) * signs)
         variable.assign(noisy.astype(variable.dtype.as_numpy_dtype))
