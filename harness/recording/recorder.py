@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import time
 from collections.abc import Callable
@@ -147,7 +148,7 @@ class Recorder:
         model: Any = None,
         **reported: Any,
     ) -> None:
-        with checked_call(call):
+        with checked_call(call), self._silently():
             captured = self._captured(call, reported, noise=self._noise)
             number = None if epoch is None else _epoch(epoch, Place(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
@@ -176,7 +177,7 @@ class Recorder:
 
     def _write_final(self, *, call: str = "record.final", **reported: Any) -> None:
         """Write what is reported of the end, together with what has been reported of it before."""
-        with checked_call(call):
+        with checked_call(call), self._silently():
             captured = self._captured(call, reported)
         before = self._final or Final(at=0.0)
         metrics = {value.name: value for value in (*(before.metrics or ()), *(captured["metrics"] or ()))}
@@ -210,6 +211,10 @@ class Recorder:
             found["variables"] = capture_variables(self._strategy, variables, Place(call, "variables")) or None
         self._observed += _numbers(found)
         return found
+
+    def _silently(self) -> contextlib.AbstractContextManager[None]:
+        """Where a value is read to be compared, a rerun with noise reads what it is."""
+        return contextlib.nullcontext() if self._noise is None else self._noise.silent()
 
     def close(self, **counted: Any) -> None:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""

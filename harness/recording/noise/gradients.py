@@ -1,0 +1,104 @@
+"""Gradients that a `tf.GradientTape` returns: by 4 eps of the size that the roundings of an element have.
+
+A gradient is a sum over examples, and where its terms cancel, it keeps the rounding of its partial sums. Of a matrix
+the neighbours tell how large the terms are: all elements of a row share what comes from one side, such as one feature,
+and those of a column what comes from the other, one output. So the size of an element is that of its row times that of
+its column; rows and columns of unlike scales have sizes of their own. Of vectors and scalars nothing tells it, and the
+size is the element itself: there the terms are perturbed, by the noise in data and in sums.
+
+It is the gradient that has to be perturbed and not the update: an optimizer such as Adam makes a full step of a tiny
+gradient, whose sign may be all rounding. An element that is exactly zero, of an input that is always zero for example,
+is zero in any order of summation, and stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.recording.noise.protocol import Source, compute_eps, eps_of, patched
+from harness.recording.noise.signs import signed, size_key
+
+__all__ = ["ROUNDINGS", "active", "sizes"]
+
+ROUNDINGS = 4.0
+"""A gradient is rounded once per replica when it is computed, and once or twice more when replicas are summed."""
+
+
+@contextlib.contextmanager
+def active(source: Source) -> Iterator[None]:
+    """Perturb every gradient that is taken with `tf.GradientTape` in this context."""
+    import tensorflow as tf
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def gradient(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            if source.is_silent:
+                return found
+            with source.silent():
+                parts = tf.nest.flatten(found, expand_composites=True)  # of IndexedSlices the values, among others
+                return tf.nest.pack_sequence_as(found, _perturbed(source, parts), expand_composites=True)
+
+        return gradient
+
+    with patched(tf.GradientTape, "gradient", around):
+        yield
+
+
+def _perturbed(source: Source, gradients: list[Any]) -> list[Any]:
+    """All gradients of one call; vectors of a dtype together, since most variables of a large model are small ones."""
+    import tensorflow as tf
+
+    found = list(gradients)
+    small: dict[Any, list[int]] = {}
+    for index, gradient in enumerate(gradients):
+        if gradient is None or not gradient.dtype.is_floating:
+            continue
+        source.note(gradient.dtype.name)
+        if gradient.shape.rank in (0, 1) and gradient.shape.is_fully_defined():
+            small.setdefault(gradient.dtype, []).append(index)
+        else:
+            found[index] = gradient + _noise(source, gradient)
+    for indices in small.values():
+        vectors = [gradients[index] for index in indices]
+        together = _noise(source, tf.concat([tf.reshape(vector, [-1]) for vector in vectors], 0))
+        noises = tf.split(together, [vector.shape.num_elements() for vector in vectors])
+        for index, vector, noise in zip(indices, vectors, noises, strict=True):
+            found[index] = vector + tf.reshape(noise, vector.shape)
+    return found
+
+
+def _noise(source: Source, gradient: Any) -> Any:
+    import tensorflow as tf
+
+    # Coarser than the gradient's own where layers compute in something coarser.
+    amount = ROUNDINGS * max(source.computed, compute_eps(), eps_of(gradient.dtype.name))
+    still = tf.stop_gradient(gradient)
+    noise = signed(source, amount, still, size_key(still)) * sizes(still)
+    return tf.where(still == 0, tf.zeros([], still.dtype), noise)
+
+
+def sizes(gradient: Any) -> Any:
+    """The size of the terms of each element, never less than the element itself.
+
+    A matrix, of whose elements the last axis is one, is balanced: first all rows are divided by their largest elements,
+    then all columns by what is their largest then, and at last rows again. The size is the product of a row's and a
+    column's divisor.
+    """
+    import tensorflow as tf
+
+    if gradient.shape.rank is None or gradient.shape.rank < 2:
+        return tf.abs(gradient)
+    # float16 has too few exponents for quotients of sizes.
+    wide = gradient if gradient.dtype.size >= 4 else tf.cast(gradient, tf.float32)
+    matrix = tf.reshape(tf.abs(wide), [-1, tf.shape(gradient)[-1]])
+    columns = _largest(tf.math.divide_no_nan(matrix, _largest(matrix, 1)), 0)
+    rows = _largest(tf.math.divide_no_nan(matrix, columns), 1)
+    return tf.cast(tf.reshape(rows * columns, tf.shape(gradient)), gradient.dtype)
+
+
+def _largest(matrix: Any, axis: int) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_max(matrix, axis=axis, keepdims=True)

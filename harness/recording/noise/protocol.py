@@ -1,0 +1,124 @@
+"""What a seam of the noise is, and what all of them share: the seed, the eps of a dtype, when to be silent."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+from unittest import mock
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Seam", "Source", "compute_eps", "dtype_of", "eps_of", "fingerprint", "patched"]
+
+_EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+class Seam(Protocol):
+    """A module of this folder: one place at which numbers of a program are perturbed."""
+
+    def active(self, source: Source) -> contextlib.AbstractContextManager[None]:
+        """Perturb what passes here, within this context."""
+
+
+class Source:
+    """Where seams have their signs from, and what they tell of what they have seen.
+
+    Seeds `s` and `-s` are an opposite pair: what is drawn depends on the numbers that are perturbed and on `s`, and the
+    sign of the seed turns all of it. Nothing is drawn from a generator that a program could use.
+
+    Attributes:
+        seed: without its sign.
+        sign: 1.0, or -1.0 in the opposite run.
+        coarsest: the largest eps of any number that was noted.
+        computed: the largest eps that something was computed in between two casts.
+        variables: fingerprints of arrays that were read from variables.
+        random: signs for what is asked in the same order in each run, such as variables.
+    """
+
+    def __init__(self, seed: int) -> None:
+        import numpy as np
+
+        self.seed = abs(seed)
+        self.sign = 1.0 if seed >= 0 else -1.0
+        self.coarsest = 0.0
+        self.computed = 0.0
+        self.random = np.random.default_rng(self.seed)
+        self.variables: set[int] = set()
+        self._silent = threading.local()
+        self._sites = itertools.count()
+
+    def note(self, dtype: str) -> None:
+        """The program computes in this dtype."""
+        self.coarsest = max(self.coarsest, eps_of(dtype))
+
+    def site(self) -> int:
+        """A number that is another one at each call, and the same in each run that makes the same calls."""
+        return next(self._sites)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether what happens in this thread is the harness's own, or must stay for another reason."""
+        return getattr(self._silent, "depth", 0) > 0
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """Perturb nothing in this thread, within this context."""
+        self._silent.depth = getattr(self._silent, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._silent.depth -= 1
+
+    def silently(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """This function, within which nothing is perturbed."""
+
+        def call(*args: Any, **options: Any) -> Any:
+            with self.silent():
+                return original(*args, **options)
+
+        return call
+
+
+@contextlib.contextmanager
+def patched(owner: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Replace a function of TensorFlow's by what `around` makes of it.
+
+    AutoGraph leaves the new one as it is, since it bears the module's name, and converts what that calls as before.
+    """
+    original = getattr(owner, name)
+    with mock.patch.object(owner, name, functools.wraps(original)(around(original))):
+        yield
+
+
+def fingerprint(array: np.ndarray[Any, Any]) -> int:
+    """A number that follows the content of an array."""
+    return zlib.crc32(array.tobytes())
+
+
+def eps_of(dtype: str) -> float:
+    """Distance from 1 to the next number of a floating dtype; 0 of any other dtype."""
+    return _EPS.get(dtype, 0.0)
+
+
+def dtype_of(eps: float) -> str | None:
+    """The dtype that has this eps."""
+    return next((dtype for dtype, each in _EPS.items() if each == eps), None)
+
+
+def compute_eps() -> float:
+    """The eps of the dtype that Keras layers compute in: with mixed precision it is coarser than the variables' own."""
+    policies = (
+        sys.modules[keras].mixed_precision.global_policy()
+        if keras == "tf_keras"
+        else sys.modules[keras].mixed_precision.dtype_policy()
+        for keras in ("keras", "tf_keras")
+        if keras in sys.modules
+    )
+    return max((eps_of(policy.compute_dtype) for policy in policies), default=0.0)

@@ -1,0 +1,55 @@
+"""What replicas reduce: each floating element by 2 eps of itself.
+
+Under the default strategy there is one replica and nothing to add up, so that a reduction changes no bit. It is exactly
+there that a distributed run sums in another order. All ways lead to one function: `strategy.reduce`,
+`ReplicaContext.all_reduce`, `extended.reduce_to` and `extended.batch_reduce_to`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.recording.noise.protocol import Source, eps_of, patched
+from harness.recording.noise.signs import lasting
+
+__all__ = ["ROUNDINGS", "active"]
+
+ROUNDINGS = 2.0
+"""Each replica's part is rounded, and so is their sum. Less than a gradient's, which is reduced as well: two amounts of
+the same size would cancel in half of the elements."""
+
+
+@contextlib.contextmanager
+def active(source: Source) -> Iterator[None]:
+    """Perturb what is reduced over the replicas of the default strategy in this context."""
+    from tensorflow.python.distribute import distribute_lib
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def reduce_to(extended: Any, reduce_op: Any, value: Any, *args: Any, **options: Any) -> Any:
+            found = original(extended, reduce_op, value, *args, **options)
+            if source.is_silent:
+                return found
+            return _perturbed(source, found)
+
+        return reduce_to
+
+    with patched(distribute_lib._DefaultDistributionExtended, "_reduce_to", around):  # noqa: SLF001 - see above
+        yield
+
+
+def _perturbed(source: Source, value: Any) -> Any:
+    import tensorflow as tf
+
+    def one(part: Any) -> Any:
+        if isinstance(part, tf.Variable):
+            part = part.read_value()
+        if not isinstance(part, tf.Tensor) or not eps_of(part.dtype.name):
+            return part
+        still = tf.stop_gradient(part)
+        noise = still * lasting(source, ROUNDINGS * eps_of(part.dtype.name), part)
+        return part + tf.where(still == tf.round(still), tf.zeros([], part.dtype), noise)
+
+    with source.silent():
+        return tf.nest.map_structure(one, value, expand_composites=True)

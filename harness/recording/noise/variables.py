@@ -1,0 +1,43 @@
+"""Variables: at creation and after each recorded step, each element by the eps of its dtype."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from harness.recording.noise.protocol import Source, eps_of
+
+__all__ = ["active", "perturb"]
+
+
+@contextlib.contextmanager
+def active(source: Source) -> Iterator[None]:
+    """Perturb every variable that is created in this context."""
+    import tensorflow as tf
+
+    def creator(next_creator: Any, **options: Any) -> Any:
+        with source.silent():  # else the array that it begins with would be perturbed as well
+            variable = next_creator(**options)
+        if tf.executing_eagerly():
+            perturb(source, variable)
+        return variable
+
+    with tf.variable_creator_scope(creator):
+        yield
+
+
+def perturb(source: Source, variable: Any) -> None:
+    """Perturb a variable in place. Scalars are hyperparameters and counters, and stay."""
+    import numpy as np
+
+    if not variable.dtype.is_floating or variable.shape.rank == 0:
+        return
+    source.note(variable.dtype.name)
+    with source.silent():
+        values = variable.numpy().astype(np.float64)
+        if values.shape != variable.shape:  # has no value yet, as where a saved model is loaded
+            return
+        signs = source.sign * source.random.choice([-1.0, 1.0], size=values.shape)
+        noisy = values * (1.0 + eps_of(variable.dtype.name) * signs)
+        variable.assign(noisy.astype(variable.dtype.as_numpy_dtype))

@@ -1,0 +1,372 @@
+"""The noise of reruns: each seam moves what it is for, in opposite directions for opposite seeds, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.recording.noise.leaving import moved_number
+from harness.recording.noise.protocol import Source
+from simulator import Cluster, Topology
+
+Seen = dict[str, dict[str, Any]]
+_EPS = 2.0**-23
+_ROWS = [[0.3, -1.7, 2.0], [0.1, 0.45, -0.9], [1.3, -0.2, 0.7], [0.6, 1.1, -2.3]]
+# Which seam each number below is perturbed by, and by at most how many eps. None: by nothing.
+_MOVED = {
+    "variable": ("variables", 1),
+    "gradient": ("gradients", 4),
+    "next": ("datasets", 4),
+    "next in a function": ("datasets", 4),
+    "loop in a function": ("datasets", 4),
+    "loop with break": ("datasets", 4),
+    "loop over an iterator": ("datasets", 4),
+    "reduce of a dataset": ("datasets", 4),
+    "ragged and sparse": ("datasets", 4),
+    "tf.constant": ("arrays", 2),
+    "argument of a function": ("arrays", 2),
+    "operand": ("arrays", 2),
+    "reduce_sum": ("sums", 8),
+    "mean in bfloat16": ("sums", 8 * 2**16),
+    "sum in a function": ("sums", 8),
+    "strategy.reduce": ("reductions", 2),
+    "all_reduce": ("reductions", 2),
+    "float": ("leaving", 1),
+    "numpy": ("leaving", 1),
+    "asarray": ("leaving", 1),
+    "mean of NumPy": ("leaving", 1),
+    "float64 to float32": ("casts", 4),
+}
+
+
+def _probe() -> dict[str, dict[str, Any]]:
+    """Every number of the table and more: without noise, with it, with the opposite one, and without each seam."""
+    import contextlib
+
+    from harness.recording.noise import SEAMS, Noise
+
+    # Each with the seams that it is about.
+    parts: dict[Callable[..., None], tuple[str, ...]] = {
+        _inside: ("variables", "gradients", "arrays", "sums", "reductions", "casts"),
+        _data: ("datasets",),
+        _keras: ("datasets",),
+        _out: ("leaving",),
+        _kept: ("sums",),
+    }
+
+    def run(noise: Any, *only: Callable[..., None]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        with contextlib.nullcontext() if noise is None else noise.active():
+            silent = contextlib.nullcontext if noise is None else noise.silent
+            for part in only or parts:
+                part(found, silent)
+        if noise is not None:
+            found["coarsest"] = noise.coarsest
+        return found
+
+    seen = {"plain": run(None), "plus": run(Noise(1)), "minus": run(Noise(-1))}
+    for seam in SEAMS:
+        name = seam.__name__.rpartition(".")[2]
+        others = Noise(1, [each for each in SEAMS if each is not seam])
+        seen[f"without {name}"] = run(others, *(part for part in parts if name in parts[part]))
+    return seen
+
+
+def _inside(found: dict[str, Any], silent: Callable[[], Any]) -> None:
+    """What moves within TensorFlow."""
+    import tensorflow as tf
+
+    tf.random.set_seed(3)
+    rows, array = tf.constant(_ROWS), np.array(_ROWS, np.float32)
+    strategy = tf.distribute.get_strategy()
+
+    def all_reduced() -> Any:
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce("SUM", rows)
+
+    variable = tf.Variable(_ROWS)
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        product = rows * tf.constant(_ROWS[::-1])
+    moved = {
+        "variable": variable,
+        "gradient": tape.gradient(product, rows),
+        "tf.constant": tf.constant(array),
+        "argument of a function": tf.function(lambda given: given)(array),
+        "operand": tf.negative(array),
+        "reduce_sum": tf.reduce_sum(tf.abs(rows), 0),
+        "mean in bfloat16": tf.reduce_mean(tf.cast(tf.abs(rows) + tf.constant([0.0, 0.1, 0.7]), tf.bfloat16), 0),
+        "sum in a function": tf.function(lambda given: tf.reduce_sum(tf.abs(given), 0))(rows),
+        "strategy.reduce": strategy.reduce("SUM", rows, axis=None),
+        "all_reduce": strategy.run(all_reduced),
+        "float64 to float32": tf.cast(tf.constant(_ROWS, tf.float64) / 3, tf.float32),
+    }
+    still = {
+        "a single number": tf.constant(0.1),
+        "a list": rows,
+        "a dataset's array": next(iter(tf.data.Dataset.from_tensors(array).map(lambda x: tf.reduce_all(x == rows)))),
+        "a sum of counts": tf.reduce_sum(tf.constant([1.0, 2.0])),
+        "a mean of counts": tf.reduce_mean(tf.constant([1.0, 0.0, 1.0])),
+        "not finite": tf.constant(np.array([np.nan, np.inf, -np.inf, 3.0, 0.0], np.float32)),
+        "cast for a report": tf.cast(rows, tf.bfloat16),
+        "random": tf.function(lambda x: tf.random.uniform([2]) + 0 * tf.reduce_sum(x))(rows),
+    }
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        behind = tf.cast(tf.cast(rows, tf.float16) * 2, tf.float32)
+    tape.gradient(behind, rows)
+    with silent():
+        found.update({name: each.numpy() for name, each in (moved | still).items()})
+
+
+def _data(found: dict[str, Any], silent: Callable[[], Any]) -> None:
+    """What comes out of datasets."""
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices({"x": _ROWS, "id": [1, 2, 3, 4], "label": [1.0, 0.0, 1.0, 0.0]})
+
+    @tf.function
+    def looped(examples: Any, last: int = 9) -> Any:
+        total = tf.zeros([3])
+        for example in examples:
+            if example["id"] > last:
+                break
+            total = example["x"]
+        return total
+
+    ragged = tf.data.Dataset.from_tensors((tf.ragged.constant([[0.3], [2.0, 0.7]]), None, tf.constant("text")))
+    sparse = tf.data.Dataset.from_tensors(tf.sparse.from_dense([[0.0, 0.3]]))
+    batches = dataset.shuffle(4, seed=1).batch(2)
+    iterator = iter(batches)
+    first, rest = next(iterator), tf.train.Checkpoint(iterator=iterator)
+    saved = rest.save(_folder())
+    second = next(iterator)
+    rest.restore(saved)
+    third = next(iterator)
+    one = next(iter(ragged))
+    moved = {
+        "next": next(iter(dataset.batch(4)))["x"],
+        "next in a function": tf.function(lambda given: given.get_next())(iter(dataset.batch(4)))["x"],
+        "loop in a function": tf.function(lambda: looped(dataset))(),
+        "loop with break": looped(dataset, tf.constant(2)),
+        "loop over an iterator": looped(iter(dataset)),
+        "reduce of a dataset": dataset.reduce(tf.zeros([3]), lambda _, each: each["x"]),
+        "ragged and sparse": tf.concat([one[0].flat_values, next(iter(sparse)).values], 0),
+    }
+    still = {
+        "order": tf.concat([first["id"], second["id"]], 0),
+        "labels": tf.concat([first["label"], second["label"]], 0),
+        "restored": tf.reduce_all(second["x"] == third["x"]) & tf.reduce_all(second["id"] == third["id"]),
+        "rows of a ragged one": one[0].row_splits,
+        "what has no number": tf.constant([one[1] is None, bool(one[2] == "text")]),
+        "static shape": tf.function(lambda given: tf.constant(next(given)["x"].shape.as_list()))(iter(dataset)),
+    }
+    with silent():
+        found.update({name: each.numpy() for name, each in (moved | still).items()})
+
+
+def _folder() -> str:
+    import tempfile
+
+    return tempfile.mkdtemp() + "/saved"
+
+
+def _keras(found: dict[str, Any], silent: Callable[[], Any]) -> None:
+    """What `fit` hands to a model."""
+    import importlib
+
+    import tensorflow as tf
+
+    for flavour in ("keras", "tf_keras"):
+        keras: Any = importlib.import_module(flavour)
+        given: list[Any] = []
+
+        def train_step(_: Any, data: Any, given: list[Any] = given) -> dict[str, Any]:
+            with silent():
+                given.append(data[0].numpy())
+            return {"seen": tf.constant(1)}
+
+        model = type("Seeing", (keras.Model,), {"train_step": train_step, "call": lambda _, x: x})()
+        model.compile(run_eagerly=True)
+        rows = np.array(_ROWS, np.float32)
+        model.fit(rows, rows, batch_size=4, shuffle=False, verbose=0)
+        found[f"{flavour}.fit"] = given[0]
+
+
+def _out(found: dict[str, Any], _: Callable[[], Any]) -> None:
+    """What leaves TensorFlow."""
+    import tensorflow as tf
+
+    rows = tf.constant([[0.1234567, -1.7364529], [2.3456789, 0.93742611]])
+    found["float"] = np.float32(float(rows[0, 0]))
+    found["numpy"] = rows.numpy()
+    found["asarray"] = np.asarray(rows)
+    found["mean of NumPy"] = np.mean(rows[0, :1])
+    decided = tf.constant([0.75, 2 / 3, 0.001, 0.95, 3e-4, 133 / 256, 12.0, 0.0])
+    found["what is decided by"] = decided.numpy()
+    found["a learning rate"] = np.float32(float(tf.Variable(0.003)))
+    found["text"] = np.asarray(tf.constant(["a"]))
+    found["memory"] = np.asarray(memoryview(tf.constant([1, 2])))
+    found["equal stays equal"] = np.array([float(rows[0, 0]) == rows.numpy()[0, 0], bool(rows[1, 1] == rows[1, 1])])
+
+
+def _kept(found: dict[str, Any], silent: Callable[[], Any]) -> None:
+    """What has to stay consistent, and what rounding makes of a bias before a normalization."""
+    import tensorflow as tf
+
+    variable = tf.Variable(_ROWS)
+    copied = tf.Variable(variable.numpy())
+    copied.assign(variable.numpy())
+    found["copies are equal"] = np.array_equal(copied.numpy(), variable.numpy())
+    read = variable.numpy()
+    found["what was read stays"] = np.array_equal(tf.constant(read.copy()) == variable, np.ones(read.shape, bool))
+
+    random = np.random.default_rng(3)
+    x, kernel = (tf.constant(random.normal(size=size).tolist()) for size in ((64, 4), (4, 16)))
+    bias = tf.zeros([16])
+    with tf.GradientTape() as tape:
+        tape.watch(bias)
+        hidden = x @ kernel + bias
+        mean, variance = tf.nn.moments(hidden, 0)
+        normal = tf.nn.batch_normalization(hidden, mean, variance, None, None, 1e-3)
+        loss = tf.reduce_mean(tf.square(tf.nn.tanh(normal) - 1))
+    gradient = tape.gradient(loss, bias)
+    with silent():
+        found["gradient of rounding"] = gradient.numpy()
+
+
+@pytest.fixture(scope="module")
+def seen() -> Seen:
+    """What one process has seen with every noise."""
+    with Cluster(Topology(), timeout=300) as cluster:
+        value: Seen = cluster.run(_probe)["local:0"].value
+    return value
+
+
+@pytest.mark.parametrize("name", _MOVED)
+def test_a_seam_moves_what_it_is_for(seen: Seen, name: str) -> None:
+    """Every element moves, by no more than the amount, and the other way in the opposite run; whole numbers stay."""
+    seam, amount = _MOVED[name]
+    plain, plus, minus = (np.asarray(seen[run][name], np.float64) for run in ("plain", "plus", "minus"))
+    moves = np.isfinite(plain) if seam in ("variables", "gradients") else plain != np.round(plain)
+    np.testing.assert_array_equal(plus[~moves], plain[~moves])
+    size = np.abs(plain).max() * 2 if seam in ("gradients", "sums") else np.abs(plain)
+    assert np.all(np.abs(plus - plain) <= (amount + 1) * _EPS * size)
+    signs = np.sign(plus - plain)[moves]
+    assert np.all(signs != 0)
+    np.testing.assert_array_equal(signs, -np.sign(minus - plain)[moves])
+    assert len(set(signs)) == 2 or plain.size <= 4
+
+
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+def test_what_fit_is_given_is_moved(seen: Seen, flavour: str) -> None:
+    """Arrays become tensors and then a dataset; each element moves, once or twice, and never back."""
+    plain, plus = (np.asarray(seen[run][f"{flavour}.fit"], np.float64) for run in ("plain", "plus"))
+    moves = plain != np.round(plain)
+    assert np.all((plus != plain)[moves])
+    np.testing.assert_array_equal(plus[~moves], plain[~moves])
+    assert np.all(np.abs(plus - plain) <= 7 * _EPS * np.abs(plain))
+    assert not np.array_equal(seen["without datasets"][f"{flavour}.fit"], plus)
+
+
+@pytest.mark.parametrize("name", _MOVED)
+def test_without_the_seam_nothing_moves(seen: Seen, name: str) -> None:
+    """The negative control: no other seam reaches that number, so that no bound would."""
+    assert np.array_equal(seen[f"without {_MOVED[name][0]}"][name], seen["plain"][name])
+
+
+def test_what_programs_decide_by_stays(seen: Seen) -> None:
+    """Counts, labels, shares of counts, rates, what is not finite, order, random numbers, shapes, saved input."""
+    others = set(seen["plain"]) - set(_MOVED) - {"gradient of rounding", "keras.fit", "tf_keras.fit"}
+    assert len(others) >= 20
+    for name in sorted(others):
+        np.testing.assert_array_equal(seen["plus"][name], seen["plain"][name], err_msg=name)
+
+
+def test_what_must_hold_holds_with_noise(seen: Seen) -> None:
+    """Equal numbers stay equal, copies equal what they are copied from, and restored input goes on with the same."""
+    for name in (
+        "equal stays equal",
+        "copies are equal",
+        "what was read stays",
+        "restored",
+        "a dataset's array",
+        "what has no number",
+    ):
+        assert np.all(seen["plus"][name]), name
+
+
+def test_a_cast_that_is_differentiated_is_seen(seen: Seen) -> None:
+    """float16 between two casts is noted; bfloat16 that was only made for a report is not."""
+    assert seen["plus"]["coarsest"] == "float16"
+    assert seen["without casts"]["coarsest"] == "float32"
+
+
+def test_a_gradient_that_is_all_rounding_turns_its_sign(seen: Seen) -> None:
+    """Of an opposite pair, one turns each element; noise in its terms alone makes other roundings, of any sign."""
+    plus, minus = (seen[run]["gradient of rounding"] for run in ("plus", "minus"))
+    assert np.all(plus * minus < 0)
+    plain, without = seen["plain"]["gradient of rounding"], seen["without sums"]["gradient of rounding"]
+    assert np.abs(plain).max() < 1e-7
+    assert np.abs(plus).max() < 1e-6
+    assert np.any(plain * without > 0)
+
+
+def _sizes(matrix: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    import tensorflow as tf
+
+    from harness.recording.noise.gradients import sizes
+
+    found: np.ndarray[Any, Any] = sizes(tf.constant(matrix)).numpy()
+    return found
+
+
+def test_no_element_of_a_gradient_is_judged_by_another_scale() -> None:
+    """Rows and columns of unlike scales each get their own size; elements that cancel get that of their neighbours."""
+    random = np.random.default_rng(0)
+    terms = random.uniform(0.5, 1.0, size=(6, 5)).astype(np.float32)
+    terms[2, 3] = 1e-9  # has cancelled
+    rows, columns = np.array([1, 1e3, 1e-3, 1, 7, 1], np.float32), np.array([1e5, 0.1, 1, 1e-6, 2], np.float32)
+    gradient = terms * rows[:, None] * columns
+    with Cluster(Topology(), timeout=60) as cluster:
+        small, conv, vector, half = cluster.run(
+            lambda *given: [_sizes(each) for each in given],
+            gradient,
+            gradient.reshape(2, 3, 5),
+            gradient[0],
+            (terms * 100).astype(np.float16),
+        )["local:0"].value
+    scale = rows[:, None] * columns
+    assert np.all(small >= 0.999999 * np.abs(gradient))
+    assert np.all((small >= 0.2 * scale) & (small <= 2 * scale))
+    np.testing.assert_array_equal(conv.reshape(6, 5), small)
+    np.testing.assert_array_equal(vector, np.abs(gradient[0]))
+    assert np.all(np.isfinite(half))
+
+
+def test_numbers_that_leave_move_by_one_eps_of_their_own() -> None:
+    """Each dtype moves by its own eps; equal numbers move alike; whole ones and zeros stay."""
+    random = np.random.default_rng(2)
+    kinds: tuple[tuple[Any, float], ...] = ((np.float16, 2.0**-10), (np.float32, _EPS), (np.float64, 2.0**-52))
+    for dtype, eps in kinds:
+        numbers = random.uniform(0.01, 3, size=5000).astype(dtype)
+        plus, minus = (moved_number(Source(seed), numbers) for seed in (1, -1))
+        there = numbers != np.round(numbers)
+        error = np.abs(plus.astype(np.float64) - numbers) / numbers
+        assert np.all(plus[there] != numbers[there])
+        assert error.max() <= 2 * eps
+        assert np.all((plus > numbers) == (minus < numbers))
+        np.testing.assert_array_equal(plus[:1], moved_number(Source(1), np.full(5000, numbers[0]))[:1])
+    np.testing.assert_array_equal(
+        moved_number(Source(1), np.array([0, -0.0, 3, np.inf], np.float32)), [0, 0, 3, np.inf]
+    )
+
+
+def test_what_looks_like_a_decision_is_rare_among_numbers() -> None:
+    """About one of a hundred random numbers is taken for a quotient of counts, and stays."""
+    numbers = np.random.default_rng(4).uniform(0, 1, size=1000).astype(np.float32)
+    moved = moved_number(Source(1), numbers)
+    assert 0.95 < np.mean(moved != numbers) < 1
