@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.recording.noise.leaving import moved_number
-from harness.recording.noise.protocol import Source
 from simulator import Cluster, Topology
 
 Seen = dict[str, dict[str, Any]]
@@ -34,10 +32,6 @@ _MOVED = {
     "sum in a function": ("sums", 8),
     "strategy.reduce": ("reductions", 2),
     "all_reduce": ("reductions", 2),
-    "float": ("leaving", 1),
-    "numpy": ("leaving", 1),
-    "asarray": ("leaving", 1),
-    "mean of NumPy": ("leaving", 1),
     "float64 to float32": ("casts", 4),
 }
 
@@ -53,7 +47,7 @@ def _probe() -> dict[str, dict[str, Any]]:
         _inside: ("variables", "gradients", "arrays", "sums", "reductions", "casts"),
         _data: ("datasets",),
         _keras: ("datasets",),
-        _out: ("leaving",),
+        _out: (),
         _kept: ("sums",),
     }
 
@@ -197,20 +191,13 @@ def _keras(found: dict[str, Any], silent: Callable[[], Any]) -> None:
 
 
 def _out(found: dict[str, Any], _: Callable[[], Any]) -> None:
-    """What leaves TensorFlow."""
+    """What leaves TensorFlow is what was computed, and programs decide by it."""
     import tensorflow as tf
 
     rows = tf.constant([[0.1234567, -1.7364529], [2.3456789, 0.93742611]])
     found["float"] = np.float32(float(rows[0, 0]))
     found["numpy"] = rows.numpy()
-    found["asarray"] = np.asarray(rows)
-    found["mean of NumPy"] = np.mean(rows[0, :1])
-    decided = tf.constant([0.75, 2 / 3, 0.001, 0.95, 3e-4, 133 / 256, 12.0, 0.0])
-    found["what is decided by"] = decided.numpy()
     found["a learning rate"] = np.float32(float(tf.Variable(0.003)))
-    found["text"] = np.asarray(tf.constant(["a"]))
-    found["memory"] = np.asarray(memoryview(tf.constant([1, 2])))
-    found["equal stays equal"] = np.array([float(rows[0, 0]) == rows.numpy()[0, 0], bool(rows[1, 1] == rows[1, 1])])
 
 
 def _kept(found: dict[str, Any], silent: Callable[[], Any]) -> None:
@@ -221,8 +208,6 @@ def _kept(found: dict[str, Any], silent: Callable[[], Any]) -> None:
     copied = tf.Variable(variable.numpy())
     copied.assign(variable.numpy())
     found["copies are equal"] = np.array_equal(copied.numpy(), variable.numpy())
-    read = variable.numpy()
-    found["what was read stays"] = np.array_equal(tf.constant(read.copy()) == variable, np.ones(read.shape, bool))
 
     random = np.random.default_rng(3)
     x, kernel = (tf.constant(random.normal(size=size).tolist()) for size in ((64, 4), (4, 16)))
@@ -281,17 +266,15 @@ def test_without_the_seam_nothing_moves(seen: Seen, name: str) -> None:
 def test_what_programs_decide_by_stays(seen: Seen) -> None:
     """Counts, labels, shares of counts, rates, what is not finite, order, random numbers, shapes, saved input."""
     others = set(seen["plain"]) - set(_MOVED) - {"gradient of rounding", "keras.fit", "tf_keras.fit"}
-    assert len(others) >= 20
+    assert len(others) >= 16
     for name in sorted(others):
         np.testing.assert_array_equal(seen["plus"][name], seen["plain"][name], err_msg=name)
 
 
 def test_what_must_hold_holds_with_noise(seen: Seen) -> None:
-    """Equal numbers stay equal, copies equal what they are copied from, and restored input goes on with the same."""
+    """Copies equal what they are copied from, and restored input goes on with the same."""
     for name in (
-        "equal stays equal",
         "copies are equal",
-        "what was read stays",
         "restored",
         "a dataset's array",
         "what has no number",
@@ -345,28 +328,3 @@ def test_no_element_of_a_gradient_is_judged_by_another_scale() -> None:
     np.testing.assert_array_equal(conv.reshape(6, 5), small)
     np.testing.assert_array_equal(vector, np.abs(gradient[0]))
     assert np.all(np.isfinite(half))
-
-
-def test_numbers_that_leave_move_by_one_eps_of_their_own() -> None:
-    """Each dtype moves by its own eps; equal numbers move alike; whole ones and zeros stay."""
-    random = np.random.default_rng(2)
-    kinds: tuple[tuple[Any, float], ...] = ((np.float16, 2.0**-10), (np.float32, _EPS), (np.float64, 2.0**-52))
-    for dtype, eps in kinds:
-        numbers = random.uniform(0.01, 3, size=5000).astype(dtype)
-        plus, minus = (moved_number(Source(seed), numbers) for seed in (1, -1))
-        there = numbers != np.round(numbers)
-        error = np.abs(plus.astype(np.float64) - numbers) / numbers
-        assert np.all(plus[there] != numbers[there])
-        assert error.max() <= 2 * eps
-        assert np.all((plus > numbers) == (minus < numbers))
-        np.testing.assert_array_equal(plus[:1], moved_number(Source(1), np.full(5000, numbers[0]))[:1])
-    np.testing.assert_array_equal(
-        moved_number(Source(1), np.array([0, -0.0, 3, np.inf], np.float32)), [0, 0, 3, np.inf]
-    )
-
-
-def test_what_looks_like_a_decision_is_rare_among_numbers() -> None:
-    """About one of a hundred random numbers is taken for a quotient of counts, and stays."""
-    numbers = np.random.default_rng(4).uniform(0, 1, size=1000).astype(np.float32)
-    moved = moved_number(Source(1), numbers)
-    assert 0.95 < np.mean(moved != numbers) < 1

@@ -7,12 +7,14 @@ how far this very training amplifies rounding; a distributed run should differ f
 
 Perturbations are extreme, plus or minus the whole amount, and come in opposite pairs: where rounding can turn a sign,
 one of a pair does turn it. Random signs of random size would miss that in one run of sixteen. The amounts of seams that
-one number passes one after another are unlike (1 eps where it leaves, 2 where replicas are summed, 4 in a gradient), so
-that they cannot cancel.
+one number passes one after another are unlike (2 eps where replicas are summed, 4 in a gradient), so that they cannot
+cancel.
 
-No seam draws from a generator that the program uses, adds or takes elements, or changes a shape; numbers that programs
-decide by (whole ones, and those listed in `leaving`) stay as they are. What does not survive a rerun is a program that
-asserts two floating numbers to be equal which it has computed, or brought into TensorFlow, in two ways.
+No seam draws from a generator that the program uses, adds or takes elements, or changes a shape, and whole numbers stay
+as they are. Nothing is done to numbers that leave TensorFlow for Python or NumPy: they have the noise of what they were
+computed from, by which `float(total) / 12` shows the eps of float32 although it arrives as float64; and Python is also
+where programs decide. What does not survive a rerun is a program that asserts two floating numbers to be equal which it
+has computed, or brought into TensorFlow, in two ways.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from harness.recording.noise import arrays, casts, datasets, gradients, leaving, reductions, sums, variables
+from harness.recording.noise import arrays, casts, datasets, gradients, reductions, sums, variables
 from harness.recording.noise.protocol import Source, compute_eps, dtype_of
 from harness.recording.tensors import tensor_of
 
 __all__ = ["SEAMS", "Noise"]
 
-SEAMS: tuple[ModuleType, ...] = (variables, gradients, datasets, arrays, sums, reductions, leaving, casts)
+SEAMS: tuple[ModuleType, ...] = (variables, gradients, datasets, arrays, sums, reductions, casts)
 """Each a `protocol.Seam`."""
 
 
