@@ -37,6 +37,8 @@ __all__ = ["Tier", "check_hardware", "judge", "judge_left", "judged_run", "on_ve
 
 Tier = Literal["derived", "exact"]
 _SEED = 20
+# Times its bound.
+_PLAIN = 1e4
 
 
 def verify(
@@ -148,7 +150,8 @@ def _verified(
     """The verdict on one run, which leaves what it recorded in `directory`."""
     began, forced = time.monotonic(), asked.forced
     try:
-        reference = reference_of(program, perturbed=asked.derived and not forced, **asked.of_reference)
+        # One that follows the run is made of a program of which it is known that equal runs are equal.
+        reference = reference_of(program, perturbed=asked.derived and not forced, check=forced, **asked.of_reference)
     except Abstained as why:
         return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why), forced=forced)
     if forced:
@@ -203,17 +206,29 @@ def _in_doubt(verdict: Verdict) -> bool:
     )
 
 
+def _is_plain(verdict: Verdict) -> bool:
+    """Whether something is wrong that no accident of a few draws explains, see `harness.judging.tolerance.K`.
+
+    It was compared bit for bit, or is so far beyond its bound that one draw says as much as four do at the bound.
+    """
+    exact = any(law.status == "broken" and law.worst_ratio is None for law in verdict.judgements)
+    return exact or any((found.ratio or 0) >= _PLAIN and found.bound for found in verdict.findings)
+
+
 def _made_sure(
     verdict: Verdict, program: Program, reference: Reference, directory: Path, asked: _Asked
 ) -> tuple[Verdict, Reference]:
-    """The verdict by a thorough reference, which is asked for only where a first look does not end in consistency."""
-    began = time.monotonic()
+    """The verdict by all that can be known of the reference, where a first look does not end in consistency."""
+    began, known = time.monotonic(), len(reference.perturbed)
     try:
-        reference = reference_of(program, perturbed=asked.derived, thorough=True, **asked.of_reference)
+        more = not _is_plain(verdict)
+        reference = reference_of(program, perturbed=asked.derived, check=True, more=more, **asked.of_reference)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return dataclasses.replace(verdict, abstained=str(why), **nothing), reference
     _check_independent(program.name, verdict.strategy, directory, reference)
+    if len(reference.perturbed) == known and reference.threads is None:
+        return verdict, reference
     surer = judge(
         read_parts(directory),
         reference,

@@ -17,15 +17,13 @@ class Reference:
     """The reference trace, and those of the reruns with rounding-sized noise (none in the exact tier).
 
     `notes` are what a verdict says of how they were made. `touched` is what each of these runs has done with files, by
-    what a sentence calls the run. `thorough` says that all was done which can show more than a first look. `threads` is
-    what TensorFlow's pools were bounded to, None where they were not.
+    what a sentence calls the run. `threads` is what TensorFlow's pools were bounded to, None where they were not.
     """
 
     trace: RunTrace
     perturbed: tuple[RunTrace, ...] = ()
     notes: tuple[str, ...] = ()
     touched: Mapping[str, Sequence[Touch]] = field(default_factory=dict)
-    thorough: bool = False
     threads: int | None = None
 
 

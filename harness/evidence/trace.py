@@ -76,6 +76,10 @@ class Array(msgspec.Struct, frozen=True, array_like=True, eq=False):
         looked_at(self.data.nbytes + other.data.nbytes)
         return np.array_equal(np.frombuffer(self.data, np.uint8), np.frombuffer(other.data, np.uint8))
 
+    def __ne__(self, other: object) -> bool:
+        """The opposite, which msgspec does not derive."""
+        return not self == other
+
     __hash__ = None  # type: ignore[assignment]  # as of an array
 
     def check(self) -> None:

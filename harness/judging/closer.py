@@ -35,6 +35,8 @@ def loses_sight(verdict: Verdict, reference: Reference) -> bool:
     """
     if verdict.outcome == "inconsistent" or not _recorded_always(reference):
         return False
-    (law,) = (law for law in verdict.judgements if law.law == "variables_match_reference")
-    found = law.resolution
-    return law.status == "not_judged" and found is not None and found.loosest is not None
+    return any(
+        law.law == "variables_match_reference" and law.status == "not_judged" and found.loosest is not None
+        for law in verdict.judgements
+        if (found := law.resolution) is not None
+    )

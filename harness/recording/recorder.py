@@ -160,7 +160,9 @@ class Recorder:
         )
         if self._forcing is not None:
             means = _given_means(call, reported) if model is None else means_of(model.metrics)
-            self._forced(self._forcing.after_step(self._steps, reported["variables"], means, call), reported)
+            with self._silently():
+                was_set = self._forcing.after_step(self._steps, reported["variables"], means, call)
+            self._forced(was_set, reported)
         if (task := current()) is not None:
             task.step(self._steps)
 
@@ -168,7 +170,9 @@ class Recorder:
         """Hear of an epoch's end, which is the one moment that other strategies may have been able to record."""
         if self._forcing is not None:
             means = means_of(model.metrics)
-            self._forced(self._forcing.after_epoch(self._steps, reported["variables"], means, call), reported)
+            with self._silently():
+                was_set = self._forcing.after_epoch(self._steps, reported["variables"], means, call)
+            self._forced(was_set, reported)
 
     def _forced(self, was_set: bool, reported: dict[str, Any]) -> None:
         """Perturb what was set: the next step of a run starts from these values, and rounds otherwise."""

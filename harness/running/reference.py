@@ -31,12 +31,14 @@ FIRST_SEEDS = (101, -101)
 MORE_SEEDS = (102, 103, 104)
 
 
-def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float, thorough: bool = False) -> Reference:
+def reference_of(
+    program: Program, *, seed: int, perturbed: bool, timeout: float, check: bool = False, more: bool = False
+) -> Reference:
     """Run the program under the default strategy on one CPU device, or take the run of the same program from the cache.
 
     What a first look needs are the plain run and two with noise. Accepting a run takes no more: a bound that is too
-    small by accident accepts less. Only who is about to accuse, or could judge little, asks for a `thorough` reference:
-    with more noise, and proof that two equal runs give the same numbers if the runs until then leave that in doubt.
+    small by accident accepts less. Only who is about to accuse, or could judge little, asks for a `check` that two
+    equal runs give the same numbers, which is made if the runs until then leave that in doubt, and for `more` noise.
     Numbers that are others in each run can be neither right nor wrong. Where two equal runs differ, but not on a single
     thread, all runs of the reference are made on one.
 
@@ -45,7 +47,8 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         seed: as in the run that is to be judged.
         perturbed: whether the runs with noise are needed.
         timeout: seconds for each run.
-        thorough: whether to make sure.
+        check: whether to make sure that equal runs are equal.
+        more: whether to make more runs with noise than two.
 
     Raises:
         NothingObserved: the program reported nothing.
@@ -59,8 +62,12 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
         try:
             _make_first(runs, names)
-            if thorough:
-                runs, differing, names = _make_sure(runs, names)
+            if check:
+                runs, differing = _make_sure(runs, names)
+            # A second plain run stands for one of those with noise: six are enough.
+            if perturbed and more:
+                names += [noisy(noise) for noise in (MORE_SEEDS[:-1] if runs.made_twice else MORE_SEEDS)]
+            _make_rest(runs, names)
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())
             raise
@@ -68,30 +75,28 @@ def reference_of(program: Program, *, seed: int, perturbed: bool, timeout: float
         check_independent(program.name, touched)
         reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
     notes = _notes(reference.trace, differing)
-    return replace(reference, notes=notes, touched=touched, thorough=thorough, threads=runs.threads)
+    return replace(reference, notes=notes, touched=touched, threads=runs.threads)
 
 
 def _make_first(runs: Runs, names: Sequence[str]) -> None:
     """The plain run and the first ones with noise, as many at once as there are cores."""
     several = cores() > 1
     runs.make_apart([PLAIN, *names[:1]] if several else [PLAIN])
-    for batch in _batches(names, cores() if several and not runs.reads_back else 1):
+    _make_rest(runs, names)
+
+
+def _make_rest(runs: Runs, names: Sequence[str]) -> None:
+    """Those of these that are not there yet, as many at once as there are cores."""
+    for batch in _batches(names, 1 if runs.reads_back else cores()):
         runs.make(batch)
 
 
-def _make_sure(runs: Runs, names: Sequence[str]) -> tuple[Runs, str | None, list[str]]:
-    """The runs to be used, where equal ones on several threads differ, and the names of all with noise."""
+def _make_sure(runs: Runs, names: Sequence[str]) -> tuple[Runs, str | None]:
+    """The runs to be used, and where equal ones on several threads differ."""
     plain = read_client(runs.trace(PLAIN))
-    differing = None
-    known = bool(names) and not any(in_doubt(plain, read_client(runs.trace(name))) for name in names)
-    if not known:
-        runs, differing = reproducible(runs)
-    more = [noisy(noise) for noise in MORE_SEEDS] if names else []
-    # A run that has shown that equal ones are equal stands for one of them: six are enough.
-    every = [*names, *(more if known else more[:-1])]
-    for batch in _batches(every, 1 if runs.reads_back else cores()):
-        runs.make(batch)
-    return runs, differing, every
+    if names and not any(in_doubt(plain, read_client(runs.trace(name))) for name in names):
+        return runs, None
+    return reproducible(runs)
 
 
 @contextlib.contextmanager

@@ -113,6 +113,11 @@ class Runs:
             self.trace(_AGAIN).unlink()
         return msgspec.msgpack.decode(known.read_bytes(), type=Difference | None)
 
+    @property
+    def made_twice(self) -> bool:
+        """Whether there is a second run without noise."""
+        return (self._folder(_AGAIN) / "difference").exists()
+
     def make_apart(self, names: Sequence[str]) -> None:
         """`make`, and again one after the other if these runs may have met in each other's files.
 

@@ -110,7 +110,7 @@ def subject_of(
     case = strategy_case(strategy, network=network)
     check_hardware(case)
     under_test = Program.of(program)
-    reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout, thorough=True)
+    reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout, check=True, more=True)
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)
     return Subject(under_test, case, reference, seed, timeout, restarts, restart_policy, stream)
