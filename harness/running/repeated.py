@@ -26,7 +26,8 @@ PLAIN = "plain"
 _AGAIN, _EARLIER = "again", "earlier-"
 _NOISE = "noise-"
 _TRACES, _KEPT = "traces", "kept"
-# A second run without noise, and those with opposite noise, see another second, hour and day than the first run.
+# By how much the clocks of the first run, and of those with noise but their opposites, are ahead: it is another second
+# and another day for a second run without noise, and for the run that is to be judged.
 _AHEAD_SECONDS = 100_000.0
 
 
@@ -92,7 +93,7 @@ class Runs:
         for inner in (_TRACES, _KEPT):
             (folder / inner).mkdir(parents=True)
         noise = int(name.removeprefix(_NOISE)) if name.startswith(_NOISE) else None
-        ahead = _AHEAD_SECONDS if name == _AGAIN or (noise is not None and noise < 0) else 0.0
+        ahead = _AHEAD_SECONDS if name == PLAIN or (noise is not None and noise > 0) else 0.0
         return Assignment(
             str(folder / _TRACES),
             str(folder / _KEPT),
