@@ -60,7 +60,7 @@ PYTEST_EXAMPLE = "test_my_training.py"
 # What differs in the functions of each of these examples does not show on one device, or not without an interruption.
 ALIKE = ("resumable.py", "verify_custom_loop.py")
 # These run in the full profile, and by `make docs`: pages run what is in them, or what is much like it.
-DEAR = ("resumable.py", "verify_keras_fit.py")
+DEAR = ("resumable.py", "verify_keras_fit.py", "checkpoints.md")
 # Options of other programs, and the one that click adds.
 FOREIGN_OPTIONS = {"--help"}
 
@@ -156,7 +156,12 @@ def one_reference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(map(_is_run, _blocks(page)))], ids=lambda page: page.name
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.full] if page.name in DEAR else [], id=page.name)
+        for page in PAGES
+        if any(map(_is_run, _blocks(page)))
+    ],
 )
 def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python and console blocks of a page, one after the other, run and have the shown output."""

@@ -33,7 +33,7 @@ def few_noises(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"harness.running.{module}.MORE_SEEDS", ())
 
 
-@pytest.mark.parametrize("strategy", ["mirrored-2", "multi_worker-2"])
+@pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("multi_worker-2", marks=pytest.mark.full)])
 def test_a_mistake_at_two_steps_is_wrong_at_these_two(strategy: str) -> None:
     """And at no other, though each of the two leaves a wrong variable behind."""
     program = sharing(halving(_WRONG), halving())
@@ -53,7 +53,8 @@ def test_a_right_program_is_consistent_when_forced(strategy: str) -> None:
     assert verdict.notes == ()
 
 
-@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
+@pytest.mark.full  # the pure tests of forcing set what fit records
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_the_callback_of_fit_sets_weights_slots_and_running_means(flavour: str, few_noises: None) -> None:
     """One step of six is wrong; Keras's logs are means over the epoch, and those of later steps are right again."""
     verdict = verify(sharing(sgd_fit(flavour, wrong_at=2), sgd_fit(flavour)), "mirrored-2", forced=True)
