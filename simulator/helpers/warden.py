@@ -31,6 +31,8 @@ MARK_VARIABLE = "LOCKSTEP_RUN"
 # Another one, since a forkserver may belong to a task of a run, whose mark it keeps.
 FORKSERVER_VARIABLE = "LOCKSTEP_FORKSERVER"
 _KILL_SECONDS_MAX = 5.0
+# How long `exec` may take from the old environment to the new one.
+_EXEC_SECONDS_MAX = 0.1
 
 
 def remove_tree(directory: str | os.PathLike[str]) -> str:
@@ -66,7 +68,7 @@ def _open_folders(directory: str | os.PathLike[str]) -> None:
 def kill_marked(mark: str) -> list[int]:
     """SIGKILL every process of this user that began with `LOCKSTEP_RUN=mark` in its environment; their process ids."""
     wanted = f"{MARK_VARIABLE}={mark}".encode()
-    return _kill_all(lambda pid: wanted in _said(pid, "environ"))
+    return _kill_all(lambda pid: _carries(pid, wanted))
 
 
 def _kill_forked(mark: str) -> list[int]:
@@ -74,18 +76,34 @@ def _kill_forked(mark: str) -> list[int]:
     wanted = f"{FORKSERVER_VARIABLE}={mark}".encode()
     # The command too, which a fork keeps: a stranger may have been started while the parent had the mark to hand on.
     return _kill_all(
-        lambda pid: (
-            wanted in _said(pid, "environ")
-            and any(b"multiprocess.forkserver" in word for word in _said(pid, "cmdline"))
-        )
+        lambda pid: _carries(pid, wanted) and any(b"multiprocess.forkserver" in word for word in _said(pid, "cmdline"))
     )
 
 
-def _kill_all(belongs: Callable[[int], bool]) -> list[int]:
-    deadline = time.monotonic() + _KILL_SECONDS_MAX
+def _carries(pid: int, wanted: bytes) -> bool | None:
+    """Whether this is in a process's environment; None in the midst of `exec`, when there is none to be read.
+
+    One that was started without any environment looks the same.
+    """
+    said = _said(pid, "environ")
+    if said != [b""]:
+        return wanted in said
+    try:
+        os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115 - faster
+    except OSError:  # it has ended, or is a thread of the kernel
+        return False
+    return None
+
+
+def _kill_all(belongs: Callable[[int], bool | None]) -> list[int]:
+    began = time.monotonic()
     killed: dict[int, None] = {}
     # Again, since one of them may have started another meanwhile.
-    while (found := [pid for pid in _processes() if belongs(pid)]) and time.monotonic() < deadline:
+    while time.monotonic() < began + _KILL_SECONDS_MAX:
+        known = {pid: belongs(pid) for pid in _processes()}
+        found = [pid for pid, is_one in known.items() if is_one]
+        if not found and (None not in known.values() or time.monotonic() > began + _EXEC_SECONDS_MAX):
+            break
         for pid in found:
             killed[pid] = None
             with contextlib.suppress(ProcessLookupError, PermissionError):

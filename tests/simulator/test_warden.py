@@ -42,6 +42,19 @@ def test_a_daemon_of_a_program_ends_with_the_run(tmp_path: Path) -> None:
     assert len(events) == 1
 
 
+def test_a_process_that_becomes_another_program_is_found(tmp_path: Path) -> None:
+    """In the midst of that it has no environment to be read, and still has to be seen."""
+    script = tmp_path / "again"
+    script.write_text('#!/bin/sh\nexec "$0"\n')
+    script.chmod(0o700)
+    for number in range(20):
+        mark = f"{_number()}-{number}"
+        with subprocess.Popen([script], env={**os.environ, MARK_VARIABLE: mark}) as process:
+            found = kill_marked(mark)
+            process.kill()
+        assert found == [process.pid]
+
+
 def test_a_daemon_ends_with_a_killed_parent(tmp_path: Path) -> None:
     """SIGKILL of Lockstep itself leaves the warden, which finds it."""
     number, there = _number(), tmp_path / "there"
