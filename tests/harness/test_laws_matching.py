@@ -13,7 +13,7 @@ from harness.evidence.comparing import compare
 from harness.evidence.observed import Observed, unique_names
 from harness.evidence.trace import Array, Final, RunTrace, Value
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
-from harness.judging.laws._compare import FINDINGS_MAX
+from harness.judging.laws.protocol import FINDINGS_MAX
 from harness.judging.tolerance import Exact
 from tests.harness._traces import Training, client, derived_case, edit, exact_case, step, values, variable
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +25,7 @@ class NoEffect(ValueError):
     """Raised when an error cannot be put there: it vanishes in the dtype, or the run has a zero there."""
 
 
-@dataclass(frozen=True)
-class Injection:
+class Injection(msgspec.Struct, frozen=True):
     """Where an error goes: into the number at `index` of one recorded value, `step` being None at the end.
 
     `element` is `smallest` or `random`, `moment` is `first`, `middle`, `last` or `end`; `expected` is the reference's

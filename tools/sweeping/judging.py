@@ -20,7 +20,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, RunTrace, merge, read_client, write_client
 from harness.judging.judge import Judged, judge_parts
 from harness.judging.laws import all_laws
-from harness.judging.laws.protocol import Finding
+from harness.judging.laws.protocol import FINDINGS_MAX, Finding
 from harness.judging.tolerance import Tolerance
 from harness.judging.verdict import Verdict
 from harness.running.reference import CACHE_VARIABLE
@@ -32,8 +32,6 @@ from tools.sweeping.resolving import bound_at, excused, stated
 
 __all__ = ["Fate", "Injected", "Outcome", "Result", "errors_in", "run_case"]
 
-# As many findings as a law keeps.
-FINDINGS_MAX = 10
 # The laws that compare a value with the reference's, by what they compare.
 _LAWS = {law.id: observable for law in all_laws() if (observable := law.id.partition("_match")[0]) in OBSERVABLES}
 
@@ -41,17 +39,9 @@ Outcome = Literal["consistent", "accused", "abstained", "failed"]
 Fate = Literal["caught", "not judged", "coarser", "missed", "no effect"]
 
 
-class Injected(msgspec.Struct, frozen=True):
+class Injected(Injection, frozen=True):
     """One error and what became of it; `ratio` is error / bound, None where nobody knows the bound."""
 
-    observable: str
-    name: str
-    step: int | None
-    index: tuple[int, ...]
-    element: str
-    moment: str
-    expected: float
-    largest: float
     fate: Fate
     ratio: float | None = None
 
@@ -177,8 +167,7 @@ def _judged(
             fate, ratio = "caught", finding.ratio
         else:
             fate = _excuse(verdict, injection, bound)
-        known = {name: getattr(injection, name) for name in Injection.__dataclass_fields__}
-        yield Injected(**known, fate=fate, ratio=ratio)
+        yield Injected(**msgspec.structs.asdict(injection), fate=fate, ratio=ratio)
 
 
 def _excuse(verdict: Verdict, injection: Injection, bound: float | None) -> Fate:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Descent", "batches", "keras_optimizer", "mine", "named", "reported", "total", "variable"]
+__all__ = ["Descent", "batches", "fit_by_hand", "keras_optimizer", "mine", "named", "reported", "total", "variable"]
 
 _EPSILON = 1e-7
 
@@ -122,3 +122,54 @@ class Descent:
         square.assign(0.99 * square + 0.01 * gradient**2)
         count = tf.cast(self._count, gradient.dtype)
         return mean / (1 - 0.9**count) / (tf.sqrt(square / (1 - 0.99**count)) + _EPSILON)
+
+
+def fit_by_hand(
+    strategy: Any,
+    record: Any,
+    trained: Mapping[str, Any],
+    output: Callable[[Any], Any],
+    data: tuple[Any, Any],
+    *,
+    descent: Descent,
+    batch: int,
+    split: str,
+    report: str,
+) -> None:
+    """Train variables once over the data by the mean squared error, and record everything.
+
+    Args:
+        strategy: of the run.
+        record: of the run.
+        trained: the variables of `descent`, in their order, by what their gradients are called.
+        output: of inputs, of shape [examples, 1].
+        data: inputs and targets, one row for each example.
+        descent: updates the variables.
+        batch: examples of a global batch.
+        split: as of `batches`.
+        report: as of `reported`.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    weights = list(trained.values())
+
+    def replica_step(*columns: Any) -> Any:
+        ids, x, y = mine(split, columns)
+        with tf.GradientTape() as tape:
+            value = tf.nn.compute_average_loss(tf.squeeze(output(x) - y, 1) ** 2, global_batch_size=batch)
+        return value, [tf.convert_to_tensor(each) for each in tape.gradient(value, weights)], ids
+
+    @tf.function(reduce_retracing=True)
+    def step(columns: Any) -> Any:
+        values, gradients, ids = strategy.run(replica_step, args=columns)
+        summed = total(strategy, gradients)
+        descent.apply(summed)
+        return values, total(strategy, values), summed, ids
+
+    variables = [*weights, *descent.variables]
+    for columns in batches(strategy, (np.arange(len(data[0])), *data), batch, split):
+        parts, whole, gradients, ids = step(columns)
+        by_name = dict(zip(trained, gradients, strict=True))
+        record.step(loss=reported(report, parts, whole), gradients=by_name, variables=variables, examples=ids)
+    record.final(variables=variables, predictions=output(data[0][:6]))

@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from harness.evidence.comparing import Comparison, compare, finite_elements, place
 from harness.evidence.observed import Observed, history, is_integer, moments
 from harness.judging.laws._counters import is_counter
-from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.resolution import JUDGED_MAX, Resolving
 
-__all__ = ["FINDINGS_MAX", "MatchesReference", "first_per_value"]
-
-FINDINGS_MAX = 10
-"""Findings kept per law; the first one's text counts them all."""
+__all__ = ["MatchesReference", "first_per_value"]
 
 _UNJUDGED_MAX = 0.5
 
@@ -69,7 +66,7 @@ class MatchesReference(Law):
             what = f"none of the {recorded} recorded {self.observable}"
             return not_judged(self.id, f"{what} has an element that is finite in the reference")
         found = judged(self.id, len(ratios), first_per_value(findings), max(ratios), recorded, resolving.result)
-        return found if findings else mostly_unjudged(found) or found
+        return found if findings else _or_unjudged(found)
 
     def _resolve(self, resolving: Resolving, case: Case, step: int | None, name: str, reference: Observed) -> None:
         """Take in how small an error would have been found; what is compared exactly has no bound to speak of."""
@@ -108,11 +105,11 @@ class MatchesReference(Law):
         )
 
 
-def mostly_unjudged(law: Judgement) -> Judgement | None:
-    """A law that found nothing, but could not have in most elements, as one that judges nothing."""
+def _or_unjudged(law: Judgement) -> Judgement:
+    """A law that found nothing; as one that judges nothing if it could not have in most elements."""
     found = law.resolution
     if found is None or found.share_unjudged <= _UNJUDGED_MAX:
-        return None
+        return law
     reason = (
         f"the bound of {found.unjudged} of {found.elements} elements is more than {JUDGED_MAX:.0%} of their size: what "
         "the program makes of roundings moves them too far"

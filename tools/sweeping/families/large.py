@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tools.sweeping.training import Descent, batches, mine, reported, total, variable
+from tools.sweeping.training import Descent, fit_by_hand, variable
 
 __all__ = ["draw", "train"]
 
@@ -58,23 +58,14 @@ def train(
         hidden = tf.reduce_sum(tf.gather(kernel, x), axis=1) if table else x @ kernel
         return tf.tanh(hidden) @ out
 
-    def replica_step(*columns: Any) -> Any:
-        ids, x, y = mine(split, columns)
-        with tf.GradientTape() as tape:
-            value = tf.nn.compute_average_loss(tf.squeeze(output(x) - y, 1) ** 2, global_batch_size=batch)
-        gradients = tape.gradient(value, [kernel, out])
-        return value, [tf.convert_to_tensor(each) for each in gradients], ids
-
-    @tf.function(reduce_retracing=True)
-    def step(columns: Any) -> Any:
-        values, gradients, ids = strategy.run(replica_step, args=columns)
-        summed = total(strategy, gradients)
-        descent.apply(summed)
-        return values, total(strategy, values), summed, ids
-
-    variables = [kernel, out, *descent.variables]
-    for columns in batches(strategy, (np.arange(len(features)), features, targets), batch, split):
-        parts, whole, gradients, ids = step(columns)
-        by_name = dict(zip(("kernel", "out"), gradients, strict=True))
-        record.step(loss=reported(report, parts, whole), gradients=by_name, variables=variables, examples=ids)
-    record.final(predictions=output(features[:6]))
+    fit_by_hand(
+        strategy,
+        record,
+        {"kernel": kernel, "out": out},
+        output,
+        (features, targets),
+        descent=descent,
+        batch=batch,
+        split=split,
+        report=report,
+    )

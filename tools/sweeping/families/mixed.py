@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tools.sweeping.keras_loop import train_model
-from tools.sweeping.training import Descent, batches, mine, reported, total, variable
+from tools.sweeping.training import Descent, fit_by_hand, variable
 
 __all__ = ["draw", "train"]
 
@@ -104,22 +104,14 @@ def _cast(
     def output(x: Any) -> Any:
         return product(tf.tanh(product(x, hidden, first)), out, not first)
 
-    def replica_step(*columns: Any) -> Any:
-        ids, x, y = mine(split, columns)
-        with tf.GradientTape() as tape:
-            value = tf.nn.compute_average_loss(tf.squeeze(output(x) - y, 1) ** 2, global_batch_size=batch)
-        return value, tape.gradient(value, [hidden, out]), ids
-
-    @tf.function(reduce_retracing=True)
-    def step(columns: Any) -> Any:
-        values, gradients, ids = strategy.run(replica_step, args=columns)
-        summed = total(strategy, gradients)
-        descent.apply(summed)
-        return values, total(strategy, values), summed, ids
-
-    variables = [hidden, out, *descent.variables]
-    for columns in batches(strategy, (np.arange(len(features)), features, targets), batch, split):
-        parts, whole, gradients, ids = step(columns)
-        by_name = dict(zip(("hidden", "out"), gradients, strict=True))
-        record.step(loss=reported(report, parts, whole), gradients=by_name, variables=variables, examples=ids)
-    record.final(variables=variables, predictions=output(features[:6]))
+    fit_by_hand(
+        strategy,
+        record,
+        {"hidden": hidden, "out": out},
+        output,
+        (features, targets),
+        descent=descent,
+        batch=batch,
+        split=split,
+        report=report,
+    )
