@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.latest import Latest
 from harness.evidence.sums import exact_sum
 from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
 
@@ -147,19 +148,14 @@ class History(Mapping["int | None", "dict[str, Observed]"]):
             for moment in moments(run, aligned_to)
             if any(items(record, observable) is not None for record in moment.records)
         }
-        self._latest: OrderedDict[int | None, dict[str, Observed]] = OrderedDict()
-        self._bytes = 0
+        self._latest = Latest(_KEPT_BYTES, self._put_together, _size)
+
+    def _put_together(self, step: int | None) -> dict[str, Observed]:
+        return _global_values(self._moments[step], self._observable)
 
     def __getitem__(self, step: int | None) -> dict[str, Observed]:
         """The values at a step of the reference, or at the end, by name."""
-        if (known := self._latest.get(step)) is not None:
-            return known
-        values = _global_values(self._moments[step], self._observable)
-        self._bytes += _size(values)
-        while self._latest and self._bytes > _KEPT_BYTES:
-            self._bytes -= _size(self._latest.popitem(last=False)[1])
-        self._latest[step] = values
-        return values
+        return self._latest[step]
 
     def __iter__(self) -> Iterator[int | None]:
         return iter(self._moments)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from harness.evidence.latest import Latest
 from harness.evidence.mapped import give_back, mapped
 from harness.evidence.observed import history
 from harness.evidence.trace import Array, Counters, Header, Step, TraceWriter, Variable, merge, read_client
@@ -64,3 +65,21 @@ def test_arrays_are_equal_bit_for_bit() -> None:
     assert Array.of(zeros) != Array.of(zeros.astype(np.float64))
     assert Array.of(zeros) != Array.of(zeros.reshape(3, 1))
     assert Array.of(zeros) != zeros.tobytes()
+
+
+def test_what_was_used_last_is_kept_as_far_as_it_is_small() -> None:
+    """Of several the one that was used longest ago goes; one that is too large for itself stays until the next."""
+    made: list[int] = []
+
+    def make(key: int) -> str:
+        made.append(key)
+        return "x" * key
+
+    latest = Latest(10, make, len)
+    assert [len(latest[key]) for key in (4, 5, 4, 3)] == [4, 5, 4, 3]
+    assert made == [4, 5, 3]
+    assert (latest[4], made) == ("x" * 4, [4, 5, 3])
+    assert len(latest[5]) == 5
+    assert len(latest[30]) == 30
+    assert len(latest[30]) == 30
+    assert made == [4, 5, 3, 5, 30]

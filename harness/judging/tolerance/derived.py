@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.eps import EPS
+from harness.evidence.latest import Latest
 from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
 from harness.judging.tolerance.protocol import Bound
-from harness.judging.tolerance.rounding import EPS, FLOOR, REPORT, computed_in, eps
+from harness.judging.tolerance.rounding import FLOOR, REPORT, computed_in, eps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +29,8 @@ plus or minus 4 eps on gradients against the sum of about four such errors, 0.58
 with a standard deviation of at most r s, r = 1/2. With m draws of s (reruns times elements of the group) the unit is
 the largest of m values |N(0, s)|, which is below d s with probability (0.8 d)^m, so that a correct element is above K
 units with probability (0.8 r / K)^m * E|N|^m = (1/40)^m * E|N|^m: 2e-2, 6e-4, 2.5e-5, 1.2e-6 for m = 1 to 4. A first
-verdict of one pair of reruns may so be wrong about an element that is by itself; an accusation rests on at least four.
+verdict of one pair of reruns, which is one draw, may so be wrong about an element that is by itself. An accusation
+rests on four draws, on three and a second plain run, or on one and an error of 10,000 bounds.
 """
 
 _WINDOW = 2
@@ -67,9 +69,6 @@ class Derived:
 
     reference: RunTrace
     perturbed: Sequence[RunTrace]
-    _made: OrderedDict[tuple[str, str, int | None], Bound] = field(
-        default_factory=OrderedDict, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         """Refuse to derive a bound from nothing."""
@@ -83,12 +82,11 @@ class Derived:
 
     def bound(self, observable: str, name: str, step: int | None) -> Bound:
         """The bounds at a step of the reference; 0 for a value that the reference never recorded there."""
-        key = (observable, name, step)
-        if key not in self._made:
-            self._made[key] = self._bound(*key)
-            while len(self._made) > 1 and sum(each.nbytes for each in self._made.values()) > _CACHE_BYTES:
-                self._made.popitem(last=False)
-        return self._made[key]
+        return self._made[observable, name, step]
+
+    @cached_property
+    def _made(self) -> Latest[tuple[str, str, int | None], Bound]:
+        return Latest(_CACHE_BYTES, lambda key: self._bound(*key), lambda bound: int(bound.nbytes))
 
     def sizes(self, observable: str, name: str, step: int | None) -> Bound:
         """The magnitude of each element, of one that is zero that of its group."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from harness.evidence.eps import EPS
 from harness.evidence.observed import Observed, is_integer
 
-__all__ = ["EPS", "FLOOR", "REPORT", "computed_in", "eps"]
+__all__ = ["FLOOR", "REPORT", "computed_in", "eps"]
 
 FLOOR = 8.0
 """Roundings granted to a value when the reruns happen not to move it at all.
@@ -23,15 +24,6 @@ summed in that dtype, two sums one after another (over four replicas, as a tree)
 the report without any rerun, so it is no unit that K multiplies: what rounding alone may move a rerun by, half an eps
 in it and half in the reference, is taken off its spread.
 """
-
-EPS = {
-    "bfloat16": 2.0**-7,
-    "float16": 2.0**-10,
-    "float32": 2.0**-23,
-    "complex64": 2.0**-23,
-    "float64": 2.0**-52,
-    "complex128": 2.0**-52,
-}
 
 
 def eps(dtype: str) -> float:

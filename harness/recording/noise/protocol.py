@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 from unittest import mock
 
+from harness.evidence.eps import EPS
+
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["Seam", "Source", "compute_eps", "dtype_of", "eps_of", "fingerprint", "patched"]
 
-_EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+# Complex numbers are left alone.
+_EPS = {dtype: eps for dtype, eps in EPS.items() if not dtype.startswith("complex")}
 
 
 class Seam(Protocol):
