@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from harness.judging.tolerance import Bound
 
-__all__ = ["JUDGED_MAX", "Place", "Resolution", "Resolving", "described", "joined"]
+__all__ = ["JUDGED_MAX", "Element", "Resolution", "Resolving", "described", "joined"]
 
 JUDGED_MAX = 0.01
 """Where a bound is more than this share of an element's size, the element counts as not judged."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class Element(msgspec.Struct, frozen=True):
     """An element of a value at a step, and the smallest relative error that would have been found there."""
 
     error: float
@@ -45,8 +45,8 @@ class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"},
 
     elements: int = 0
     unjudged: int = 0
-    tightest: Place | None = None
-    loosest: Place | None = None
+    tightest: Element | None = None
+    loosest: Element | None = None
 
     @property
     def share_unjudged(self) -> float:
@@ -71,14 +71,14 @@ class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"},
 
 
 def _percent(share: float) -> str:
-    return "all" if share == 1 else f"{max(100 * share, 0.1):.2g} %"
+    return "all" if share == 1 else f"{min(max(100 * share, 0.1), 99.9):.3g} %"
 
 
 @dataclass
 class Resolving:
-    """Adds up the resolution of an observable, value by value."""
+    """Adds up the resolution of an observable, value by value; `result` is None until there is one."""
 
-    _found: list[Resolution] = field(default_factory=list)
+    result: Resolution | None = None
 
     def add(self, step: int | None, name: str, bound: Bound, size: Bound, known: np.ndarray[Any, Any]) -> None:
         """Take in one value: the bounds and sizes of its elements, and which of them were compared."""
@@ -91,23 +91,16 @@ class Resolving:
             share = np.divide(bound, size, out=np.where(bound > 0, np.inf, 0.0), where=size > 0)
         share = np.broadcast_to(share, known.shape)
         fine = known & (share <= JUDGED_MAX)
-        self._found.append(
-            Resolution(
-                elements,
-                elements - int(np.count_nonzero(fine)),
-                _at(step, name, np.where(known, share, np.inf), np.argmin),
-                _at(step, name, np.where(fine, share, -np.inf), np.argmax),
-            )
+        new = Resolution(
+            elements,
+            elements - int(np.count_nonzero(fine)),
+            _at(step, name, np.where(known, share, np.inf), np.argmin),
+            _at(step, name, np.where(fine, share, -np.inf), np.argmax),
         )
-        self._found = [joined(self._found)]
-
-    @property
-    def result(self) -> Resolution | None:
-        """What was added until now; None if nothing was."""
-        return self._found[0] if self._found else None
+        self.result = new if self.result is None else joined([self.result, new])
 
 
-def _at(step: int | None, name: str, share: np.ndarray[Any, Any], which: Any) -> Place | None:
+def _at(step: int | None, name: str, share: np.ndarray[Any, Any], which: Any) -> Element | None:
     """The element with the least or the largest share; None if there is none, or no share can be told."""
     import numpy as np
 
@@ -115,7 +108,7 @@ def _at(step: int | None, name: str, share: np.ndarray[Any, Any], which: Any) ->
     if not np.isfinite(share.flat[flat]):
         return None
     index = tuple(int(i) for i in np.unravel_index(flat, share.shape))
-    return Place(float(share.flat[flat]), step, name, index)
+    return Element(float(share.flat[flat]), step, name, index)
 
 
 def described(resolution: Mapping[str, Resolution]) -> str:

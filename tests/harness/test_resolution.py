@@ -11,7 +11,7 @@ import pytest
 from harness.evidence.trace import Final, RunTrace
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
-from harness.judging.resolution import Place, Resolution, Resolving, described, joined
+from harness.judging.resolution import Element, Resolution, Resolving, described, joined
 from harness.judging.tolerance import Derived, Exact
 from harness.judging.verdict import Verdict
 from tests.harness._traces import client, step, values
@@ -112,7 +112,7 @@ def test_tightest_and_loosest_are_named() -> None:
     found = Resolving()
     found.add(1, "w", np.array([1e-6, 2e-5]), np.array([1.0, 1.0]), np.array([True, True]))
     found.add(2, "b", np.array([0.5, 3e-6, 9.0]), np.array([1.0, 1.0, 1.0]), np.array([True, True, False]))
-    assert found.result == Resolution(4, 1, Place(1e-6, 1, "w", (0,)), Place(2e-5, 1, "w", (1,)))
+    assert found.result == Resolution(4, 1, Element(1e-6, 1, "w", (0,)), Element(2e-5, 1, "w", (1,)))
     assert str(found.result) == "1e-06 to 2e-05 ('w'[1] at step 1); 25 % not judged"
     verdict = Verdict("p", "s", (Judgement("variables_match_reference", "held", resolution=found.result),))
     assert verdict.to_json()["resolution"] == {
@@ -142,9 +142,17 @@ def test_a_zero_has_the_size_of_its_group() -> None:
     assert (resolution.elements, resolution.unjudged) == (16, 8)
 
 
+def test_nearly_all_is_not_all() -> None:
+    """Nor is nearly nothing nothing."""
+    assert str(Resolution(1000, 998)) == "99.8 % not judged"
+    assert str(Resolution(100_000, 99_999)) == "99.9 % not judged"
+    assert str(Resolution(100_000, 1)) == "0.1 % not judged"
+    assert str(Resolution(10, 10)) == "all not judged"
+
+
 def test_parts_are_put_together() -> None:
     """Of an interrupted run the resolution is that of all its parts."""
-    one = Resolution(2, 1, Place(1e-6, 1, "w"), Place(1e-3, 1, "w"))
+    one = Resolution(2, 1, Element(1e-6, 1, "w"), Element(1e-3, 1, "w"))
     other = Resolution(1, 1, None, None)
     assert joined([one, other]) == Resolution(3, 2, one.tightest, one.loosest)
     assert math.isclose(joined([one, other]).share_unjudged, 2 / 3)
