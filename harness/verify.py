@@ -15,7 +15,7 @@ from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.judging.alone import steps_alone
-from harness.judging.closer import hides_more, loses_sight
+from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
@@ -37,8 +37,6 @@ __all__ = ["Tier", "check_hardware", "judge", "judge_left", "judged_run", "on_ve
 
 Tier = Literal["derived", "exact"]
 _SEED = 20
-# Times its bound.
-_PLAIN = 1e4
 
 
 def verify(
@@ -161,7 +159,7 @@ def _verified(
         verdict = judge_left(program, case, None, directory, reference, result, time.monotonic() - began, forced=True)
     else:
         verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
-        if _in_doubt(verdict):
+        if is_open(verdict):
             verdict, reference = _made_sure(verdict, program, reference, directory, asked)
         if asked.explain and asked.derived and changes is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
@@ -198,30 +196,13 @@ def _looked_closer(
     return judge(parts, follower, program=program.name, forced=True, **said), follower
 
 
-def _in_doubt(verdict: Verdict) -> bool:
-    """Whether a first look does not do: something is wrong, or much cannot be judged."""
-    return any(
-        law.status == "broken" or (law.status == "not_judged" and law.resolution is not None)
-        for law in verdict.judgements
-    )
-
-
-def _is_plain(verdict: Verdict) -> bool:
-    """Whether something is wrong that no accident of a few draws explains, see `harness.judging.tolerance.K`.
-
-    It was compared bit for bit, or is so far beyond its bound that one draw says as much as four do at the bound.
-    """
-    exact = any(law.status == "broken" and law.worst_ratio is None for law in verdict.judgements)
-    return exact or any((found.ratio or 0) >= _PLAIN and found.bound for found in verdict.findings)
-
-
 def _made_sure(
     verdict: Verdict, program: Program, reference: Reference, directory: Path, asked: _Asked
 ) -> tuple[Verdict, Reference]:
     """The verdict by all that can be known of the reference, where a first look does not end in consistency."""
     began, known = time.monotonic(), len(reference.perturbed)
     try:
-        more = not _is_plain(verdict)
+        more = not is_plain(verdict)
         reference = reference_of(program, perturbed=asked.derived, check=True, more=more, **asked.of_reference)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}

@@ -1,6 +1,6 @@
-"""Whether a run would show more if each of its steps were judged by itself.
+"""What a verdict leaves open, and more runs of the reference would show.
 
-That takes variables that are recorded at every step, and more runs of the reference.
+That two draws of noise were no accident; and what each step is by itself, where variables are recorded at every step.
 """
 
 from __future__ import annotations
@@ -8,7 +8,26 @@ from __future__ import annotations
 from harness.evidence.reference import Reference
 from harness.judging.verdict import Verdict
 
-__all__ = ["hides_more", "loses_sight"]
+__all__ = ["hides_more", "is_open", "is_plain", "loses_sight"]
+
+_PLAIN = 1e4
+"""Times its bound: one draw and such an error say as much as four draws and an error of one bound, see
+`harness.judging.tolerance.K`.
+"""
+
+
+def is_open(verdict: Verdict) -> bool:
+    """Whether a first look does not do: something is wrong, or much cannot be judged."""
+    return any(
+        law.status == "broken" or (law.status == "not_judged" and law.resolution is not None)
+        for law in verdict.judgements
+    )
+
+
+def is_plain(verdict: Verdict) -> bool:
+    """Whether something is wrong that no accident of a few draws explains: bit for bit, or far beyond its bound."""
+    exact = any(law.status == "broken" and law.worst_ratio is None for law in verdict.judgements)
+    return exact or any(bool(found.bound) and (found.ratio or 0) >= _PLAIN for found in verdict.findings)
 
 
 def hides_more(verdict: Verdict, reference: Reference) -> bool:

@@ -14,7 +14,6 @@ from harness.running.reference import FIRST_SEEDS, MORE_SEEDS
 from harness.running.repeated import PLAIN, Runs, noisy
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
-from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["check_forcible", "forced_reference"]
@@ -61,10 +60,7 @@ def forced_reference(
         runs = Runs(program, place, seed, timeout, reference.threads, forced=_first_client(directory))
         try:
             runs.make([PLAIN])
-            # Whoever reads back what he writes must not meet another run in his files.
-            size = 1 if runs.reads_back else cores()
-            for start in range(0, len(names), size):
-                runs.make(names[start : start + size])
+            runs.make_all(names)
         except RunFailed:
             check_independent(program.name, _touched(runs, directory, reference))
             raise

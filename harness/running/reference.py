@@ -61,13 +61,16 @@ def reference_of(
         runs, differing = Runs(program, directory, seed, timeout), None
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
         try:
-            _make_first(runs, names)
-            if check:
-                runs, differing = _make_sure(runs, names)
-            # A second plain run stands for one of those with noise: six are enough.
+            # The first two at once, if there is a core for each.
+            runs.make_apart([PLAIN, *names[: min(1, cores() - 1)]])
+            runs.make_all(names)
+            doubt = check and _may_differ(runs, names)
+            if doubt:
+                runs, differing = reproducible(runs)
             if perturbed and more:
-                names += [noisy(noise) for noise in (MORE_SEEDS[:-1] if runs.made_twice else MORE_SEEDS)]
-            _make_rest(runs, names)
+                # A second plain run stands for one of those with noise: six are enough.
+                names += [noisy(noise) for noise in (MORE_SEEDS[:-1] if doubt else MORE_SEEDS)]
+            runs.make_all(names)
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())
             raise
@@ -78,25 +81,10 @@ def reference_of(
     return replace(reference, notes=notes, touched=touched, threads=runs.threads)
 
 
-def _make_first(runs: Runs, names: Sequence[str]) -> None:
-    """The plain run and the first ones with noise, as many at once as there are cores."""
-    several = cores() > 1
-    runs.make_apart([PLAIN, *names[:1]] if several else [PLAIN])
-    _make_rest(runs, names)
-
-
-def _make_rest(runs: Runs, names: Sequence[str]) -> None:
-    """Those of these that are not there yet, as many at once as there are cores."""
-    for batch in _batches(names, 1 if runs.reads_back else cores()):
-        runs.make(batch)
-
-
-def _make_sure(runs: Runs, names: Sequence[str]) -> tuple[Runs, str | None]:
-    """The runs to be used, and where equal ones on several threads differ."""
+def _may_differ(runs: Runs, names: Sequence[str]) -> bool:
+    """Whether the runs until now leave it open if equal ones are equal; without any with noise they do."""
     plain = read_client(runs.trace(PLAIN))
-    if names and not any(in_doubt(plain, read_client(runs.trace(name))) for name in names):
-        return runs, None
-    return reproducible(runs)
+    return not names or any(in_doubt(plain, read_client(runs.trace(name))) for name in names)
 
 
 @contextlib.contextmanager
@@ -114,10 +102,6 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _batches(names: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [names[start : start + size] for start in range(0, len(names), size)]
 
 
 def _notes(reference: RunTrace, differing: str | None) -> tuple[str, ...]:

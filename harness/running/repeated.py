@@ -19,6 +19,7 @@ from harness.recording.client import Assignment, run_client
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
+from simulator.machines.local.host import cores
 
 __all__ = ["PLAIN", "Runs", "noisy", "reproducible"]
 
@@ -114,10 +115,12 @@ class Runs:
             self.trace(_AGAIN).unlink()
         return msgspec.msgpack.decode(known.read_bytes(), type=Difference | None)
 
-    @property
-    def made_twice(self) -> bool:
-        """Whether there is a second run without noise."""
-        return (self._folder(_AGAIN) / "difference").exists()
+    def make_all(self, names: Sequence[str]) -> None:
+        """`make` as many of these at once as there are cores, or one by one if the program reads what it writes."""
+        missing = self._missing(names)
+        size = 1 if missing and self.reads_back else cores()
+        for start in range(0, len(missing), size):
+            self.make(missing[start : start + size])
 
     def make_apart(self, names: Sequence[str]) -> None:
         """`make`, and again one after the other if these runs may have met in each other's files.

@@ -13,7 +13,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, merge
 from harness.judging.alone import StepsAlone, steps_alone
-from harness.judging.closer import hides_more, loses_sight
+from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws import Case, Finding, Judgement
 from harness.judging.tolerance import Derived, Exact
@@ -245,3 +245,26 @@ def test_a_saved_verdict_says_so_again() -> None:
         assert {"forced", "wrong_steps", "right_steps"} & found.keys() == (
             {"forced", "wrong_steps", "right_steps"} if forced else set()
         )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "bound", "plain"), [(2.0, 1e-6, False), (9_999.0, 1e-6, False), (10_001.0, 1e-6, True), (1.0, 0.0, False)]
+)
+def test_what_is_far_beyond_its_bound_is_plain(ratio: float, bound: float, plain: bool) -> None:
+    """And nothing nearer, nor a number that no rerun has moved, whose bound is none."""
+    finding = Finding(
+        "loss_matches_reference", "x", observable="loss", observed=ratio * bound, expected=0.0, bound=bound
+    )
+    law = Judgement("loss_matches_reference", "broken", findings=(finding,), worst_ratio=ratio)
+    verdict = Verdict("p", "s", (law,))
+    assert is_open(verdict)
+    assert is_plain(verdict) is plain
+
+
+def test_what_differs_where_bits_are_compared_is_plain() -> None:
+    """A law that knows no bound."""
+    law = Judgement("replicas_agree", "broken", findings=(Finding("replicas_agree", "x"),))
+    assert is_plain(Verdict("p", "s", (law,)))
+    held = Verdict("p", "s", (Judgement("replicas_agree", "held"),))
+    assert not is_open(held)
+    assert not is_plain(held)

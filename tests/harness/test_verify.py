@@ -163,6 +163,28 @@ def test_the_reference_runs_once_per_program(tmp_path: Path, monkeypatch: pytest
     assert {path.name for path in cached.iterdir() if path.is_dir()} == runs
 
 
+@pytest.mark.parametrize(("error", "runs"), [(1e-4, 6), (1.0, 3)])
+def test_before_an_accusation_more_is_run_unless_the_error_is_plain(
+    error: float, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss off by a hundred of its bounds might be an accident of two draws; one that is doubled is none."""
+    monkeypatch.setenv("LOCKSTEP_CACHE", str(tmp_path / "cache"))
+
+    def train(strategy: Any, record: Any) -> None:
+        import tensorflow as tf
+
+        with strategy.scope():
+            w = tf.Variable([0.3, 0.7])
+        count = strategy.num_replicas_in_sync
+        parts = strategy.run(lambda: tf.reduce_sum(w * w) / count)
+        record.step(loss=strategy.reduce("SUM", parts, axis=None) * (1 + error * (count - 1)), variables=[w])
+
+    verdict = verify(train, "mirrored-2")
+    assert _broken(verdict) == {"loss_matches_reference"}
+    (cached,) = (tmp_path / "cache").iterdir()
+    assert len([path for path in cached.iterdir() if path.is_dir()]) == runs
+
+
 def test_another_seed_has_another_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that draws random numbers is compared with a reference of the same seed."""
     monkeypatch.setenv("LOCKSTEP_CACHE", str(tmp_path))
