@@ -1,0 +1,109 @@
+"""What one client has left of a watched step, put in order: operations by where they were made, values by tensor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.watched import Frame, Op, Taken, Watched
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Side", "matched"]
+
+_Group = tuple[str, tuple[tuple[str, int, str], ...]]
+
+
+class Side:
+    """One client's operations and values."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+        self.by_number = {op.number: op for op in watched.ops}
+        self._producers = {tensor: op for op in watched.ops for tensor in op.outputs}
+        self._taken: dict[int, list[Taken]] = defaultdict(list)
+        for value in watched.values:
+            self._taken[value.tensor].append(value)
+        self._arrays: dict[int, list[np.ndarray[Any, Any]]] = {}
+
+    def producer(self, tensor: int) -> Op | None:
+        """The operation that gave a tensor."""
+        return self._producers.get(tensor)
+
+    def taken(self, tensor: int) -> list[Taken]:
+        """What a tensor held, as often as it was computed."""
+        return self._taken.get(tensor, [])
+
+    def values(self, tensor: int) -> list[np.ndarray[Any, Any]]:
+        """The same as arrays."""
+        if tensor not in self._arrays:
+            self._arrays[tensor] = [each.array.numpy() for each in self.taken(tensor)]
+        return self._arrays[tensor]
+
+    def frames(self, op: Op) -> tuple[Frame, ...]:
+        """The lines that an operation belongs to, outermost first."""
+        return tuple(self.watched.frames[number] for number in op.frames)
+
+    def caller(self, op: Op) -> Frame | None:
+        """The innermost line of the program's own that made an operation."""
+        return None if op.caller is None else self.watched.frames[op.caller]
+
+    def ran(self, op: Op) -> bool:
+        """Whether it was carried out in the step, as far as can be seen."""
+        return any(self.taken(tensor) for tensor in op.outputs or op.inputs)
+
+    @cached_property
+    def places(self) -> tuple[tuple[str, int], ...]:
+        """Every replica and copy, and what is outside of them."""
+        return tuple(sorted({(op.zone, op.index) for op in self.watched.ops}))
+
+    def groups(self, zone: str, index: int) -> dict[_Group, list[Op]]:
+        """The operations that ran in a place by the lines that they belong to, in the order in which they were made."""
+        found: dict[_Group, list[Op]] = defaultdict(list)
+        for op in self._in(zone, index):
+            lines = tuple((frame.file, frame.line, frame.function) for frame in self.frames(op))
+            found[zone, lines].append(op)
+        return found
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, int], list[Op]]:
+        found: dict[tuple[str, int], list[Op]] = defaultdict(list)
+        for op in self.watched.ops:
+            if self.ran(op):
+                found[op.zone, op.index].append(op)
+        return found
+
+    def _in(self, zone: str, index: int) -> list[Op]:
+        return self._by_place[zone, index]
+
+    @cached_property
+    def by_digest(self) -> dict[int, list[int]]:
+        """Tensors by what they held, in the order of their operations."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for op in self.watched.ops:
+            for tensor in op.outputs:
+                for digest in dict.fromkeys(each.digest for each in self.taken(tensor)):
+                    found[digest].append(tensor)
+        return found
+
+
+def matched(reference: Side, side: Side, zone: str, index: int) -> dict[int, int]:
+    """Which operation of a place is which of the reference's, by their numbers: the reference's first."""
+    theirs = reference.groups(zone, 0)
+    found: dict[int, int] = {}
+    for group, ops in side.groups(zone, index).items():
+        found.update((one.number, other.number) for one, other in _in_order(theirs.get(group, ()), ops))
+    return found
+
+
+def _in_order(theirs: Sequence[Op], ours: Sequence[Op]) -> list[tuple[Op, Op]]:
+    """Pairs of operations of one place in the program, by their types and the order in which they were made."""
+    types, wanted = [op.type for op in ours], [op.type for op in theirs]
+    if types == wanted:
+        return list(zip(theirs, ours, strict=True))
+    blocks = SequenceMatcher(None, wanted, types, autojunk=False).get_matching_blocks()
+    return [(theirs[block.a + i], ours[block.b + i]) for block in blocks for i in range(block.size)]
