@@ -99,6 +99,8 @@ class Watched(msgspec.Struct, frozen=True):
     ops: tuple[Op, ...]
     values: tuple[Taken, ...]
     variables: tuple[Seen, ...] = ()
+    # By name of a layer or an optimizer of Keras the index of the frame that made it.
+    made: dict[str, int] = {}
     # Tensors of which a tape has taken gradients.
     targets: tuple[int, ...] = ()
     # What could not be looked at, in sentences.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from harness.evidence.trace import Array
-from harness.evidence.watched import Watched, digest_of
-from harness.judging.culprit.aligned import Aligned
+from harness.evidence.watched import REPLICA, Watched, digest_of
+from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.protocol import Culprit
+from harness.judging.culprit.relations import REPLICATED
 from harness.judging.culprit.sentences import told
-from harness.judging.culprit.walk import Broken, Mode, Walk, sinks
+from harness.judging.culprit.sides import Side
+from harness.judging.culprit.walk import Broken, Mode, Walk, Wanted, sinks
 
 __all__ = ["find_culprit"]
 
@@ -39,28 +42,58 @@ def find_culprit(
 
 def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None:
     """The operation that came first of those that made assigned or reported values wrong."""
+    back = _Back(aligned)
     found: list[Broken] = []
-    walks = {mode: Walk(aligned, 0, mode) for mode in Mode}
-    for node, mode, tensors in sinks(aligned):
-        made = walks[mode].sources(tensors)
-        found += [Broken(each, mode, walks[mode].summed) for each in made] or [Broken(node, mode)]
-    for tensor in _reported(aligned, wrong):
-        for mode in Mode:
-            if made := walks[mode].sources([tensor]):
-                found += [Broken(each, mode, walks[mode].summed) for each in made]
-                break
+    for node, mode, wanted in sinks(aligned):
+        found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
+    for wanted in _reported(aligned, wrong):
+        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
     if not found:
         return None
     first = min(found, key=lambda broken: (broken.mode is not Mode.UNRELATED, broken.node.number))
     if aligned.op(first.node).differentiates:
         # A mistake in what is differentiated is one in the gradient too; the line to mend is the former's.
-        targets = [target for target in aligned.sides[0].watched.targets if target]
-        if made := walks[first.mode].sources(targets):
-            return Broken(made[0], first.mode, first.summed)
+        targets = [Wanted(target, whole=False) for target in aligned.sides[0].watched.targets]
+        if made := back.sources(first.mode, targets):
+            return replace(made[0], summed=first.summed)
     return first
 
 
-def _reported(aligned: Aligned, wrong: Sequence[Array]) -> list[int]:
+class _Back:
+    """The ways back of both modes in the first client's operations."""
+
+    def __init__(self, aligned: Aligned) -> None:
+        self._aligned = aligned
+        self._walks = {mode: Walk(aligned, 0, mode) for mode in Mode}
+
+    def summed(self, mode: Mode) -> Node | None:
+        return self._walks[mode].summed
+
+    def sources(self, mode: Mode, starts: Sequence[Wanted]) -> list[Broken]:
+        """The operations that made any of these wrong."""
+        walk = self._walks[mode]
+        found: list[Broken] = []
+        for node in walk.sources(starts):
+            found += (mode is Mode.UNRELATED and self._multiplied(node)) or [Broken(node, mode, walk.summed)]
+        return found
+
+    def _multiplied(self, node: Node) -> list[Broken]:
+        """What multiplied an operand by the number of replicas, of an operation in which that does not carry on.
+
+        A root, or the sum with a constant, of a gradient that is twice as large as it should be is in no relation.
+        """
+        walk = self._walks[Mode.SCALED]
+        op = self._aligned.op(node)
+        walk.tell(op)
+        operands = [
+            Wanted(tensor, whole=True)
+            for tensor in op.inputs
+            if any(relation.kind == REPLICATED for relation in walk.facts(tensor) or ())
+        ]
+        return [Broken(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]
+
+
+def _reported(aligned: Aligned, wrong: Sequence[Array]) -> list[Wanted]:
     """The tensors that held what was reported, of several the latest; a number may have become one of Python's."""
     side = aligned.sides[0]
     found = []
@@ -72,4 +105,9 @@ def _reported(aligned: Aligned, wrong: Sequence[Array]) -> list[int]:
 
             single = Array.of(np.float32(value.numpy()))
             found += side.by_digest.get(digest_of(single), [])[-1:]
-    return found
+    return [Wanted(tensor, whole=_behind_a_sum(side, tensor)) for tensor in found]
+
+
+def _behind_a_sum(side: Side, tensor: int) -> bool:
+    made = side.producer(tensor)
+    return made is None or made.zone != REPLICA

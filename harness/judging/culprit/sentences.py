@@ -34,13 +34,14 @@ _PREFERRED = (SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST)
 def told(aligned: Aligned, broken: Broken) -> Culprit:
     """What there is to say of an operation that made a step wrong."""
     op, side = aligned.op(broken.node), aligned.sides[broken.node.client]
-    frame = side.caller(op)
+    maker = side.maker(op)
+    layer, frame = maker if maker is not None else (_scope(op), side.caller(op))
     return Culprit(
         file=_shown(frame),
         line=0 if frame is None else frame.line,
         source=_source(frame),
         op=op.type,
-        layer=_layer(op),
+        layer=layer,
         relation=reason(aligned, broken, summed=_summed(aligned, broken)),
         expected=_output(aligned, broken.node),
         inputs=tuple(_inputs(aligned, broken.node)),
@@ -59,7 +60,7 @@ def _source(frame: Frame | None) -> str:
     return "" if frame is None else linecache.getline(frame.file, frame.line).strip()
 
 
-def _layer(op: Op) -> str | None:
+def _scope(op: Op) -> str | None:
     """The scope in which an operation stands in its graph, without the replica's and the gradient's own."""
     scopes = [
         scope for scope in op.name.split("/")[:-1] if not re.fullmatch(r"replica_\d+|update_\d+|gradient_tape", scope)

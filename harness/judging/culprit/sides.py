@@ -52,6 +52,18 @@ class Side:
         """The innermost line of the program's own that made an operation."""
         return None if op.caller is None else self.watched.frames[op.caller]
 
+    def maker(self, op: Op) -> tuple[str, Frame] | None:
+        """The layer or optimizer of a library that an operation belongs to, and the line that made it."""
+        frames = self.frames(op)
+        if not frames or frames[-1].own:
+            return None  # code of the program's own
+        for scope in reversed(op.name.split("/")[:-1]):
+            # A layer that is called a second time has a number behind its name.
+            for name in (scope, scope.rpartition("_")[0]):
+                if name in self.watched.made:
+                    return name, self.watched.frames[self.watched.made[name]]
+        return None
+
     def ran(self, op: Op) -> bool:
         """Whether it was carried out in the step, as far as can be seen."""
         return any(self.taken(tensor) for tensor in op.outputs or op.inputs)

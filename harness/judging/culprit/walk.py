@@ -15,7 +15,7 @@ from harness.evidence.watched import Op
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import REPLICATED, Relation
 
-__all__ = ["Broken", "Mode", "Walk", "assigns"]
+__all__ = ["Broken", "Mode", "Walk", "Wanted", "assigns", "is_multiple", "sinks"]
 
 _ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ScatterNd")
 
@@ -47,6 +47,17 @@ class Broken:
     summed: Node | None = None
 
 
+@dataclass(frozen=True, order=True)
+class Wanted:
+    """A value on the way back: a tensor, and whether all replicas should have the whole of it.
+
+    They should behind the sum over replicas, and before it their parts may well be equal.
+    """
+
+    tensor: int
+    whole: bool
+
+
 def assigns(op: Op) -> bool:
     """Whether an operation changes a variable."""
     return op.type.startswith(_ASSIGNS) and bool(op.variable)
@@ -59,6 +70,9 @@ class Walk:
         aligned: run and reference.
         client: in whose operations.
         mode: what is followed.
+
+    Attributes:
+        summed: the first sum over replicas that any way back has passed.
     """
 
     def __init__(self, aligned: Aligned, client: int, mode: Mode) -> None:
@@ -66,47 +80,62 @@ class Walk:
         self._client = client
         self._side = aligned.sides[client]
         self._mode = mode
-        self._told: dict[int, Status] = {}
-        self._sums: set[int] = set()
+        self._facts: dict[int, frozenset[Relation] | None] = {}
+        self.summed: Node | None = None
 
-    def sources(self, tensors: Iterable[int]) -> list[Node]:
+    def sources(self, starts: Iterable[Wanted]) -> list[Node]:
         """The operations that made any of these wrong, in the order in which Python made them."""
-        operands: dict[int, list[int]] = {}
-        pending = [tensor for tensor in tensors if tensor]
-        starts = list(pending)
+        operands: dict[Wanted, list[Wanted]] = {}
+        begin = [start for start in starts if start.tensor]
+        pending = list(begin)
         while pending:
-            tensor = pending.pop()
-            if tensor not in operands and self.status(tensor) is not Status.RIGHT:
-                operands[tensor] = self._operands(tensor)
-                pending += operands[tensor]
-        found: dict[int, frozenset[int]] = {}
+            wanted = pending.pop()
+            if wanted not in operands and self._status(wanted) is not Status.RIGHT:
+                operands[wanted] = self._operands(wanted)
+                pending += operands[wanted]
+        found: dict[Wanted, frozenset[int]] = {}
         # Whatever an operation is given was made before it.
-        for tensor in sorted(operands, key=self._when):
-            found[tensor] = frozenset[int]().union(*(found.get(each, frozenset()) for each in operands[tensor]))
-            if not found[tensor] and self.status(tensor) is Status.WRONG:
-                found[tensor] = frozenset({self._when(tensor)})
-        numbers = frozenset[int]().union(*(found.get(start, frozenset()) for start in starts))
+        for wanted in sorted(operands, key=lambda each: self._when(each.tensor)):
+            found[wanted] = frozenset[int]().union(*(found.get(each, frozenset()) for each in operands[wanted]))
+            if not found[wanted] and self._status(wanted) is Status.WRONG:
+                found[wanted] = frozenset({self._blamed(wanted.tensor)})
+        numbers = frozenset[int]().union(*(found.get(start, frozenset()) for start in begin))
         return [Node(self._client, number) for number in sorted(numbers)]
 
-    @property
-    def summed(self) -> Node | None:
-        """The first sum over replicas that any way back has passed."""
-        return Node(self._client, min(self._sums)) if self._sums else None
+    def _blamed(self, tensor: int) -> int:
+        """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
+        made = self._side.producer(tensor)
+        op = made
+        while op is not None and not self._is_aligned(op):
+            if self._is_sum(op):
+                return op.number
+            producers = [each for tensor in op.inputs if (each := self._side.producer(tensor)) and each.type != "Const"]
+            op = producers[0] if producers else None
+        return 0 if made is None else made.number
+
+    def _is_aligned(self, op: Op) -> bool:
+        return Node(self._client, op.number) in self._aligned.truths
+
+    def _is_sum(self, op: Op) -> bool:
+        return op.type.startswith(_SUMS) and not self._is_aligned(op)
 
     def _when(self, tensor: int) -> int:
         op = self._side.producer(tensor)
         return 0 if op is None else op.number
 
-    def _operands(self, tensor: int) -> list[int]:
-        op = self._side.producer(tensor)
+    def _operands(self, wanted: Wanted) -> list[Wanted]:
+        op = self._side.producer(wanted.tensor)
         if op is None:
             return []
-        if op.type.startswith(_SUMS) and Node(self._client, op.number) not in self._aligned.truths:
-            self._sums.add(op.number)
+        whole = wanted.whole
+        if self._is_sum(op):
+            whole = False
+            if self.summed is None or op.number < self.summed.number:
+                self.summed = Node(self._client, op.number)
         if op.type in ("Input", "Placeholder"):
-            return self._origin(tensor, op)
-        self._tell(op)
-        return [each for each in op.inputs if each]
+            return [Wanted(each, whole) for each in self._origin(wanted.tensor, op)]
+        self.tell(op)
+        return [Wanted(each, whole) for each in op.inputs if each]
 
     def _origin(self, tensor: int, op: Op) -> list[int]:
         """Where a value came from that arrived from another graph: who held the same before, the nearest one."""
@@ -119,22 +148,22 @@ class Walk:
                     return [same]
         return []
 
-    def status(self, tensor: int) -> Status:
-        """What is known of a tensor of this client."""
-        if tensor not in self._told:
-            self._told[tensor] = self._status(tensor)
-        return self._told[tensor]
+    def facts(self, tensor: int) -> frozenset[Relation] | None:
+        """How a tensor of this client is related to the reference's, None if that is not known."""
+        if tensor not in self._facts:
+            self._facts[tensor] = self._of_output(tensor)
+        return self._facts[tensor]
 
-    def _status(self, tensor: int) -> Status:
+    def _of_output(self, tensor: int) -> frozenset[Relation] | None:
         op = self._side.producer(tensor)
         if op is None or (truth := self._aligned.truths.get(Node(self._client, op.number))) is None:
-            return Status.UNKNOWN
+            return None
         position = op.outputs.index(tensor)
         if position >= len(self._aligned.reference.by_number[truth].outputs):
-            return Status.UNKNOWN
-        return self._judged(self._aligned.output(truth, position), op)
+            return None
+        return self._aligned.output(truth, position)
 
-    def _tell(self, op: Op) -> None:
+    def tell(self, op: Op) -> None:
         """Let operands be known by how they are related to those of the reference's operation."""
         number = self._aligned.truths.get(Node(self._client, op.number))
         if number is None:
@@ -144,57 +173,60 @@ class Walk:
         if any(len(self._aligned.op(node).inputs) != len(theirs.inputs) for node in nodes):
             return
         for position, tensor in enumerate(op.inputs):
-            if not tensor or not theirs.inputs[position] or self.status(tensor) is not Status.UNKNOWN:
+            if not tensor or not theirs.inputs[position] or self.facts(tensor) is not None:
                 continue
             given = [(node.client, self._aligned.op(node).inputs[position]) for node in nodes]
-            if all(number for _, number in given):
-                made = self._side.producer(tensor)
-                self._told[tensor] = self._judged(self._aligned.related(theirs.inputs[position], given), made)
+            if all(each for _, each in given):
+                self._facts[tensor] = self._aligned.related(theirs.inputs[position], given)
 
-    def _judged(self, relations: frozenset[Relation] | None, op: Op | None) -> Status:
+    def _status(self, wanted: Wanted) -> Status:
+        relations = self.facts(wanted.tensor)
         if relations is None:
             return Status.UNKNOWN
-        if op is not None and _is_neutral(op, relations):
-            return Status.RIGHT
+        op = self._side.producer(wanted.tensor)
+        if op is not None and (op.type == "Const" or (not relations and self._counts(wanted.tensor))):
+            return Status.RIGHT  # is rightly another one in each program
         if self._mode is Mode.UNRELATED:
             return Status.RIGHT if relations else Status.WRONG
-        if any(relation.right for relation in relations) or not relations:
-            return Status.RIGHT
-        return Status.WRONG
+        return Status.WRONG if is_multiple(relations, wanted.whole) else Status.RIGHT
+
+    def _counts(self, tensor: int) -> bool:
+        """Whether it holds whole numbers, such as shapes."""
+        return any(value.dtype.kind in "iu" for value in self._side.values(tensor))
 
 
-def _is_neutral(op: Op, relations: frozenset[Relation]) -> bool:
-    """Whether a value is rightly another one in each program: a constant, or whole numbers such as shapes."""
-    return op.type in ("Const", "Shape", "ShapeN", "Size", "Rank", "Range", "StridedSlice", "Pack", "ConcatV2") and (
-        op.type == "Const" or not relations
-    )
+def is_multiple(relations: frozenset[Relation], whole: bool) -> bool:
+    """Whether a value is only right but for a power of the number of replicas.
+
+    Args:
+        relations: that hold of it.
+        whole: whether all replicas should have the whole of it.
+    """
+    same = [relation for relation in relations if relation.kind == REPLICATED]
+    if whole and same:
+        return not any(relation.right for relation in same)
+    return bool(relations) and not any(relation.right for relation in relations)
 
 
-def sinks(aligned: Aligned) -> Iterator[tuple[Node, Mode, list[int]]]:
+def sinks(aligned: Aligned) -> Iterator[tuple[Node, Mode, Wanted]]:
     """Assignments that give a variable what it does not have in the reference: how that is wrong, and of what."""
     for number, nodes in sorted(aligned.counterparts.items()):
         theirs = aligned.reference.by_number[number]
         if not assigns(theirs):
             continue
+        kind = aligned.kinds.get(aligned.op(nodes[0]).variable)
         for position, truth in enumerate(theirs.inputs):
             given = [(node.client, aligned.op(node).inputs) for node in nodes]
             if not truth or any(position >= len(inputs) or not inputs[position] for _, inputs in given):
                 continue
             relations = aligned.related(truth, [(client, inputs[position]) for client, inputs in given])
-            if (
-                relations is None
-                or (mode := _wrong(relations, aligned.kinds.get(aligned.op(nodes[0]).variable))) is None
-            ):
-                continue
-            yield nodes[0], mode, [given[0][1][position]]
+            if relations is not None and (mode := _wrong(relations, kind)) is not None:
+                yield nodes[0], mode, Wanted(given[0][1][position], whole=kind != "on_read")
 
 
 def _wrong(relations: frozenset[Relation], kind: str | None) -> Mode | None:
     if kind == "on_read":
         return None if relations else Mode.UNRELATED
-    same = {relation for relation in relations if relation.kind == REPLICATED}
-    if Relation(REPLICATED) in same:
+    if Relation(REPLICATED) in relations:
         return None
-    if same or (relations and not any(relation.right for relation in relations)):
-        return Mode.SCALED
-    return Mode.UNRELATED
+    return Mode.SCALED if is_multiple(relations, whole=True) else Mode.UNRELATED

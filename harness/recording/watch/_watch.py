@@ -10,6 +10,7 @@ random_seed.py counts those that ask for one).
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import msgspec
 from harness.evidence.watched import Op, Watched, write_watched
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
+from harness.recording.watch.makers import Makers
 from harness.recording.watch.places import Place, Places, zone
 from harness.recording.watch.values import Values
 from harness.recording.watch.variables import Variables
@@ -62,13 +64,16 @@ class Watch:
         self._places = Places()
         self._values = Values()
         self._variables = Variables()
+        self._makers = Makers(self._places.caller)
         self._ops: list[Op] = []
         self._tensors: dict[int, int] = {}
+        self._numbers = itertools.count(1)
         self._handles: dict[int, str] = {}
         self._targets: list[int] = []
         self._blind: dict[str, None] = {}
         self._steps = 0
         self._done = False
+        self._makers.listen()
 
     @property
     def _on(self) -> bool:
@@ -152,6 +157,7 @@ class Watch:
                 ops=tuple(self._ops),
                 values=tuple(self._values.taken),
                 variables=self._variables.kinds(),
+                made=self._makers.made,
                 targets=tuple(self._targets),
                 blind=tuple(self._blind),
             ),
@@ -183,7 +189,7 @@ class Watch:
             self._note(name, tuple(inputs), tuple(outputs), op_name or "", graph)
 
     def _note(self, kind: str, inputs: Sequence[Any], outputs: Sequence[Any], name: str, graph: Any) -> None:
-        place = self._here()
+        place = self._places.here()
         if place.ours:
             return
         where, index = zone()
@@ -192,8 +198,8 @@ class Watch:
             if _is_resource(given):
                 variable = variable or self._variable(given)
         # What comes from where nothing is watched, such as a function that was called.
-        arrived = [each for each in inputs if _is_shown(each) and _id(each) not in self._tensors]
-        for each in arrived:
+        arrived = {_id(each): each for each in inputs if _is_shown(each) and _id(each) not in self._tensors}
+        for each in arrived.values():
             self._add("Input", "" if graph is None else each.name, where, index, place, (), (each,), "", graph)
         self._add(kind, name, where, index, place, inputs, outputs, variable, graph)
 
@@ -211,7 +217,7 @@ class Watch:
     ) -> None:
         shown = [each for each in outputs if _is_shown(each)]
         for each in shown:
-            self._tensors[_id(each)] = len(self._tensors) + 1
+            self._tensors[_id(each)] = next(self._numbers)
         numbers = tuple(self._tensors[_id(each)] for each in shown)
         given = tuple(self._tensors.get(_id(each), 0) for each in inputs)
         self._ops.append(
@@ -255,11 +261,6 @@ class Watch:
         if key not in self._handles:
             self._handles[key] = self._variables.name(handle) or ""
         return self._handles[key]
-
-    def _here(self) -> Place:
-        from tensorflow.python.util import tf_stack
-
-        return self._places.place(tf_stack.extract_stack(stacklevel=1))
 
 
 def _is_resource(tensor: Any) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 import sysconfig
-from collections.abc import Iterable
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.evidence.watched import OUTER, REPLICA, UPDATE, Frame
 
@@ -24,8 +25,12 @@ _BOUNDARIES = (
 )
 _DIFFERENTIATING = ("backprop.py", "gradients_util.py", "imperative_grad.py")
 
+# Files that AutoGraph writes, where TensorFlow has no lines of the program instead.
+_CONVERTED = "__autograph_generated_file"
 # Functions of the noise that call those of TensorFlow which they stand for; all others make operations of their own.
 _AROUND = ("call", "cast", "create", "creator", "execute", "gradient", "reduce", "reduce_to", "scan", "summed")
+
+_Stack = tuple[tuple[str, int, str], ...]
 
 
 @dataclass(frozen=True)
@@ -43,18 +48,8 @@ class Places:
     """Turns stacks into places, and keeps each frame once."""
 
     def __init__(self) -> None:
-        import keras
-        import tensorflow as tf
-
-        self._tensorflow = _folder(tf)
-        kerases = [_folder(keras)]
-        try:
-            import tf_keras
-        except ImportError:
-            pass
-        else:
-            kerases.append(_folder(tf_keras))
-        self._keras = tuple(kerases)
+        self._tensorflow = _folder("tensorflow")
+        self._keras = tuple(_folder(name) for name in ("keras", "tf_keras") if importlib.util.find_spec(name))
         self._distribute = f"{Path(self._tensorflow) / 'python' / 'distribute'}{os.sep}"
         self._harness = str(Path(__file__).parents[2]) + os.sep
         self._noise = str(Path(__file__).parents[1] / "noise") + os.sep
@@ -63,7 +58,7 @@ class Places:
         installed = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")})
         self._foreign = (self._tensorflow, *self._keras, self._harness, simulator, own, *installed, "<")
         self._numbers: dict[Frame, int] = {}
-        self._known: dict[tuple[tuple[str, int, str], ...], Place] = {}
+        self._known: dict[tuple[_Stack, int | None], Place] = {}
         # Site-packages lie within the standard library's folder; who wrote a package there wrote it for the program.
         self._packages = tuple({sysconfig.get_paths()[key] + os.sep for key in ("purelib", "platlib")})
 
@@ -72,20 +67,55 @@ class Places:
         """All of them, by their numbers."""
         return tuple(self._numbers)
 
-    def place(self, stack: Iterable[Any]) -> Place:
-        """The place of a stack as TensorFlow keeps it with an operation, outermost frame first."""
-        key = tuple((frame.filename, frame.lineno, frame.name) for frame in stack)
-        if key not in self._known:
-            self._known[key] = self._place(key)
-        return self._known[key]
+    def here(self) -> Place:
+        """The place of the operation that this thread is making."""
+        from tensorflow.python.util import tf_stack
 
-    def _place(self, stack: tuple[tuple[str, int, str], ...]) -> Place:
+        # As TensorFlow keeps it with an operation, outermost frame first: with the lines of what AutoGraph converted.
+        stack = tuple((frame.filename, frame.lineno, frame.name) for frame in tf_stack.extract_stack(stacklevel=1))
+        other = self._other()
+        if (stack, other) not in self._known:
+            self._known[stack, other] = self._place(stack, other)
+        return self._known[stack, other]
+
+    def caller(self) -> int | None:
+        """The innermost line of the program's own at which this thread is."""
+        return self._in(threading.get_ident())
+
+    def _other(self) -> int | None:
+        """The line of the program's own that waits for this thread, where it is not this thread's own.
+
+        Replicas run in threads that do not know who started them. What they ask for together, such as a sum over all of
+        them, is done by the thread that waits for them, while they wait for it.
+        """
+        main, this = threading.main_thread(), threading.current_thread()
+        if this is not main:
+            return self._in(main.ident or 0)
+        replicas = [thread for thread in threading.enumerate() if getattr(thread, "replica_id", None) == 0]
+        return self._in(replicas[-1].ident or 0) if replicas else None
+
+    def _in(self, thread: int) -> int | None:
+        from tensorflow.python.util import tf_stack
+
+        lines = tf_stack._source_mapper_stacks[thread][-1].get_effective_source_map()  # noqa: SLF001 - of another thread
+        frame = sys._current_frames().get(thread)  # noqa: SLF001 - documented so
+        while frame is not None:
+            at = (frame.f_code.co_filename, frame.f_lineno)
+            file, line, function = lines.get(at, (*at, frame.f_code.co_name))
+            if self._is_own(file):
+                return self._number(Frame(file, line, function, own=True))
+            frame = frame.f_back
+        return None
+
+    def _place(self, stack: _Stack, other: int | None) -> Place:
         begin = 0
+        merged = False
         ours = differentiates = False
         for position, (file, _, function) in enumerate(stack):
             base = Path(file).name
             if file.startswith(self._distribute) and base in _BOUNDARIES:
                 begin = position + 1
+                merged = merged or base == "mirrored_run.py"
             elif file.startswith(self._tensorflow) and base in _DIFFERENTIATING and function != "watch_accessed":
                 differentiates = True
             elif file.startswith(self._noise) and function not in _AROUND:
@@ -97,9 +127,13 @@ class Places:
         ]
         callers = [frame for frame in stack if self._is_own(frame[0])]
         caller = self._number(Frame(*callers[-1], own=True)) if callers else None
+        if other is not None and (caller is None or (merged and threading.current_thread() is threading.main_thread())):
+            caller = other
         return Place(tuple(inner), caller, differentiates, ours)
 
     def _is_own(self, file: str) -> bool:
+        if Path(file).name.startswith(_CONVERTED):
+            return False
         if file.startswith(self._packages):
             return not file.startswith((self._tensorflow, *self._keras, self._harness))
         return not file.startswith(self._foreign)
@@ -108,8 +142,9 @@ class Places:
         return self._numbers.setdefault(frame, len(self._numbers))
 
 
-def _folder(package: Any) -> str:
-    return str(Path(package.__file__).parent) + os.sep
+def _folder(package: str) -> str:
+    spec = importlib.util.find_spec(package)
+    return str(Path((spec and spec.origin) or package).parent) + os.sep
 
 
 def zone() -> tuple[str, int]:
