@@ -12,7 +12,7 @@ from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, RunTrace, Value, Variable
-from harness.judging.culprit import Culprit, Looked, find_culprit
+from harness.judging.culprit import Culprit, Looked, NoCulprit, find_culprit
 from harness.judging.verdict import Verdict
 from harness.running.watched import watch_step
 from harness.subject.program import Program
@@ -20,6 +20,9 @@ from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
 
 __all__ = ["with_culprit"]
+
+# Steps that are watched, one after another, until one begins with the right variables.
+_STEPS_BACK = 3
 
 
 def with_culprit(
@@ -36,35 +39,34 @@ def with_culprit(
         options: `seed` and `timeout`, as of `verify`.
     """
     began = time.monotonic()
-    run = read_parts(directory).last
-    found = _looked(verdict, program, case, run, reference, **options)
-    culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found)
+    found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
+    culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
     return dataclasses.replace(verdict, looked=Looked(culprit, why_not, time.monotonic() - began))
 
 
 def _looked(
-    verdict: Verdict,
-    program: Program,
-    case: StrategyCase,
-    run: RunTrace,
-    reference: Reference,
-    **options: Any,
-) -> Culprit | str:
+    verdict: Verdict, program: Program, case: StrategyCase, run: RunTrace, reference: Reference, **options: Any
+) -> Culprit | NoCulprit:
     if (why := _hidden(case)) is not None:
-        return why
+        return NoCulprit(why)
     first = verdict.first_divergence
     if first is not None and first.observable not in OBSERVABLES:
-        return f"what differs first is no value that an operation gives, but {first.observable}"
+        return NoCulprit(f"what differs first is no value that an operation gives, but {first.observable}")
     steps = len(reference.trace.clients[0].steps)
-    step = 1 if first is None else first.step
-    last = step is None or steps == 0
-    at = steps + 1 if step is None or steps == 0 else step
-    wrong = list(_wrong(verdict, run, None if last else at))
-    try:
-        sight = watch_step(program, case, step=at, last=last, threads=reference.threads, **options)
-        return find_culprit(sight.clients, sight.reference, sight.noisy, wrong)
-    except LockstepError as error:
-        return f"the program could not be watched: {str(error).splitlines()[0]}"
+    step = 1 if first is None and steps else None if first is None else first.step
+    wrong = list(_wrong(verdict, run, step))
+    found: Culprit | NoCulprit = NoCulprit("no step was watched")
+    # From the first wrong step back, where not all variables are recorded that it begins with.
+    for at in range(step or steps + 1, max(0, (step or steps + 1) - _STEPS_BACK), -1):
+        try:
+            sight = watch_step(program, case, step=at, last=at > steps, threads=reference.threads, **options)
+        except LockstepError as error:
+            return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
+        found = find_culprit(sight.clients, sight.reference, sight.noisy, wrong)
+        if isinstance(found, Culprit) or not found.earlier:
+            return found
+        wrong = []
+    return found
 
 
 def _hidden(case: StrategyCase) -> str | None:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from harness.judging.culprit.find import find_culprit
-from harness.judging.culprit.protocol import Culprit, Looked
+from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 
-__all__ = ["Culprit", "Looked", "find_culprit"]
+__all__ = ["Culprit", "Looked", "NoCulprit", "find_culprit"]

@@ -101,6 +101,27 @@ class Aligned:
             pairs = [(place, self._matches[place].get(op.number)) for place in places]
             if pairs and all(number is not None for _, number in pairs):
                 found[op.number] = tuple(Node(place.client, number) for place, number in pairs if number is not None)
+        return found | self._assigned()
+
+    def _assigned(self) -> dict[int, tuple[Node, ...]]:
+        """The same of operations on variables that change them, by variable and how often it was changed.
+
+        A strategy may change all copies of a variable from another place than the program does, and after a sum.
+        """
+        theirs = defaultdict(list)
+        for op in self.reference.assigning():
+            theirs[op.variable].append(op)
+        ours: dict[str, dict[Place, list[Op]]] = defaultdict(lambda: defaultdict(list))
+        for client, side in enumerate(self.sides):
+            for op in side.assigning():
+                ours[op.variable][Place(client, op.zone, op.index)].append(op)
+        found: dict[int, tuple[Node, ...]] = {}
+        for name, ops in theirs.items():
+            copies = sorted(ours[name].items(), key=lambda item: (item[0].client, item[0].index))
+            if not copies or any(len(each) != len(ops) for _, each in copies):
+                continue
+            for turn, op in enumerate(ops):
+                found[op.number] = tuple(Node(place.client, each[turn].number) for place, each in copies)
         return found
 
     @cached_property

@@ -9,7 +9,7 @@ from harness.evidence.trace import Array
 from harness.evidence.watched import REPLICA, Watched, digest_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.entering import other_examples
-from harness.judging.culprit.protocol import Culprit
+from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import REPLICATED
 from harness.judging.culprit.sentences import told
 from harness.judging.culprit.sides import Side
@@ -20,8 +20,8 @@ __all__ = ["find_culprit"]
 
 def find_culprit(
     clients: Sequence[Watched], reference: Watched, noisy: Sequence[Watched], wrong: Sequence[Array] = ()
-) -> Culprit | str:
-    """The operation that made a watched step wrong, or a sentence that says why none is named.
+) -> Culprit | NoCulprit:
+    """The operation that made a watched step wrong, or why none is named.
 
     Args:
         clients: of the run.
@@ -31,12 +31,14 @@ def find_culprit(
     """
     aligned = Aligned(clients, reference, noisy)
     if not aligned.counterparts:
-        return "no operation of the run was seen that the reference has too"
+        return NoCulprit("no operation of the run was seen that the reference has too")
     if other_examples(aligned.entering):
-        return "the replicas were given other examples than the reference"
+        return NoCulprit("the replicas were given other examples than the reference")
     found = first_broken(aligned, wrong)
     if found is None:
-        return "every value that was seen stands in its relation to the reference's"
+        return NoCulprit("every value that was seen stands in its relation to the reference's")
+    if (op := aligned.op(found.node)).type == "ReadVariableOp":
+        return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
     return told(aligned, found)
 
 
@@ -45,6 +47,7 @@ def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None
     back = _Back(aligned)
     found: list[Broken] = []
     for node, mode, wanted in sinks(aligned):
+        back.tell(node)
         found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
     for wanted in _reported(aligned, wrong):
         found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
@@ -67,7 +70,13 @@ class _Back:
         self._walks = {mode: Walk(aligned, 0, mode) for mode in Mode}
 
     def summed(self, mode: Mode) -> Node | None:
+        """A sum over replicas on the way."""
         return self._walks[mode].summed
+
+    def tell(self, node: Node) -> None:
+        """Let the operands of an operation be known by those of the reference's."""
+        for walk in self._walks.values():
+            walk.tell(self._aligned.op(node))
 
     def sources(self, mode: Mode, starts: Sequence[Wanted]) -> list[Broken]:
         """The operations that made any of these wrong."""

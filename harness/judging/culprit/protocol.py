@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Culprit", "Looked"]
+__all__ = ["Culprit", "Looked", "NoCulprit"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,14 @@ class Culprit:
             "inputs": list(self.inputs),
             "step": self.step,
         }
+
+
+@dataclass(frozen=True)
+class NoCulprit:
+    """Why none is named; `earlier` where an earlier step has to be watched for it."""
+
+    why: str
+    earlier: bool = False
 
 
 @dataclass(frozen=True)

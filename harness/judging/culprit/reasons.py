@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.watched import REPLICA, Op
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
-from harness.judging.culprit.walk import Broken, Mode, assigns
+from harness.judging.culprit.sides import assigns
+from harness.judging.culprit.walk import Broken, Mode
 
 if TYPE_CHECKING:
     import numpy as np

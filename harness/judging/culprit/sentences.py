@@ -13,7 +13,8 @@ from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
-from harness.judging.culprit.walk import Broken, assigns
+from harness.judging.culprit.sides import assigns
+from harness.judging.culprit.walk import Broken
 
 if TYPE_CHECKING:
     import numpy as np

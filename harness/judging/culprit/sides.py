@@ -13,8 +13,9 @@ from harness.evidence.watched import Frame, Op, Taken, Watched
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Side", "matched"]
+__all__ = ["Side", "assigns", "matched"]
 
+_ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 _Group = tuple[str, tuple[tuple[str, int, str], ...]]
 
 
@@ -64,6 +65,10 @@ class Side:
                     return name, self.watched.frames[self.watched.made[name]]
         return None
 
+    def assigning(self) -> list[Op]:
+        """The operations that changed variables in the step, in the order in which they were made."""
+        return [op for op in self.watched.ops if assigns(op) and self.ran(op)]
+
     def ran(self, op: Op) -> bool:
         """Whether it was carried out in the step, as far as can be seen."""
         return any(self.taken(tensor) for tensor in op.outputs or op.inputs)
@@ -101,6 +106,11 @@ class Side:
                 for digest in dict.fromkeys(each.digest for each in self.taken(tensor)):
                     found[digest].append(tensor)
         return found
+
+
+def assigns(op: Op) -> bool:
+    """Whether an operation changes a variable."""
+    return bool(op.variable) and op.type.startswith(_ASSIGNS)
 
 
 def matched(reference: Side, side: Side, zone: str, index: int) -> dict[int, int]:

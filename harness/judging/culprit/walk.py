@@ -8,16 +8,16 @@ the reference's times a power of the number of replicas, back through values tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from harness.evidence.watched import Op
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import REPLICATED, Relation
+from harness.judging.culprit.sides import assigns
 
-__all__ = ["Broken", "Mode", "Walk", "Wanted", "assigns", "is_multiple", "sinks"]
+__all__ = ["Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
 
-_ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ScatterNd")
 
 # What adds up values of replicas, which the reference does not do.
 _SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
@@ -49,18 +49,13 @@ class Broken:
 
 @dataclass(frozen=True, order=True)
 class Wanted:
-    """A value on the way back: a tensor, and whether all replicas should have the whole of it.
+    """A value on the way back: a tensor, and whether all replicas should have the whole of it if they have the same.
 
-    They should behind the sum over replicas, and before it their parts may well be equal.
+    They should where it becomes a variable; elsewhere parts may well be equal.
     """
 
     tensor: int
     whole: bool
-
-
-def assigns(op: Op) -> bool:
-    """Whether an operation changes a variable."""
-    return op.type.startswith(_ASSIGNS) and bool(op.variable)
 
 
 class Walk:
@@ -127,15 +122,21 @@ class Walk:
         op = self._side.producer(wanted.tensor)
         if op is None:
             return []
-        whole = wanted.whole
-        if self._is_sum(op):
-            whole = False
-            if self.summed is None or op.number < self.summed.number:
-                self.summed = Node(self._client, op.number)
+        if self._is_sum(op) and (self.summed is None or op.number < self.summed.number):
+            self.summed = Node(self._client, op.number)
         if op.type in ("Input", "Placeholder"):
-            return [Wanted(each, whole) for each in self._origin(wanted.tensor, op)]
+            return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
+        if op.type == "ReadVariableOp" and (last := self._assigned_before(op)) is not None:
+            op = last
         self.tell(op)
-        return [Wanted(each, whole) for each in op.inputs if each]
+        return [replace(wanted, tensor=each) for each in op.inputs if each]
+
+    def _assigned_before(self, read: Op) -> Op | None:
+        """What changed a variable last before it was read in the step."""
+        for op in reversed(self._side.watched.ops[: read.number - 1]):
+            if op.variable == read.variable and assigns(op) and (op.zone, op.index) == (read.zone, read.index):
+                return op
+        return None
 
     def _origin(self, tensor: int, op: Op) -> list[int]:
         """Where a value came from that arrived from another graph: who held the same before, the nearest one."""
@@ -210,9 +211,9 @@ def is_multiple(relations: frozenset[Relation], whole: bool) -> bool:
 
 def sinks(aligned: Aligned) -> Iterator[tuple[Node, Mode, Wanted]]:
     """Assignments that give a variable what it does not have in the reference: how that is wrong, and of what."""
-    for number, nodes in sorted(aligned.counterparts.items()):
-        theirs = aligned.reference.by_number[number]
-        if not assigns(theirs):
+    for theirs in aligned.reference.assigning():
+        nodes = aligned.counterparts.get(theirs.number, ())
+        if not nodes:
             continue
         kind = aligned.kinds.get(aligned.op(nodes[0]).variable)
         for position, truth in enumerate(theirs.inputs):
