@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +20,20 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
 
-__all__ = ["with_culprit"]
+__all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit"]
+
+CULPRIT_VARIABLE = "LOCKSTEP_CULPRIT"
+"""Set to 0, no culprit is looked for where nobody has asked: in a suite of programs that are wrong on purpose."""
 
 # Steps that are watched, one after another, until one begins with the right variables.
 _STEPS_BACK = 3
+
+
+def is_wanted(verdict: Verdict, explain: bool | None) -> bool:
+    """Whether a culprit is looked for; `explain` as of `verify`."""
+    if explain is None:
+        return verdict.outcome == "inconsistent" and os.environ.get(CULPRIT_VARIABLE) != "0"
+    return explain
 
 
 def with_culprit(

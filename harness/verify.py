@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from _lockstep.verdicts import announce, on_verdict
-from harness.culprits import with_culprit
+from harness.culprits import is_wanted, with_culprit
 from harness.errors import Abstained
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
@@ -166,7 +166,7 @@ def _verified(
             verdict, reference = _made_sure(verdict, program, reference, directory, asked)
         if asked.explain is not False and asked.derived and changes is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
-    if changes is None and (asked.explain or (asked.explain is None and verdict.outcome == "inconsistent")):
+    if changes is None and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
     if asked.keep:
         save_run(directory, verdict, reference)

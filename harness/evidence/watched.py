@@ -83,10 +83,14 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A variable: whether its copies are kept alike (`mirrored`), are reduced when read (`on_read`), or it has one."""
+    """A variable: whether its copies are kept alike (`mirrored`), are reduced when read (`on_read`), or it has one.
+
+    `aggregation` is how they are reduced, by TensorFlow's name: NONE, SUM, MEAN or ONLY_FIRST_REPLICA.
+    """
 
     name: str
     kind: str = "plain"
+    aggregation: str = "NONE"
 
 
 class Watched(msgspec.Struct, frozen=True):

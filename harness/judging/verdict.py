@@ -125,11 +125,14 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """One line: the outcome, the rule that explains it if there is one, and the first divergence."""
+        """One line: the outcome, the rule that explains it and the culprit's line if there are any, and the first
+        divergence.
+        """
         said = "is not judged" if self.outcome == "abstained" else f"is {self.outcome}"
         why = None if self.explanation is None else self.explanation.rule
         first = None if self.first_divergence is None else self.first_divergence.text
-        found = filter(None, (why, first, self.abstained))
+        line = None if self.culprit is None else self.culprit.where
+        found = filter(None, (why, line, first, self.abstained))
         return "; ".join([f"{self.program} under {self.strategy} {said}", *found])
 
     def to_json(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.eps import EPS
-from harness.evidence.watched import REPLICA, Op, Watched
+from harness.evidence.watched import REPLICA, Op, Seen, Watched
 from harness.judging.culprit.entering import Entering, order_of
 from harness.judging.culprit.relations import Order, Relation, holding
 from harness.judging.culprit.sides import Side, matched
@@ -133,6 +133,11 @@ class Aligned:
         """The operation itself."""
         return self.sides[node.client].by_number[node.number]
 
+    def is_whole(self, node: Node) -> bool:
+        """Whether an operation gives whole numbers."""
+        side = self.sides[node.client]
+        return any(value.dtype.kind in "iu" for tensor in self.op(node).outputs for value in side.values(tensor))
+
     def output(self, number: int, position: int = 0) -> frozenset[Relation] | None:
         """How an output of the reference's operation is related to the run's; None if that cannot be told."""
         op = self.reference.by_number[number]
@@ -229,9 +234,9 @@ class Aligned:
         return max(client.replicas for client in (side.watched for side in self.sides))
 
     @cached_property
-    def kinds(self) -> Mapping[str, str]:
+    def variables(self) -> Mapping[str, Seen]:
         """What is known of variables, by name."""
-        return {seen.name: seen.kind for side in self.sides for seen in side.watched.variables}
+        return {seen.name: seen for side in self.sides for seen in side.watched.variables}
 
 
 def _spread(off: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

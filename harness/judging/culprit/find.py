@@ -10,7 +10,7 @@ from harness.evidence.watched import REPLICA, Watched, digest_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.protocol import Culprit, NoCulprit
-from harness.judging.culprit.relations import REPLICATED
+from harness.judging.culprit.relations import PARTIAL, REPLICATED
 from harness.judging.culprit.sentences import told
 from harness.judging.culprit.sides import Side
 from harness.judging.culprit.walk import Broken, Mode, Walk, Wanted, sinks
@@ -53,7 +53,11 @@ def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None
         found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
     if not found:
         return None
-    first = min(found, key=lambda broken: (broken.mode is not Mode.UNRELATED, broken.node.number))
+    # Positions in a batch are rightly others in each replica, so that whole numbers are blamed last.
+    first = min(
+        found,
+        key=lambda broken: (broken.mode is not Mode.UNRELATED, aligned.is_whole(broken.node), broken.node.number),
+    )
     if aligned.op(first.node).differentiates:
         # A mistake in what is differentiated is one in the gradient too; the line to mend is the former's.
         targets = [Wanted(target, whole=False) for target in aligned.sides[0].watched.targets]
@@ -83,22 +87,34 @@ class _Back:
         walk = self._walks[mode]
         found: list[Broken] = []
         for node in walk.sources(starts):
-            found += (mode is Mode.UNRELATED and self._multiplied(node)) or [Broken(node, mode, walk.summed)]
+            earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
+            found += earlier or [Broken(node, mode, walk.summed)]
         return found
+
+    def _extreme(self, node: Node) -> list[Broken]:
+        """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""
+        walk = self._walks[Mode.UNRELATED]
+        made = [walk.first_extreme(tensor) for tensor in self._aligned.op(node).inputs if tensor]
+        return [Broken(each, Mode.UNRELATED, walk.summed) for each in made if each is not None]
 
     def _multiplied(self, node: Node) -> list[Broken]:
         """What multiplied an operand by the number of replicas, of an operation in which that does not carry on.
 
-        A root, or the sum with a constant, of a gradient that is twice as large as it should be is in no relation.
+        A root, or the sum with a constant, of a gradient that is twice as large as it should be is in no relation; nor
+        is the distance of examples from a mean that each replica has taken of its own. But clipping before the sum is
+        wrong also where what is clipped is a mean that would be divided later: then its way leads through gradients.
         """
         walk = self._walks[Mode.SCALED]
         op = self._aligned.op(node)
         walk.tell(op)
-        operands = [
-            Wanted(tensor, whole=True)
-            for tensor in op.inputs
-            if any(relation.kind == REPLICATED for relation in walk.facts(tensor) or ())
-        ]
+        operands = []
+        for tensor in op.inputs:
+            facts = walk.facts(tensor) or ()
+            made = self._aligned.sides[0].producer(tensor)
+            same, wrong = any(each.kind == REPLICATED for each in facts), not any(each.right for each in facts)
+            parts = any(each.kind == PARTIAL for each in facts) and made is not None and not made.differentiates
+            if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
+                operands.append(Wanted(tensor, whole=True))
         return [Broken(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.watched import REPLICA, Op
 from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sides import assigns
-from harness.judging.culprit.walk import Broken, Mode
+from harness.judging.culprit.walk import Broken, Mode, is_extreme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ def reason(aligned: Aligned, broken: Broken, summed: str | None) -> str:
     """
     scene = _scene(aligned, broken.node, summed)
     if scene is None:
-        return "the reference has no such operation"
+        return _reduced(aligned, broken.node)
     for prove in _PROOFS:
         if (found := prove(scene)) is not None:
             return found
@@ -80,9 +80,31 @@ def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
     for position, truth in enumerate(theirs.outputs):
         given = [(each.client, aligned.op(each).outputs) for each in nodes]
         found = _values(aligned, truth, [(client, each[position]) for client, each in given])
-        if found is not None and not any(relation.right for relation in found[0]):
+        if found is not None and (is_extreme(found[0]) or not any(relation.right for relation in found[0])):
             return _Scene(aligned, node, op, tuple(inputs), *found, summed)
     return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed)
+
+
+def _reduced(aligned: Aligned, node: Node) -> str:
+    """Of what only the run does, such as a sum over replicas, by what goes into it."""
+    side = aligned.sides[node.client]
+    pending, relations = list(aligned.op(node).inputs), frozenset[Relation]()
+    while pending and not relations:
+        op = side.producer(tensor := pending.pop(0))
+        if op is None or op.type == "Const":
+            continue
+        if (truth := aligned.truths.get(Node(node.client, op.number))) is None:
+            pending += op.inputs
+        else:
+            relations = aligned.output(truth, op.outputs.index(tensor)) or relations
+    if Relation(REPLICATED) in relations:
+        return (
+            "it adds up over the replicas what is the same in each of them already, so that it comes out as often as "
+            "there are replicas"
+        )
+    if Relation(PARTIAL) in relations:
+        return "the parts of the replicas add up to the reference's value; what comes out here is not their sum"
+    return "what comes out over the replicas is not the reference's value"
 
 
 def _values(
@@ -186,6 +208,13 @@ def _before_the_sum(scene: _Scene) -> str | None:
     return None
 
 
+def _own_extreme(scene: _Scene) -> str | None:
+    if not is_extreme(scene.relations):
+        return None
+    which = "largest" if any(each.kind == LARGEST for each in scene.relations) else "smallest"
+    return f"each replica takes the {which} of its own examples, and goes on with it as if it were that of all"
+
+
 def _own_examples(scene: _Scene) -> str | None:
     if scene.relations or not any(_is_split(relations) for relations, _, _ in scene.inputs):
         return None
@@ -226,6 +255,7 @@ _PROOFS: tuple[Callable[[_Scene], str | None], ...] = (
     _own_mean,
     _counted_by_each,
     _apart,
+    _own_extreme,
     _before_the_sum,
     _own_examples,
 )

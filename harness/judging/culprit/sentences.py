@@ -14,7 +14,7 @@ from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
 from harness.judging.culprit.sides import assigns
-from harness.judging.culprit.walk import Broken
+from harness.judging.culprit.walk import Broken, is_extreme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,7 +139,7 @@ def _output(aligned: Aligned, node: Node) -> str:
     theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
     for position, truth in enumerate(theirs.outputs):
         relations = aligned.output(number, position)
-        if relations is None or any(relation.right for relation in relations):
+        if relations is None or (any(relation.right for relation in relations) and not is_extreme(relations)):
             continue
         values = aligned.reference.values(truth)
         parts = [aligned.sides[each.client].values(aligned.op(each).outputs[position]) for each in nodes]

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from harness.evidence.watched import Op
+from harness.evidence.watched import UPDATE, Op, Seen
 from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.relations import REPLICATED, Relation
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
 from harness.judging.culprit.sides import assigns
 
 __all__ = ["Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
@@ -21,6 +21,10 @@ __all__ = ["Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
 
 # What adds up values of replicas, which the reference does not do.
 _SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
+
+# What is rightly another one in each program: constants, and examples, whose sameness is judged by itself.
+_GIVEN_APART = ("Const", "Iterator", "Optional", "MultiDevice")
+_SHAPES = ("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs")
 
 
 class Mode(Enum):
@@ -76,6 +80,7 @@ class Walk:
         self._side = aligned.sides[client]
         self._mode = mode
         self._facts: dict[int, frozenset[Relation] | None] = {}
+        self._counting: dict[int, bool] = {}
         self.summed: Node | None = None
 
     def sources(self, starts: Iterable[Wanted]) -> list[Node]:
@@ -185,15 +190,49 @@ class Walk:
         if relations is None:
             return Status.UNKNOWN
         op = self._side.producer(wanted.tensor)
-        if op is not None and (op.type == "Const" or (not relations and self._counts(wanted.tensor))):
-            return Status.RIGHT  # is rightly another one in each program
+        if op is not None and (op.type.startswith(_GIVEN_APART) or (not relations and self._counts(wanted.tensor))):
+            return Status.RIGHT
         if self._mode is Mode.UNRELATED:
             return Status.RIGHT if relations else Status.WRONG
         return Status.WRONG if is_multiple(relations, wanted.whole) else Status.RIGHT
 
     def _counts(self, tensor: int) -> bool:
-        """Whether it holds whole numbers, such as shapes."""
-        return any(value.dtype.kind in "iu" for value in self._side.values(tensor))
+        """Whether it holds whole numbers that follow from shapes and constants only."""
+        if tensor not in self._counting:
+            self._counting[tensor] = False  # for what goes in a circle, until it is known
+            op = self._side.producer(tensor)
+            whole = any(value.dtype.kind in "iu" for value in self._side.values(tensor))
+            known = op is None or op.type in _SHAPES or all(map(self._counts, filter(None, op.inputs)))
+            self._counting[tensor] = whole and known
+        return self._counting[tensor]
+
+    def is_behind_a_sum(self, tensor: int) -> bool:
+        """Whether a sum over replicas takes part in a value, as in everything from which variables are updated."""
+        pending, seen = [tensor], {tensor}
+        while pending:
+            op = self._side.producer(pending.pop())
+            if op is None:
+                continue
+            if self._is_sum(op) or op.zone == UPDATE:
+                return True
+            if op.type == "ReadVariableOp":
+                op = self._assigned_before(op) or op
+            pending += [each for each in op.inputs if each not in seen]
+            seen.update(op.inputs)
+        return False
+
+    def first_extreme(self, tensor: int) -> Node | None:
+        """Where a value came from that is a part of which the largest, or the smallest, counts."""
+        found = None
+        while (op := self._side.producer(tensor)) is not None and is_extreme(self.facts(tensor) or frozenset()):
+            found = Node(self._client, op.number)
+            tensor = next((each for each in op.inputs if is_extreme(self.facts(each) or frozenset())), 0)
+        return found
+
+
+def is_extreme(relations: frozenset[Relation]) -> bool:
+    """Whether nothing else is known of a value than that the largest or the smallest part is the reference's."""
+    return bool(relations) and all(each.kind in (LARGEST, SMALLEST) for each in relations)
 
 
 def is_multiple(relations: frozenset[Relation], whole: bool) -> bool:
@@ -215,19 +254,33 @@ def sinks(aligned: Aligned) -> Iterator[tuple[Node, Mode, Wanted]]:
         nodes = aligned.counterparts.get(theirs.number, ())
         if not nodes:
             continue
-        kind = aligned.kinds.get(aligned.op(nodes[0]).variable)
+        variable = aligned.variables.get(aligned.op(nodes[0]).variable)
         for position, truth in enumerate(theirs.inputs):
             given = [(node.client, aligned.op(node).inputs) for node in nodes]
             if not truth or any(position >= len(inputs) or not inputs[position] for _, inputs in given):
                 continue
             relations = aligned.related(truth, [(client, inputs[position]) for client, inputs in given])
-            if relations is not None and (mode := _wrong(relations, kind)) is not None:
-                yield nodes[0], mode, Wanted(given[0][1][position], whole=kind != "on_read")
+            if relations is not None and (mode := _wrong(relations, variable)) is not None:
+                yield (
+                    nodes[0],
+                    mode,
+                    Wanted(given[0][1][position], whole=variable is None or variable.kind != "on_read"),
+                )
 
 
-def _wrong(relations: frozenset[Relation], kind: str | None) -> Mode | None:
-    if kind == "on_read":
-        return None if relations else Mode.UNRELATED
+# What each copy of a variable that is reduced when it is read may be given.
+_GIVEN = {
+    "SUM": {Relation(PARTIAL)},
+    "MEAN": {Relation(PARTIAL, 1), Relation(REPLICATED)},
+}
+
+
+def _wrong(relations: frozenset[Relation], variable: Seen | None) -> Mode | None:
+    if variable is not None and variable.kind == "on_read":
+        given = _GIVEN.get(variable.aggregation)
+        if given is None or given & relations:
+            return None
+        return Mode.SCALED if relations else Mode.UNRELATED
     if Relation(REPLICATED) in relations:
         return None
     return Mode.SCALED if is_multiple(relations, whole=True) else Mode.UNRELATED

@@ -58,6 +58,7 @@ class Places:
         installed = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")})
         self._foreign = (self._tensorflow, *self._keras, self._harness, simulator, own, *installed, "<")
         self._numbers: dict[Frame, int] = {}
+        self._lines: dict[tuple[str, int], tuple[str, int, str]] = {}
         self._known: dict[tuple[_Stack, int | None], Place] = {}
         # Site-packages lie within the standard library's folder; who wrote a package there wrote it for the program.
         self._packages = tuple({sysconfig.get_paths()[key] + os.sep for key in ("purelib", "platlib")})
@@ -72,7 +73,8 @@ class Places:
         from tensorflow.python.util import tf_stack
 
         # As TensorFlow keeps it with an operation, outermost frame first: with the lines of what AutoGraph converted.
-        stack = tuple((frame.filename, frame.lineno, frame.name) for frame in tf_stack.extract_stack(stacklevel=1))
+        found = tf_stack.extract_stack(stacklevel=1)
+        stack = tuple(self._written(frame.filename, frame.lineno, frame.name) for frame in found)
         other = self._other()
         if (stack, other) not in self._known:
             self._known[stack, other] = self._place(stack, other)
@@ -95,17 +97,28 @@ class Places:
         return self._in(replicas[-1].ident or 0) if replicas else None
 
     def _in(self, thread: int) -> int | None:
-        from tensorflow.python.util import tf_stack
-
-        lines = tf_stack._source_mapper_stacks[thread][-1].get_effective_source_map()  # noqa: SLF001 - of another thread
         frame = sys._current_frames().get(thread)  # noqa: SLF001 - documented so
         while frame is not None:
-            at = (frame.f_code.co_filename, frame.f_lineno)
-            file, line, function = lines.get(at, (*at, frame.f_code.co_name))
-            if self._is_own(file):
-                return self._number(Frame(file, line, function, own=True))
+            at = self._written(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            if self._is_own(at[0]):
+                return self._number(Frame(*at, own=True))
             frame = frame.f_back
         return None
+
+    def _written(self, file: str, line: int, function: str) -> tuple[str, int, str]:
+        """The line of the program that AutoGraph has made a line of, any other line as it is.
+
+        TensorFlow does the same for what the thread itself has converted, and a function within a function that another
+        thread has converted is not that.
+        """
+        if _CONVERTED not in file:
+            return file, line, function
+        from tensorflow.python.util import tf_stack
+
+        if (file, line) not in self._lines:
+            for mappers in list(tf_stack._source_mapper_stacks.values()):  # noqa: SLF001 - of other threads
+                self._lines.update(mappers[-1].get_effective_source_map())
+        return self._lines.get((file, line), (file, line, function))
 
     def _place(self, stack: _Stack, other: int | None) -> Place:
         begin = 0

@@ -20,7 +20,7 @@ class Variables:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
-        self._kinds: dict[str, str] = {}
+        self._kinds: dict[str, tuple[str, str]] = {}
         self._counts: dict[str, int] = {}
 
     @contextlib.contextmanager
@@ -42,7 +42,7 @@ class Variables:
                 on_read = isinstance(variable, values.SyncOnReadVariable)
                 for copy in variable._values:  # noqa: SLF001 - the copies in this process
                     if (name := self.name(copy.handle)) is not None:
-                        self._kinds[name] = "on_read" if on_read else "mirrored"
+                        self._kinds[name] = ("on_read" if on_read else "mirrored", variable.aggregation.name)
 
             return create
 
@@ -69,7 +69,7 @@ class Variables:
 
     def kinds(self) -> tuple[Seen, ...]:
         """All variables."""
-        return tuple(Seen(name, self._kinds.get(name, "plain")) for name in dict.fromkeys(self._names.values()))
+        return tuple(Seen(name, *self._kinds.get(name, ("plain",))) for name in dict.fromkeys(self._names.values()))
 
 
 def _key(handle: Any) -> int | None:
