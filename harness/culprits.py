@@ -23,7 +23,10 @@ from simulator import LockstepError
 __all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit"]
 
 CULPRIT_VARIABLE = "LOCKSTEP_CULPRIT"
-"""Set to 0, no culprit is looked for where nobody has asked: in a suite of programs that are wrong on purpose."""
+"""Set to 0, no culprit is looked for where nobody has asked: in a suite of programs that are wrong on purpose.
+
+Set to 1, one is looked for always, also where nothing is wrong.
+"""
 
 # Steps that are watched, one after another, until one begins with the right variables.
 _STEPS_BACK = 3
@@ -32,7 +35,8 @@ _STEPS_BACK = 3
 def is_wanted(verdict: Verdict, explain: bool | None) -> bool:
     """Whether a culprit is looked for; `explain` as of `verify`."""
     if explain is None:
-        return verdict.outcome == "inconsistent" and os.environ.get(CULPRIT_VARIABLE) != "0"
+        always = os.environ.get(CULPRIT_VARIABLE)
+        return always == "1" or (verdict.outcome == "inconsistent" and always != "0")
     return explain
 
 

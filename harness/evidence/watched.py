@@ -73,13 +73,13 @@ class Op(msgspec.Struct, frozen=True, array_like=True):
 class Taken(msgspec.Struct, frozen=True, array_like=True):
     """One value of a tensor: the first, second, ... that it had in the step.
 
-    Of a large one `array` is a sketch: every row by itself, projected onto a few numbers, the same of every process.
+    Of a large one, of this `shape`, `array` is a sketch: every row by itself, projected onto a few numbers.
     """
 
     tensor: int
     array: Array
     digest: int
-    sketched: bool = False
+    shape: tuple[int, ...] | None = None
 
 
 class Seen(msgspec.Struct, frozen=True):

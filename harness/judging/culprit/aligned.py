@@ -158,9 +158,13 @@ class Aligned:
         Of one that has had several values the relations that hold of all.
         """
         expected = self.reference.values(truth)
-        parts = [self.sides[client].values(tensor) for client, tensor in tensors]
+        sketched = self.reference.is_sketched(truth)
+        parts = [self.sides[client].values(tensor, sketched=sketched) for client, tensor in tensors]
         if not expected or any(len(each) != len(expected) for each in parts):
             return None
+        rows = {self.reference.row(truth), *(self.sides[client].row(tensor) for client, tensor in tensors)}
+        if sketched and len(rows) > 1:
+            return None  # cannot be told where the rows themselves are split
         found: frozenset[Relation] | None = None
         for turn, value in enumerate(expected):
             allowed = self.allowed(truth, turn)

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.sketch import sketch
 from harness.evidence.watched import Frame, Op, Taken, Watched
 
 if TYPE_CHECKING:
@@ -39,11 +40,21 @@ class Side:
         """What a tensor held, as often as it was computed."""
         return self._taken.get(tensor, [])
 
-    def values(self, tensor: int) -> list[np.ndarray[Any, Any]]:
-        """The same as arrays."""
+    def values(self, tensor: int, *, sketched: bool = False) -> list[np.ndarray[Any, Any]]:
+        """The same as arrays; all as sketches if some other one, with more rows, was kept as such."""
         if tensor not in self._arrays:
             self._arrays[tensor] = [each.array.numpy() for each in self.taken(tensor)]
+        if sketched and not self.is_sketched(tensor):
+            return [sketch(value) if value.ndim > 1 else value for value in self._arrays[tensor]]
         return self._arrays[tensor]
+
+    def is_sketched(self, tensor: int) -> bool:
+        """Whether sketches were kept of it."""
+        return any(each.shape is not None for each in self.taken(tensor))
+
+    def row(self, tensor: int) -> tuple[int, ...]:
+        """The shape of its rows."""
+        return next((tuple(each.shape or each.array.shape)[1:] for each in self.taken(tensor)), ())
 
     def frames(self, op: Op) -> tuple[Frame, ...]:
         """The lines that an operation belongs to, outermost first."""
