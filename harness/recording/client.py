@@ -94,7 +94,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
             stack.enter_context(own_shuffles(client))
         recorder.scheduled = lambda: counts.scheduled
         train(strategy, recorder)
-    recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=work.counted())
+    done = work.counted(recorder.recorded_variables())
+    recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 
