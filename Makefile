@@ -19,6 +19,10 @@ DIST := --dist=worksteal
 # More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json
 BENCH_ARGS ?=
 
+# With it each of the hundreds of processes of a suite would compile anew all that it imports, and each process of
+# pytest rewrite every assertion.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv scenarios test bench check docs lock clean
 

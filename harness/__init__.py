@@ -14,8 +14,9 @@ from harness.subject.strategies import StrategyCase, catalogue, strategy_case
 from harness.verify import verify
 from simulator.launch import also_preload as _also_preload
 
-# What runs in every client.
+# What runs in every client, and the parts of NumPy that it needs, which NumPy imports when they are asked for.
 _also_preload(*(f"harness.recording.{module}" for module in ("client", "forcing", "noise", "recorder", "touched")))
+_also_preload("numpy.ma", "numpy.random")
 
 __all__ = [
     "Ledger",

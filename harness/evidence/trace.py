@@ -186,8 +186,10 @@ class Work(msgspec.Struct, frozen=True):
 
     `entered` counts by replica how often its function was begun, `gradients` how often gradients were taken in it, or
     `OUTSIDE` of all. `combined` counts by number of elements, 0 if unknown, what workers have reduced
-    or gathered each time that it was done, and `returned` what of that `Strategy.reduce` or `gather` gave back.
-    `reduced` counts the other calls that combined values of replicas, whether of one worker or of several.
+    or gathered each time that it was done, and `returned` what of that `Strategy.reduce` or `gather` gave back;
+    `handed` is the part of `returned` that was combined eagerly, and `contributed` a checksum of all that this process
+    contributed eagerly. `changed` names the recorded variables into which something combined has gone, as far as graphs
+    show it. `reduced` counts the other calls that combined values of replicas, whether of one worker or of several.
     """
 
     entered: dict[int, int] = {}
@@ -195,6 +197,9 @@ class Work(msgspec.Struct, frozen=True):
     combined: dict[int, int] = {}
     returned: dict[int, int] = {}
     reduced: int = 0
+    handed: dict[int, int] = {}
+    contributed: int = 0
+    changed: tuple[str, ...] = ()
 
 
 class Forced(msgspec.Struct, frozen=True):

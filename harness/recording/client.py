@@ -103,7 +103,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         if watch is not None:
             stack.enter_context(watch.active())
         train(strategy, recorder)
-    recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=work.counted())
+    done = work.counted(recorder.recorded_variables())
+    recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 

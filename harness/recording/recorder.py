@@ -19,6 +19,7 @@ from harness.recording.capture import (
     check_variables,
     flat_variables,
     named,
+    variable_groups,
 )
 from harness.recording.forcing import Forcing
 from harness.recording.keras_callback import Reports, make_callback
@@ -66,6 +67,7 @@ class Recorder:
         self._per_epoch = False
         self._final: Final | None = None
         self._finished = False
+        self._variables: dict[str, Any] = {}  # by call, as given last
 
     def step(
         self,
@@ -141,6 +143,11 @@ class Recorder:
     def observed(self) -> int:
         """How many values have been reported."""
         return self._observed
+
+    def recorded_variables(self) -> list[tuple[str, list[Any]]]:
+        """The variables that were reported last, each with its name, as one object or as its shards."""
+        given = [(variables, Place(call, "variables")) for call, variables in self._variables.items()]
+        return [group for variables, place in given for group in variable_groups(self._strategy, variables, place)]
 
     def _write_step(
         self,
@@ -218,6 +225,7 @@ class Recorder:
             if noise is not None:
                 noise.nudge(flat_variables(variables))
             found["variables"] = capture_variables(self._strategy, variables, Place(call, "variables")) or None
+            self._variables[call] = variables
         self._observed += _numbers(found)
         return found
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 from harness.evidence.trace import OUTSIDE, Work
+from harness.recording.flows import Flows
 
 __all__ = ["Working", "working"]
 
@@ -27,10 +29,27 @@ class Working:
     combined: Counter[int] = field(default_factory=Counter)
     returned: Counter[int] = field(default_factory=Counter)
     reduced: int = 0
+    handed: Counter[int] = field(default_factory=Counter)
+    contributed: Counter[int] = field(default_factory=Counter)  # by launcher, of which each replica has its own
+    flows: Flows = field(default_factory=Flows)
+    route_of_helpers: str | None = None
 
-    def counted(self) -> Work:
-        """As it is kept in a trace."""
-        return Work(dict(self.entered), dict(self.gradients), dict(self.combined), dict(self.returned), self.reduced)
+    def counted(self, recorded: Sequence[tuple[str, Sequence[Any]]]) -> Work:
+        """As it is kept in a trace.
+
+        Args:
+            recorded: the variables that the program has recorded, each with its name, as one object or as its shards.
+        """
+        return Work(
+            entered=dict(self.entered),
+            gradients=dict(self.gradients),
+            combined=dict(self.combined),
+            returned=dict(self.returned),
+            reduced=self.reduced,
+            handed=dict(self.handed),
+            contributed=self.contributed.total(),
+            changed=self.flows.changed(recorded),
+        )
 
 
 @contextlib.contextmanager
@@ -66,6 +85,7 @@ def working(strategy: Any) -> Iterator[Working]:
         patch(values.SyncOnReadVariable, "_get_cross_replica", functools.partial(_routed, "uncounted"))
         for name in ("reduce", "batch_reduce"):
             patch(cross_device_ops.CrossDeviceOps, name, functools.partial(_reducing, seen))
+        patch(cross_device_ops.CollectiveAllReduce, "_all_reduce_per_replica_values", functools.partial(_helped, seen))
         for name in ("all_reduce", "_all_gather"):
             patch(launcher, name, functools.partial(_combining, seen, launcher._next_instance_key))  # noqa: SLF001
         yield seen
@@ -119,6 +139,21 @@ def _routed(route: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return as_it_is
 
 
+def _helped(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+    """What is eager is combined by helper threads, one a replica, while the caller waits."""
+    import tensorflow as tf
+
+    def call(*args: Any, **options: Any) -> Any:
+        before, seen.route_of_helpers = seen.route_of_helpers, getattr(_route, "name", None)
+        try:
+            return original(*args, **options)
+        finally:
+            seen.route_of_helpers = before
+
+    as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(call)
+    return as_it_is
+
+
 def _combining(seen: Working, next_key: Callable[[Any], Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """Count each time that this collective is carried out.
 
@@ -129,12 +164,17 @@ def _combining(seen: Working, next_key: Callable[[Any], Any], original: Callable
     import tensorflow as tf
 
     def combine(launcher: Any, value: Any, *args: Any, **options: Any) -> Any:
-        route = getattr(_route, "name", None)
+        route = getattr(_route, "name", None) or seen.route_of_helpers
         # Whole numbers, such as ids that are gathered for a log, train nothing.
         if route == "uncounted" or not (value.dtype.is_floating or value.dtype.is_complex):
             return original(launcher, value, *args, **options)
         counts = seen.returned if route == "returned" else seen.combined
         elements = tf.TensorShape(value.shape).num_elements() or 0
+        if tf.executing_eagerly():
+            if route == "returned":
+                seen.handed[elements] += 1
+            number = id(launcher)
+            seen.contributed[number] = zlib.crc32(value.numpy().tobytes(), seen.contributed[number])
 
         def key() -> Any:
             if tf.executing_eagerly():
@@ -142,6 +182,8 @@ def _combining(seen: Working, next_key: Callable[[Any], Any], original: Callable
             return next_key(launcher)
 
         with mock.patch.object(launcher, "_next_instance_key", key):
-            return original(launcher, value, *args, **options)
+            result = original(launcher, value, *args, **options)
+        seen.flows.combined(result)
+        return result
 
     return combine

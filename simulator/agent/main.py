@@ -37,6 +37,7 @@ def main(spec: TaskSpec) -> NoReturn:
     os.environ.update(spec.environ)
     # Whoever has asked for it in the forkserver has had that of the parent remembered.
     tempfile.tempdir = None
+    _draw_anew()
     agent = Agent(spec, actions.perform)
     adopt(agent)
     agent.report_thread_failures()
@@ -46,6 +47,13 @@ def main(spec: TaskSpec) -> NoReturn:
         _report(agent, error)
         leave(1)
     leave(0)
+
+
+def _draw_anew() -> None:
+    # Python sees to its own generator after a fork. NumPy's would draw the same numbers in every task whose forkserver
+    # has imported it.
+    if (random := sys.modules.get("numpy.random")) is not None:
+        random.seed()
 
 
 def _serve(agent: Agent) -> None:

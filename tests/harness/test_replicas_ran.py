@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -57,6 +58,38 @@ def _by_itself_in_the_scope(strategy: Any, record: Any) -> None:
         record.step(loss=strategy.experimental_local_results(losses)[0], variables=[w])
 
 
+def _single_numbers(strategy: Any, record: Any, *, together: bool, eager: bool = False) -> None:
+    """A state of single numbers, and as many of them reported as combined.
+
+    `together` it is trained by what all replicas sum up; else each client has all of the data for itself, and sums up
+    nothing but the loss.
+    """
+    import tensorflow as tf
+
+    with strategy.scope():
+        once = tf.VariableAggregation.ONLY_FIRST_REPLICA
+        w, mean = (tf.Variable(1.0, name=name, aggregation=once) for name in ("w", "mean"))
+
+    def replica_step(x: Any) -> Any:
+        first, every = 0, 1
+        if together:
+            context = tf.distribute.get_replica_context()
+            first, every = context.replica_id_in_sync_group, context.num_replicas_in_sync
+        return tf.reduce_sum(x[first::every]) / 8
+
+    def train_step(x: Any) -> Any:
+        part = strategy.run(replica_step, args=(x,))
+        whole = strategy.reduce("SUM", part, axis=None) if together else strategy.experimental_local_results(part)[0]
+        mean.assign(0.5 * mean + whole)
+        w.assign_sub(mean.read_value() / 8)
+        return strategy.reduce("SUM" if together else "MEAN", part, axis=None)
+
+    step = train_step if eager else tf.function(train_step)
+    for number in range(3):
+        loss = step(tf.constant(_data(number)))
+        record.step(loss=loss, variables=[w, mean], metrics={"rate": 0.125, "number": float(number)})
+
+
 def _on_one_device(strategy: Any, record: Any) -> None:
     import tensorflow as tf
 
@@ -94,6 +127,16 @@ def test_11_workers_that_combine_only_what_they_report_are_not_one_training(prog
     assert verify(program, "default", tier="exact")
 
 
+@pytest.mark.parametrize("eager", [False, True])
+def test_11_single_numbers_are_followed_to_what_they_train(eager: bool) -> None:
+    """As many are combined as reported, whether they train or not: what they are used for tells the two apart."""
+    right = functools.partial(_single_numbers, together=True, eager=eager)
+    alone = functools.partial(_single_numbers, together=False, eager=eager)
+    verdict = verify(right, "multi_worker-2", tier="exact")
+    assert verdict, str(verdict)
+    assert _broken(verify(alone, "multi_worker-2", tier="exact")) == {"tasks_connected"}
+
+
 @pytest.mark.parametrize("program", [exact(), pytest.param(mlp(), marks=pytest.mark.full)])
 def test_a_training_of_all_workers_shows_it(program: Any) -> None:
     """Gradients that are reduced in the step, in a graph or not, connect the workers; each replica runs."""
@@ -122,6 +165,7 @@ def _judge(law: str, *works: Work | None, state: Any = (1.0, 2.0), replicas: int
 
 
 BOTH = {0: 3, 1: 3}
+PAIR = ("worker:0", "worker:1")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +223,8 @@ def test_who_trains_nothing_has_nothing_to_combine() -> None:
         (Work(combined={1: 3}), (1.0, 2.0), "broken"),  # the loss, in the step
         (Work(combined={1: 6}), (1.0, 2.0), "held"),  # a search that follows from two single numbers a step
         (Work(returned={1: 6}), (1.0, 2.0), "held"),
+        (Work(returned={1: 3}, changed=("w",)), (1.0, 2.0), "held"),  # what was returned went into the variable
+        (Work(returned={1: 3}, changed=("v",)), (1.0, 2.0), "broken"),
         (Work(), (1.0, 2.0), "broken"),
         (None, (1.0, 2.0), "held"),
     ],
@@ -186,3 +232,22 @@ def test_who_trains_nothing_has_nothing_to_combine() -> None:
 def test_more_than_what_is_reported_has_to_be_combined(work: Work | None, state: Any, status: str) -> None:
     """What is reported three times connects nobody."""
     assert _judge("tasks_connected", work, work, state=state).status == status
+
+
+def test_who_has_the_same_to_contribute_has_nothing_to_combine() -> None:
+    """What is combined eagerly may train a state of single numbers, if the workers had different things."""
+    for second, status in ((5, "broken"), (6, "held")):
+        works = [Work(returned={1: 3}, handed={1: 3}, contributed=number) for number in (5, second)]
+        assert _judge("tasks_connected", *works, state=(1.0,)).status == status
+        assert _judge("tasks_connected", *works).status == "broken"
+
+
+def test_all_that_changes_has_to_depend_on_others() -> None:
+    """A mean of reported losses that is kept in a variable of its own trains nothing."""
+    law = next(found for found in all_laws() if found.id == "tasks_connected")
+    links = Links(PAIR, tuple(LinkBytes(a, b, 9000, 8000, 1) for a in PAIR for b in PAIR if a != b), 1.0)
+    for changed, status in ((("mean",), "broken"), (("mean", "w"), "held")):
+        steps = [step(k, loss=1.0, variables={"w": np.full(2, 1.0 * k), "mean": 1.0 * k}) for k in (1, 2)]
+        work = Work(returned={1: 2}, changed=changed)
+        run = RunTrace(tuple(client(*steps, task=task, clients=2, replicas=2, work=work) for task in PAIR))
+        assert law.judge(Case(run, run, Exact(), links=links)).status == status

@@ -43,6 +43,21 @@ def test_each_run_has_fresh_processes() -> None:
     assert first != second
 
 
+def test_no_two_tasks_draw_the_same_numbers() -> None:
+    """Neither from Python's generator nor from NumPy's, though both were there before the tasks were forked."""
+
+    def body() -> tuple[float, float]:
+        import random
+
+        import numpy as np
+
+        return random.random(), float(np.random.rand())
+
+    with Cluster(Topology(worker=2), preload=("numpy.random",), timeout=30) as cluster:
+        drawn = [task.value for _ in range(2) for task in cluster.run(body).values()]
+    assert len({number for pair in drawn for number in pair}) == 8
+
+
 def test_output_is_captured_in_order_for_each_task() -> None:
     """Output on stdout and stderr of Python and of child processes land in the task's own log."""
 

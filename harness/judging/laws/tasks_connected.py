@@ -76,17 +76,23 @@ def _only_reported(run: RunTrace) -> Iterator[tuple[str, str]]:
     """Workers that combined with others nothing but what they then reported, such as the loss.
 
     What trained the variables has to have been combined as well: in the step, and more than single numbers unless the
-    state consists of such; or in whatever way, and more often than values of so many elements were reported. Workers
-    that have drifted apart show it themselves (`replicas_agree`).
+    state consists of such; or in whatever way, and more often than values of so many elements were reported; or it was
+    followed into every variable that has changed. Workers that have drifted apart show it themselves
+    (`replicas_agree`).
     """
     if any(_last_state(client) != _last_state(run.clients[0]) for client in run.clients):
         return
+    works = [client.counters.work for client in run.clients]
+    apart = len({work.contributed for work in works if work is not None}) > 1
     for client in run.clients:
-        work, sizes = client.counters.work, _state_sizes(client)
-        if work is None or not sizes:
+        work, sizes, moved = client.counters.work, _state_sizes(client), _moved(client)
+        if work is None or not sizes or (moved and moved.keys() <= set(work.changed)):
             continue
         least = 1 if max(sizes) <= 1 else 2
-        trained = [size for size in work.combined if size >= least or size == 0]
+        # Nobody learns from others what they all have. Where they had different things the program was handed something
+        # that it could train with, eagerly, which no graph shows.
+        used = [*work.combined, *(work.handed if apart else ())]
+        trained = [size for size in used if size >= least or size == 0]
         unreported = Counter(work.returned) + Counter(work.combined)
         for size, times in _reported_sizes(client).items():
             unreported[size] -= times * max(1, client.header.local_replicas)
@@ -107,18 +113,23 @@ def _last_state(client: ClientTrace) -> dict[str, Array]:
     return {}
 
 
-def _state_sizes(client: ClientTrace) -> list[int]:
-    """The numbers of elements of what was trained: gradients, and variables that have changed and are kept alike."""
-    sizes: list[int] = []
+def _moved(client: ClientTrace) -> dict[str, int]:
+    """Of each variable that has changed and is kept alike the number of elements."""
+    moved: dict[str, int] = {}
     first: dict[str, Variable] = {}
     for record in (*client.steps, client.final):
         for variable in getattr(record, "variables", None) or ():
             kept = variable.kind != "on_read" and not is_integer(variable.value.dtype)
             if kept and first.setdefault(variable.name, variable) != variable:
-                sizes.append(math.prod(variable.value.shape))
-        for gradient in getattr(record, "gradients", None) or ():
-            sizes += [math.prod(part.shape) for part in gradient.parts]
-    return sizes
+                moved[variable.name] = math.prod(variable.value.shape)
+    return moved
+
+
+def _state_sizes(client: ClientTrace) -> list[int]:
+    """The numbers of elements of what was trained: gradients, and variables that have changed and are kept alike."""
+    records = (*client.steps, client.final)
+    gradients = (gradient for record in records for gradient in getattr(record, "gradients", None) or ())
+    return [*_moved(client).values(), *(math.prod(part.shape) for each in gradients for part in each.parts)]
 
 
 def _reported_sizes(client: ClientTrace) -> Counter[int]:
