@@ -85,12 +85,14 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
 class Seen(msgspec.Struct, frozen=True):
     """A variable: whether its copies are kept alike (`mirrored`), are reduced when read (`on_read`), or it has one.
 
-    `aggregation` is how they are reduced, by TensorFlow's name: NONE, SUM, MEAN or ONLY_FIRST_REPLICA.
+    `aggregation` is how they are reduced, by TensorFlow's name: NONE, SUM, MEAN or ONLY_FIRST_REPLICA. `made` is the
+    index of the program's own frame that made it.
     """
 
     name: str
     kind: str = "plain"
     aggregation: str = "NONE"
+    made: int | None = None
 
 
 class Watched(msgspec.Struct, frozen=True):

@@ -37,7 +37,8 @@ def find_culprit(
     found = first_broken(aligned, wrong)
     if found is None:
         return NoCulprit("every value that was seen stands in its relation to the reference's")
-    if (op := aligned.op(found.node)).type == "ReadVariableOp":
+    # What a variable begins the first step with was given to it where it was made.
+    if (op := aligned.op(found.node)).type == "ReadVariableOp" and reference.step > 1:
         return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
     return told(aligned, found)
 

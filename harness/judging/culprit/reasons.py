@@ -129,6 +129,17 @@ def _updated_apart(scene: _Scene) -> str | None:
     return f"variable {scene.op.variable!r} is given {where} what it is not given in the reference"
 
 
+def _begins_wrong(scene: _Scene) -> str | None:
+    if scene.op.type != "ReadVariableOp":
+        return None
+    best = min(scene.relations, key=lambda each: abs(each.power), default=None)
+    if best is None or best.right:
+        return f"variable {scene.op.variable!r} begins with another value than in the reference"
+    factor = scene.replicas ** abs(best.power)
+    times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
+    return f"variable {scene.op.variable!r} begins with {times} the reference's value"
+
+
 def _own_mean(scene: _Scene) -> str | None:
     """A mean over a replica's own examples: `n_r p_r` add up to N times the value."""
     import numpy as np
@@ -251,6 +262,7 @@ def _scaled(scene: _Scene) -> str:
 
 _PROOFS: tuple[Callable[[_Scene], str | None], ...] = (
     _updated_apart,
+    _begins_wrong,
     _random,
     _own_mean,
     _counted_by_each,

@@ -65,7 +65,13 @@ class Side:
         return None if op.caller is None else self.watched.frames[op.caller]
 
     def maker(self, op: Op) -> tuple[str, Frame] | None:
-        """The layer or optimizer of a library that an operation belongs to, and the line that made it."""
+        """The variable that is read, or the layer or optimizer of a library that an operation belongs to, and the line
+        that made it.
+        """
+        if op.type == "ReadVariableOp":
+            makers = {seen.name: seen.made for seen in self.watched.variables}
+            made = makers.get(op.variable)
+            return None if made is None else (op.variable, self.watched.frames[made])
         frames = self.frames(op)
         if not frames or frames[-1].own:
             return None  # code of the program's own

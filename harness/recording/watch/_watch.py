@@ -63,7 +63,7 @@ class Watch:
         self._replicas = replicas
         self._places = Places()
         self._values = Values()
-        self._variables = Variables()
+        self._variables = Variables(self._places.caller)
         self._makers = Makers(self._places.caller)
         self._ops: list[Op] = []
         self._tensors: dict[int, int] = {}

@@ -16,9 +16,15 @@ _COPY = re.compile(r"/replica_\d+")
 
 
 class Variables:
-    """Knows every variable that is made within `active`, by its handle."""
+    """Knows every variable that is made within `active`, by its handle.
 
-    def __init__(self) -> None:
+    Args:
+        caller: tells the frame of the program's own that makes one.
+    """
+
+    def __init__(self, caller: Callable[[], int | None]) -> None:
+        self._caller = caller
+        self._made: dict[str, int | None] = {}
         self._names: dict[int, str] = {}
         self._kinds: dict[str, tuple[str, str]] = {}
         self._counts: dict[str, int] = {}
@@ -59,7 +65,10 @@ class Variables:
         name = _COPY.sub("", full)
         # Several variables may have one name; the copies of each come in the same order.
         count = self._counts[full] = self._counts.get(full, 0) + 1
-        self._names[key] = name if count == 1 else f"{name}#{count}"
+        name = name if count == 1 else f"{name}#{count}"
+        self._names[key] = name
+        if name not in self._made:
+            self._made[name] = self._caller()
 
     def name(self, handle: Any) -> str | None:
         """The name of the variable that a handle belongs to, in whatever graph it has been captured."""
@@ -69,7 +78,11 @@ class Variables:
 
     def kinds(self) -> tuple[Seen, ...]:
         """All variables."""
-        return tuple(Seen(name, *self._kinds.get(name, ("plain",))) for name in dict.fromkeys(self._names.values()))
+        found = []
+        for name in dict.fromkeys(self._names.values()):
+            kind, aggregation = self._kinds.get(name, ("plain", "NONE"))
+            found.append(Seen(name, kind, aggregation, self._made[name]))
+        return tuple(found)
 
 
 def _key(handle: Any) -> int | None:
