@@ -20,6 +20,8 @@ from simulator.machines.local.scratch import scratch
 __all__ = ["Sight", "watch_step"]
 
 _PLAIN = "plain"
+# By how much a watched run may take longer than one that is not.
+_SLOWER = 3.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def watch_step(
             with contextlib.ExitStack() as stack:
                 runs: list[Run] = []
                 for name, under, noise in batch:
-                    cluster = stack.enter_context(Cluster(under.topology, timeout=timeout))
+                    cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
                     bound = None if under is case else threads
                     assignment = _assignment(place / name, seed, noise, bound, step, last)
                     runs.append(stack.enter_context(cluster.start(run_client, program, under, assignment)))

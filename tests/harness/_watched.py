@@ -89,11 +89,11 @@ class Steps:
     def _of_variable(op: Op, name: str) -> Op:
         return msgspec.structs.replace(op, variable=name)
 
-    def watched(self) -> Watched:
+    def watched(self, step: int) -> Watched:
         """All of it, as a client would have left it."""
         return Watched(
             task="local:0",
-            step=1,
+            step=step,
             replicas=self.replicas,
             frames=tuple(self.frames),
             ops=tuple(self.ops),
@@ -103,10 +103,10 @@ class Steps:
 
 
 def watched(
-    program: Callable[[Steps], None], whole: np.ndarray[Any, Any], *shards: np.ndarray[Any, Any]
+    program: Callable[[Steps], None], whole: np.ndarray[Any, Any], *shards: np.ndarray[Any, Any], step: int = 1
 ) -> tuple[Watched, Watched]:
     """A program on one device with the whole batch, and on replicas with a shard each: the run first."""
     run, reference = Steps(shards, whole), Steps([whole], whole)
     program(run)
     program(reference)
-    return run.watched(), reference.watched()
+    return run.watched(step), reference.watched(step)

@@ -123,18 +123,25 @@ def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
     assert "have not been added up" in found.relation
 
 
-def test_what_a_step_began_with_sends_to_the_step_before() -> None:
+@pytest.mark.parametrize("step", [1, 2])
+def test_what_a_step_began_with_sends_to_the_step_before(step: int) -> None:
+    """Or, at the first step, to the line that made the variable."""
+
     def program(steps: Steps) -> None:
         own = _W if len(steps.batch) == 1 else _W + 1
         w = steps.read(2, "w", [own] * steps.replicas)
         rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
         steps.assign(10, "w", steps.summed(9, _sum(steps, rows, w)))
 
-    run, reference = watched(program, _X, *_EVEN)
+    run, reference = watched(program, _X, *_EVEN, step=step)
     found = find_culprit([run], reference, [])
-    assert isinstance(found, NoCulprit)
-    assert found.earlier
-    assert "'w' was wrong already" in found.why
+    if step > 1:
+        assert isinstance(found, NoCulprit)
+        assert found.earlier
+        assert "'w' was wrong already" in found.why
+    else:
+        assert isinstance(found, Culprit)
+        assert "begins with another value" in found.relation
 
 
 def test_other_examples_are_no_line_s_fault() -> None:

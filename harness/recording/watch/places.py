@@ -58,6 +58,7 @@ class Places:
         installed = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")})
         self._foreign = (self._tensorflow, *self._keras, self._harness, simulator, own, *installed, "<")
         self._numbers: dict[Frame, int] = {}
+        self._owned: dict[str, bool] = {}
         self._lines: dict[tuple[str, int], tuple[str, int, str]] = {}
         self._known: dict[tuple[_Stack, int | None], Place] = {}
         # Site-packages lie within the standard library's folder; who wrote a package there wrote it for the program.
@@ -125,7 +126,7 @@ class Places:
         merged = False
         ours = differentiates = False
         for position, (file, _, function) in enumerate(stack):
-            base = Path(file).name
+            base = file.rpartition(os.sep)[2]
             if file.startswith(self._distribute) and base in _BOUNDARIES:
                 begin = position + 1
                 merged = merged or base == "mirrored_run.py"
@@ -145,6 +146,11 @@ class Places:
         return Place(tuple(inner), caller, differentiates, ours)
 
     def _is_own(self, file: str) -> bool:
+        if file not in self._owned:
+            self._owned[file] = self._owns(file)
+        return self._owned[file]
+
+    def _owns(self, file: str) -> bool:
         if Path(file).name.startswith(_CONVERTED):
             return False
         if file.startswith(self._packages):
