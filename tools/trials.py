@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.trying.cases import trials  # noqa: E402
-from tools.trying.running import Result, as_expected, result_of  # noqa: E402
+from tools.trying.running import Result, as_expected, relabelled, result_of  # noqa: E402
 from tools.trying.table import section, summary, table  # noqa: E402
 from tools.update_tables import filled  # noqa: E402
 from tools.working import results_of  # noqa: E402
@@ -82,6 +82,7 @@ def main(
     before = {} if before_file is None else _saved(before_file)
     done = _saved(json_file) if resume and json_file is not None and json_file.exists() else {}
     done = {name: result for name, result in done.items() if result.outcome != "failed"}
+    done = {trial.name: relabelled(done[trial.name], trial) for trial in chosen if trial.name in done}
     began, order = time.monotonic(), [trial.name for trial in chosen]
     waiting = [trial for trial in chosen if trial.name not in done]
     results = [done[name] for name in order if name in done]

@@ -13,7 +13,7 @@ from harness.judging.verdict import Verdict
 from simulator import LockstepError
 from tools.trying.cases import Trial
 
-__all__ = ["Blame", "Culprit", "Fate", "Outcome", "Result", "as_expected", "result_of"]
+__all__ = ["Blame", "Culprit", "Fate", "Outcome", "Result", "as_expected", "relabelled", "result_of"]
 
 Outcome = Literal["consistent", "inconsistent", "abstained", "failed"]
 Fate = Literal["right", "wrong", "none"]
@@ -68,6 +68,11 @@ def as_expected(result: Result) -> bool:
     if result.mistake is None:
         return result.outcome == "consistent" and result.blame == Blame("none", "none")
     return result.outcome == "inconsistent" and "wrong" not in (result.blame.culprit, result.blame.rule)
+
+
+def relabelled(result: Result, trial: Trial) -> Result:
+    """An earlier result, with what the catalogue and the program's file say by now."""
+    return msgspec.structs.replace(result, mistake=trial.mistake, guilty=trial.guilty, rules=trial.rules)
 
 
 def result_of(trial: Trial, explain: bool, timeout: float) -> Result:

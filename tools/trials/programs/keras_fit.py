@@ -65,7 +65,7 @@ def train_correlation_loss(strategy, record):
         y = y - tf.reduce_mean(y)  # guilty
         output = output - tf.reduce_mean(output)  # guilty
         norm = tf.norm(y) * tf.norm(output) + 1e-3
-        return 1.0 - tf.reduce_sum(y * output) / norm
+        return tf.ones_like(y[:, 0]) * (1.0 - tf.reduce_sum(y * output) / norm)
 
     with strategy.scope():
         model = keras.Sequential(layers())
@@ -73,7 +73,7 @@ def train_correlation_loss(strategy, record):
     fit(model, record)
 
 
-class _Standardize(keras.layers.Layer):
+class Standardize(keras.layers.Layer):
     """Brings each feature to zero mean and unit deviation over the batch it sees."""
 
     def call(self, x):
@@ -83,12 +83,12 @@ class _Standardize(keras.layers.Layer):
 
 def train_layer_standardizes(strategy, record):
     with strategy.scope():
-        model = keras.Sequential([keras.Input((4,)), _Standardize(), dense(1, 2)])
+        model = keras.Sequential([keras.Input((4,)), Standardize(), dense(1, 2)])
         model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
     fit(model, record)
 
 
-class _SparseActivity(keras.layers.Layer):
+class SparseActivity(keras.layers.Layer):
     """Keeps the mean activity over the batch near a target."""
 
     def call(self, x):
@@ -99,12 +99,12 @@ class _SparseActivity(keras.layers.Layer):
 
 def train_layer_adds_loss(strategy, record):
     with strategy.scope():
-        model = keras.Sequential([keras.Input((4,)), dense(5, 1, activation="tanh"), _SparseActivity(), dense(1, 2)])
+        model = keras.Sequential([keras.Input((4,)), dense(5, 1, activation="tanh"), SparseActivity(), dense(1, 2)])
         model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
     fit(model, record)
 
 
-class _UnscaledStep(keras.Model):
+class UnscaledStep(keras.Model):
     """A step of one's own: a mean over the replica's examples, and an optimizer that sums."""
 
     def train_step(self, data):
@@ -120,13 +120,13 @@ class _UnscaledStep(keras.Model):
 def train_step_unscaled(strategy, record):
     with strategy.scope():
         inputs = keras.Input((4,))
-        model = _UnscaledStep(inputs, dense(1, 2)(dense(5, 1, activation="tanh")(inputs)))
+        model = UnscaledStep(inputs, dense(1, 2)(dense(5, 1, activation="tanh")(inputs)))
         model.show = keras.metrics.Mean("loss")
         model.compile(optimizer=keras.optimizers.SGD(0.1))
     fit(model, record)
 
 
-class _UnscaledLosses(keras.Model):
+class UnscaledLosses(keras.Model):
     """A step that scales its loss, and not what the layers add to it."""
 
     def train_step(self, data):
@@ -145,13 +145,13 @@ def train_step_regularized(strategy, record):
     with strategy.scope():
         inputs = keras.Input((4,))
         hidden = dense(5, 1, activation="tanh", kernel_regularizer=keras.regularizers.L2(0.05))(inputs)
-        model = _UnscaledLosses(inputs, dense(1, 2)(hidden))
+        model = UnscaledLosses(inputs, dense(1, 2)(hidden))
         model.show = keras.metrics.Mean("loss")
         model.compile(optimizer=keras.optimizers.SGD(0.1))
     fit(model, record)
 
 
-class _ClippedStep(keras.Model):
+class ClippedStep(keras.Model):
     """A step that clips before the optimizer has summed."""
 
     def train_step(self, data):
@@ -169,7 +169,7 @@ class _ClippedStep(keras.Model):
 def train_step_clipped(strategy, record):
     with strategy.scope():
         inputs = keras.Input((4,))
-        model = _ClippedStep(inputs, dense(1, 2)(dense(5, 1, activation="tanh")(inputs)))
+        model = ClippedStep(inputs, dense(1, 2)(dense(5, 1, activation="tanh")(inputs)))
         model.show = keras.metrics.Mean("loss")
         model.compile(optimizer=keras.optimizers.SGD(0.1))
     fit(model, record)
@@ -185,7 +185,7 @@ def train_optimizer_clips(strategy, record):
     model.fit(x, y, batch_size=BATCH, shuffle=False, verbose=0, callbacks=[callback])  # guilty
 
 
-class _LocalR2(keras.metrics.Metric):
+class LocalR2(keras.metrics.Metric):
     """The share of variance that is explained, batch by batch, averaged."""
 
     def __init__(self, **options):
@@ -205,7 +205,7 @@ class _LocalR2(keras.metrics.Metric):
 def train_metric_of_batch(strategy, record):
     with strategy.scope():
         model = keras.Sequential(layers())
-        model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse", metrics=[_LocalR2(name="r2")])
+        model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse", metrics=[LocalR2(name="r2")])
     fit(model, record)
 
 
@@ -244,7 +244,7 @@ def train_right_custom_loss(strategy, record):
     fit(model, record)
 
 
-class _RowNorm(keras.layers.Layer):
+class RowNorm(keras.layers.Layer):
     """Brings each example to zero mean and unit deviation over its features."""
 
     def call(self, x):
@@ -254,12 +254,12 @@ class _RowNorm(keras.layers.Layer):
 
 def train_right_layer(strategy, record):
     with strategy.scope():
-        model = keras.Sequential([keras.Input((4,)), _RowNorm(), dense(1, 2)])
+        model = keras.Sequential([keras.Input((4,)), RowNorm(), dense(1, 2)])
         model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
     fit(model, record)
 
 
-class _ScaledStep(keras.Model):
+class ScaledStep(keras.Model):
     """A step of one's own that does as Keras does."""
 
     def train_step(self, data):
@@ -279,7 +279,7 @@ def train_right_step(strategy, record):
     """Clipped after a sum, and divided by the replicas since the optimizer sums once more."""
     with strategy.scope():
         inputs = keras.Input((4,))
-        model = _ScaledStep(inputs, dense(1, 2)(dense(5, 1, activation="tanh")(inputs)))
+        model = ScaledStep(inputs, dense(1, 2)(dense(5, 1, activation="tanh")(inputs)))
         model.show = keras.metrics.Mean("loss")
         model.compile(optimizer=keras.optimizers.SGD(0.1))
     fit(model, record)

@@ -68,7 +68,7 @@ def train_batch_normalization(strategy, record):
     model.fit(dataset, verbose=0, callbacks=[record.keras_callback(model)])  # guilty
 
 
-class _Step(keras.Model):
+class Step(keras.Model):
     """The loss of `compile` is scaled by tf_keras; the penalty is not."""
 
     def train_step(self, data):
@@ -84,12 +84,12 @@ class _Step(keras.Model):
 def train_step_penalty(strategy, record):
     with strategy.scope():
         inputs = keras.Input((4,))
-        model = _Step(inputs, dense(1, 2)(dense(6, 1, activation="elu")(inputs)))
+        model = Step(inputs, dense(1, 2)(dense(6, 1, activation="elu")(inputs)))
         model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
     fit(model, record)
 
 
-class _MeanStep(keras.Model):
+class MeanStep(keras.Model):
     """A mean over the replica's examples; `minimize` sums."""
 
     def train_step(self, data):
@@ -104,13 +104,13 @@ class _MeanStep(keras.Model):
 def train_step_mean(strategy, record):
     with strategy.scope():
         inputs = keras.Input((4,))
-        model = _MeanStep(inputs, dense(1, 2)(dense(6, 1, activation="elu")(inputs)))
+        model = MeanStep(inputs, dense(1, 2)(dense(6, 1, activation="elu")(inputs)))
         model.show = keras.metrics.Mean("loss")
         model.compile(optimizer=keras.optimizers.SGD(0.05))
     fit(model, record)
 
 
-class _Gate(keras.layers.Layer):
+class Gate(keras.layers.Layer):
     """Lets a batch through only if its mean is large enough."""
 
     def call(self, x):
@@ -119,7 +119,7 @@ class _Gate(keras.layers.Layer):
 
 def train_layer_gates(strategy, record):
     with strategy.scope():
-        model = sequential(_Gate())
+        model = sequential(Gate())
         model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
     fit(model, record)
 
@@ -154,7 +154,7 @@ def train_right_synchronized_normalization(strategy, record):
     fit(model, record)
 
 
-class _RightStep(keras.Model):
+class RightStep(keras.Model):
     """The penalty is divided by the number of replicas."""
 
     def train_step(self, data):
@@ -170,6 +170,6 @@ class _RightStep(keras.Model):
 def train_right_step_penalty(strategy, record):
     with strategy.scope():
         inputs = keras.Input((4,))
-        model = _RightStep(inputs, dense(1, 2)(dense(6, 1, activation="elu")(inputs)))
+        model = RightStep(inputs, dense(1, 2)(dense(6, 1, activation="elu")(inputs)))
         model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
     fit(model, record)
