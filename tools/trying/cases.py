@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -81,26 +82,27 @@ def trials(only: str = "*") -> tuple[Trial, ...]:
 
 def guilty_lines(source: str, function: str) -> tuple[int, ...]:
     """The lines of the statements with `# guilty` inside a function, or with `# guilty: FUNCTION, ...` anywhere."""
-    tree = ast.parse(source)
-    (own,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    statements = _statements(source)
+    (own,) = (node for node in statements if isinstance(node, ast.FunctionDef) and node.name == function)
     found: set[int] = set()
     for number, line in enumerate(source.splitlines(), start=1):
         if mark := _MARK.search(line):
             inside = own.lineno <= number <= (own.end_lineno or own.lineno)
             names = mark["names"]
             if inside if names is None else function in re.split(r"[,\s]+", names):
-                found.update(_statement(tree, number))
+                found.update(_statement(statements, number))
     return tuple(sorted(found))
 
 
-def _statement(tree: ast.Module, line: int) -> range:
+def _statement(statements: Sequence[ast.stmt], line: int) -> range:
     """The lines of the innermost statement at a line; of one that holds others, such as `if`, this line only."""
-    around = [node for node in _statements(tree) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    around = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
     innermost = max(around, key=lambda node: node.lineno)
     if hasattr(innermost, "body"):
         return range(line, line + 1)
     return range(innermost.lineno, (innermost.end_lineno or innermost.lineno) + 1)
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+@cache  # a file has many programs
+def _statements(source: str) -> tuple[ast.stmt, ...]:
+    return tuple(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))

@@ -41,14 +41,27 @@ def loop(strategy, record, replica_step, model, metrics=None):
 # ---- wrong ----
 
 
-def train_loss_object(strategy, record):
-    """A loss object that averages over the examples of a replica."""
+def train_loss_function(strategy, record):
+    """The mean of what a loss function gives for the examples of a replica."""
+    model, optimizer = prepare(strategy)
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean(keras.losses.mean_squared_error(y, model(x, training=True)))  # guilty
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        return loss
+
+    loop(strategy, record, replica_step, model)
+
+
+def train_loss_object_divided(strategy, record):
+    """A loss object of Keras 3 has divided by the number of replicas."""
     model, optimizer = prepare(strategy)
     loss_object = keras.losses.MeanSquaredError()
 
     def replica_step(x, y):
         with tf.GradientTape() as tape:
-            loss = loss_object(y, model(x, training=True))  # guilty
+            loss = loss_object(y, model(x, training=True)) / strategy.num_replicas_in_sync  # guilty
         optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
         return loss
 
@@ -228,6 +241,20 @@ def train_right(strategy, record):
         with tf.GradientTape() as tape:
             per_example = tf.reduce_sum((model(x, training=True) - y) ** 2, axis=1)
             loss = tf.nn.compute_average_loss(per_example, global_batch_size=BATCH)
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        return loss
+
+    loop(strategy, record, replica_step, model)
+
+
+def train_right_loss_object_averages(strategy, record):
+    """A loss object of Keras 3 averages over the replica, and divides by the number of replicas."""
+    model, optimizer = prepare(strategy)
+    loss_object = keras.losses.MeanSquaredError()
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_object(y, model(x, training=True))
         optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
         return loss
 
