@@ -80,19 +80,24 @@ def main(
     if resume and json_file is None:
         raise click.UsageError("--resume continues a file: give it with --json")
     before = {} if before_file is None else _saved(before_file)
-    done = _saved(json_file) if resume and json_file is not None and json_file.exists() else {}
-    done = {name: result for name, result in done.items() if result.outcome != "failed"}
-    done = {trial.name: relabelled(done[trial.name], trial) for trial in chosen if trial.name in done}
-    began, order = time.monotonic(), [trial.name for trial in chosen]
+    known = {trial.name: trial for trial in trials()}
+    earlier = _saved(json_file) if resume and json_file is not None and json_file.exists() else {}
+    done = {
+        name: relabelled(result, known[name])
+        for name, result in earlier.items()
+        if name in known and result.outcome != "failed"
+    }
+    began, order = time.monotonic(), list(known)
     waiting = [trial for trial in chosen if trial.name not in done]
-    results = [done[name] for name in order if name in done]
+    others = [done[name] for name in done if name not in {trial.name for trial in chosen}]
+    results = [done[trial.name] for trial in chosen if trial.name in done]
     run = functools.partial(result_of, explain=explain, timeout=timeout)
     try:
         for result in results_of(waiting, max(1, min(jobs, len(waiting))), run):
             results.append(result)
             click.echo(_progress(len(results), len(chosen), time.monotonic() - began, result), err=True)
             if json_file is not None:  # after each, so that an interruption loses nothing
-                _save(json_file, results, order)
+                _save(json_file, [*others, *results], order)
     finally:
         results.sort(key=lambda result: order.index(result.name))
         if results:
