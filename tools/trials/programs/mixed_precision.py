@@ -88,8 +88,8 @@ def train_elements_zeroed(strategy, record):
 
     def replica_step(x, y):
         loss, gradient = scaled_gradient(x, y, w, SCALE)
-        gradient = tf.where(tf.math.is_finite(gradient), gradient, tf.zeros_like(gradient))  # guilty
-        w.assign_sub(RATE * context().all_reduce(SUM, gradient) / SCALE)
+        gradient = tf.where(tf.math.is_finite(gradient), gradient / SCALE, tf.zeros_like(gradient))  # guilty
+        w.assign_sub(RATE * context().all_reduce(SUM, gradient))
         return loss
 
     loop(strategy, record, replica_step, [w])
