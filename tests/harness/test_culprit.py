@@ -83,6 +83,7 @@ def _hardest(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
     ],
 )
 def test_the_line_that_broke_it_is_named(loss: Any, shards: Any, line: int, word: str) -> None:
+    """Seven mistakes, each by its line and by what its values prove."""
     run, reference = watched(_program(loss), _X, *shards)
     found = find_culprit([run], reference, [])
     assert isinstance(found, Culprit)
@@ -101,6 +102,7 @@ def test_the_line_that_broke_it_is_named(loss: Any, shards: Any, line: int, word
     ],
 )
 def test_a_right_program_has_no_culprit(loss: Any, factor: float, shards: Any) -> None:
+    """The control: near misses of the mistakes."""
     run, reference = watched(_program(loss, factor), _X, *shards)
     found = find_culprit([run], reference, [])
     assert isinstance(found, NoCulprit)
@@ -108,6 +110,7 @@ def test_a_right_program_has_no_culprit(loss: Any, factor: float, shards: Any) -
 
 
 def test_a_mean_of_parts_is_the_reduction_s_line() -> None:
+    """What only the run does can be the culprit too."""
     run, reference = watched(_program(_sum, factor=0.5), _X, *_EVEN)
     found = find_culprit([run], reference, [])
     assert isinstance(found, Culprit)
@@ -116,6 +119,7 @@ def test_a_mean_of_parts_is_the_reduction_s_line() -> None:
 
 
 def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
+    """Parts that become a variable as they are."""
     run, reference = watched(_program(_sum, reduced=False), _X, *_EVEN)
     found = find_culprit([run], reference, [])
     assert isinstance(found, Culprit)
@@ -145,6 +149,7 @@ def test_what_a_step_began_with_sends_to_the_step_before(step: int) -> None:
 
 
 def test_other_examples_are_no_line_s_fault() -> None:
+    """The ledger is who explains these."""
     run, reference = watched(_program(_sum), _X, _X[:4], _X[:4])
     found = find_culprit([run], reference, [])
     assert isinstance(found, NoCulprit)

@@ -85,6 +85,7 @@ def _summed(strategy: Any, record: Any) -> None:
 
 
 def test_an_uneven_mean_is_found_at_the_step_that_is_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at the first step, whose shares are equal; with examples in another order than the reference's."""
     monkeypatch.delenv("LOCKSTEP_CULPRIT")
     verdict = verify(_mean_per_replica, "multi_worker-2")
     assert not verdict
@@ -98,12 +99,14 @@ def test_an_uneven_mean_is_found_at_the_step_that_is_uneven(monkeypatch: pytest.
 
 
 def test_a_layer_is_named_by_the_line_that_made_it() -> None:
+    """What Keras computes has no line of the program's own."""
     verdict = verify(_batch_normalized, "mirrored-2", explain=True)
     assert verdict.culprit is not None, str(verdict)
     assert (verdict.culprit.line, verdict.culprit.layer) == (_line("a layer"), "batch_normalization")
 
 
 def test_a_right_program_that_runs_at_once_has_none() -> None:
+    """Looked for since asked, in operations that are carried out one by one."""
     verdict = verify(_summed, "mirrored-2", explain=True)
     assert verdict
     assert verdict.looked is not None
@@ -114,6 +117,7 @@ def test_a_right_program_that_runs_at_once_has_none() -> None:
 def test_the_command_line_says_it_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A culprit has its keys in the object that `--json` prints."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(_TRAIN)
     given = "lockstep verify train.py:train --strategy mirrored-2 --json --explain"

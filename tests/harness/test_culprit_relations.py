@@ -24,6 +24,7 @@ def _values(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], int, np.random.Gener
 @given(_values(), st.integers(-2, 2))
 @settings(max_examples=40, deadline=None)
 def test_parts_that_add_up_are_partial(drawn: Any, power: int) -> None:
+    """Whatever the shares, and also up to a power of the number of replicas."""
     value, replicas, random = drawn
     shares = [random.normal(size=value.shape).astype(np.float32) for _ in range(replicas - 1)]
     factor = float(replicas) ** power
@@ -36,6 +37,7 @@ def test_parts_that_add_up_are_partial(drawn: Any, power: int) -> None:
 @given(_values(), st.integers(-2, 2))
 @settings(max_examples=40, deadline=None)
 def test_the_same_in_each_replica_is_replicated(drawn: Any, power: int) -> None:
+    """Also up to a power; only without one it is the largest as well."""
     value, replicas, _ = drawn
     copies = [(float(replicas) ** power * value).astype(np.float32)] * replicas
     found = holding(value, copies, np.full(value.shape, _TOLERANCE))
@@ -46,6 +48,7 @@ def test_the_same_in_each_replica_is_replicated(drawn: Any, power: int) -> None:
 @given(_values(), st.data())
 @settings(max_examples=40, deadline=None)
 def test_rows_of_a_batch_are_split_in_whatever_order(drawn: Any, data: st.DataObject) -> None:
+    """If the order is known; without it they are in no relation."""
     value, _, random = drawn
     axis = data.draw(st.integers(0, value.ndim - 1))
     rows = random.permutation(value.shape[axis])
@@ -65,6 +68,7 @@ def test_blocks_of_rows_move_together() -> None:
 
 
 def test_the_largest_and_the_smallest() -> None:
+    """Of values of which one is the reference's and none beyond it."""
     small, value, large = (np.array(each, np.float32) for each in (1.0, 3.0, 7.0))
     assert Relation(LARGEST) in holding(value, [value, small], 0.0)
     assert Relation(SMALLEST) in holding(value, [value, large], 0.0)
@@ -72,6 +76,7 @@ def test_the_largest_and_the_smallest() -> None:
 
 @pytest.mark.parametrize("off", [1e-3, 1.0])
 def test_an_error_ends_every_relation(off: float) -> None:
+    """In one number of eighteen."""
     value = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
     parts = [value[:3], value[3:].copy()]
     parts[1][0, 0] += off
@@ -79,6 +84,7 @@ def test_an_error_ends_every_relation(off: float) -> None:
 
 
 def test_nan_is_in_relation_to_nan_only() -> None:
+    """A run that is not finite where its reference is stands in no relation."""
     value = np.array([1.0, np.nan])
     assert Relation(REPLICATED) in holding(value, [value, value], 0.0)
     assert Relation(REPLICATED) not in holding(value, [value, np.array([1.0, 2.0])], 0.0)

@@ -18,11 +18,13 @@ def _allowed(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def test_rows_stay_rows() -> None:
+    """The sketches of the replicas' rows are rows of the sketch."""
     parts = [sketch(_VALUE[:4]), sketch(_VALUE[4:])]
     assert Relation(SPLIT) in holding(sketch(_VALUE), parts, _allowed(_VALUE))
 
 
 def test_sums_stay_sums() -> None:
+    """The sketches of parts add up to the sketch of their sum."""
     share = np.random.default_rng(1).normal(size=_VALUE.shape).astype(np.float32)
     parts = [sketch(share), sketch(_VALUE - share)]
     assert Relation(PARTIAL) in holding(sketch(_VALUE), parts, _allowed(_VALUE))
@@ -30,6 +32,7 @@ def test_sums_stay_sums() -> None:
 
 @pytest.mark.parametrize("off", [1e-2, 1.0])
 def test_one_wrong_number_of_twenty_thousand_is_seen(off: float) -> None:
+    """The control: an error of a hundredth does not drown in a sum."""
     wrong = _VALUE.copy()
     wrong[5, 39, 499] += off
     parts = [sketch(wrong[:4]), sketch(wrong[4:])]
@@ -37,5 +40,6 @@ def test_one_wrong_number_of_twenty_thousand_is_seen(off: float) -> None:
 
 
 def test_a_sketch_is_small_and_the_same_each_time() -> None:
+    """Processes that know nothing of each other make the same sketch."""
     assert sketch(_VALUE).shape == (6, 16)
     assert np.array_equal(sketch(_VALUE), sketch(_VALUE))
