@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from _lockstep.verdicts import announce, on_verdict
+from harness.culprits import is_wanted, with_culprit
 from harness.errors import Abstained
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
@@ -50,7 +51,7 @@ def verify(
     restarts: int | None = None,
     restart_policy: str | None = None,
     forced: bool = False,
-    explain: bool = True,
+    explain: bool | None = None,
     hardware: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
@@ -73,8 +74,10 @@ def verify(
         restart_policy: what a failure restarts, as of `Cluster`.
         forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
             judged by itself and the verdict tells which of them are wrong.
-        explain: whether more runs may be made to tell that where no rule explains an inconsistent verdict, and where a
-            training is chaotic, which cannot be judged as a whole.
+        explain: whether more runs are made to explain: by default where the verdict is inconsistent, and where a
+            training is chaotic, which cannot be judged as a whole; with False never; with True a step is also watched
+            where nothing is wrong. They name the line that made the first wrong value, in `Verdict.culprit`, and where
+            no rule explains the numbers the steps that are wrong by themselves.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -105,7 +108,7 @@ class _Asked:
 
     tier: Tier
     forced: bool
-    explain: bool
+    explain: bool | None
     seed: int
     timeout: float
     stream: bool
@@ -161,8 +164,10 @@ def _verified(
         verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
         if is_open(verdict):
             verdict, reference = _made_sure(verdict, program, reference, directory, asked)
-        if asked.explain and asked.derived and changes is None:
+        if asked.explain is not False and asked.derived and changes is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
+    if changes is None and is_wanted(verdict, asked.explain):
+        verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict

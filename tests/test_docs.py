@@ -166,6 +166,7 @@ def one_reference(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python and console blocks of a page, one after the other, run and have the shown output."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("LOCKSTEP_CULPRIT", raising=False)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     try:

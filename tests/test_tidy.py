@@ -51,6 +51,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("judging",),
         ("running", "report"),
         ("saved",),
+        ("culprits",),
         ("verify",),
         ("search",),
         ("cli",),

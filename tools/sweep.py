@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from pathlib import Path
@@ -13,10 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.sweeping.cases import Case, family_names, says  # noqa: E402
-from tools.sweeping.judging import Result  # noqa: E402
+from tools.sweeping.judging import Result, result_of  # noqa: E402
 from tools.sweeping.table import as_json, failures, section, table, wrong  # noqa: E402
-from tools.sweeping.working import results_of  # noqa: E402
 from tools.update_tables import filled  # noqa: E402
+from tools.working import results_of  # noqa: E402
 
 __all__ = ["main"]
 
@@ -84,7 +85,8 @@ def main(
     results: list[Result] = []
     began = time.monotonic()
     try:
-        for result in results_of(cases, min(jobs, len(cases)), out, injections, timeout):
+        run = functools.partial(result_of, keep=out, most=injections, timeout=timeout)
+        for result in results_of(cases, min(jobs, len(cases)), run):
             results.append(result)
             click.echo(_progress(len(results), len(cases), time.monotonic() - began, result), err=True)
             if json_file is not None:  # after each, so that an interruption loses nothing

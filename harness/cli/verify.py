@@ -66,12 +66,9 @@ Examples:
     help="Judge each step by itself: after each one the reference's variables are set to those that the run recorded.",
 )
 @click.option(
-    "--no-explain",
-    "explain",
-    is_flag=True,
-    default=True,
-    flag_value=False,
-    help="Make no more runs to judge each step by itself where no rule explains what is wrong, or training is chaotic.",
+    "--explain/--no-explain",
+    default=None,
+    help="Watch the step that is wrong to name the line that made it wrong; without being asked where something is.",
 )
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.alone import StepsAlone
+from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.resolution import Resolution, described
@@ -37,7 +38,8 @@ class Verdict:
     its reference, the table of who consumed what. `abstained` says why what was compared shows too little, such as a
     reference that is not finite. `notes` are what a reader should know of how the runs were made. `forced` says that
     each step was judged from the run's own variables; `alone` says of an inconsistent one which steps
-    are wrong then, also where that was asked afterwards.
+    are wrong then, also where that was asked afterwards. `looked` says what was seen of the operations of the first
+    wrong step, where they were watched.
     """
 
     program: str
@@ -56,6 +58,12 @@ class Verdict:
     notes: tuple[str, ...] = ()
     forced: bool = False
     alone: StepsAlone | None = None
+    looked: Looked | None = None
+
+    @property
+    def culprit(self) -> Culprit | None:
+        """The line that made the first wrong value; None where it was not looked for, or not found."""
+        return None if self.looked is None else self.looked.culprit
 
     @property
     def consistent(self) -> bool:
@@ -117,19 +125,24 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """One line: the outcome, the rule that explains it if there is one, and the first divergence."""
+        """One line: the outcome, the rule that explains it and the culprit's line if there are any, and the first
+        divergence.
+        """
         said = "is not judged" if self.outcome == "abstained" else f"is {self.outcome}"
         why = None if self.explanation is None else self.explanation.rule
         first = None if self.first_divergence is None else self.first_divergence.text
-        found = filter(None, (why, first, self.abstained))
+        line = None if self.culprit is None else self.culprit.where
+        found = filter(None, (why, line, first, self.abstained))
         return "; ".join([f"{self.program} under {self.strategy} {said}", *found])
 
     def to_json(self) -> dict[str, Any]:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
         `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `abstained`, `notes` and the explanation's
-        `cause` are there only if there are any; `forced` only if it is true; `wrong_steps` and `right_steps`, how many
-        those are, only where each step was judged by itself.
+        `cause` are there only if there are any; `forced` only if it is true; `culprit` (`file`, `line`,
+        `source`, `op`, `layer`, `relation`, `expected`, `inputs`, `step`; null if none was found) and `looked`
+        (`why_not`, `seconds`) only where a step was watched; `wrong_steps` and `right_steps`, how many those are, only
+        where each step was judged by itself.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -157,6 +170,8 @@ class Verdict:
         for key in ("interrupted", "faults", "links", "abstained", "notes", "forced"):
             if (value := getattr(self, key)) not in (None, (), False):
                 plain[key] = value
+        if self.looked is not None:
+            plain |= self.looked.to_json()
         if self.alone is not None:
             plain |= {"wrong_steps": self.alone.wrong, "right_steps": self.alone.right}
         return {key: _strict(value) for key, value in plain.items()}
@@ -184,6 +199,7 @@ class Verdict:
                 why = self.explanation
                 cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
                 yield from _wrapped("  explanation: ", cause, width)
+        yield from self._blamed(width)
         if self.ledger is not None:
             yield "  examples by step and worker, next to the reference:"
             shown = (f"    {line}" for line in self.ledger.splitlines())
@@ -196,6 +212,19 @@ class Verdict:
         if unjudged:
             yield "  not judged:"
             yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
+
+    def _blamed(self, width: int) -> Iterator[str]:
+        """The culprit, or why there is none where something is wrong."""
+        if (looked := self.looked) is None:
+            return
+        if (culprit := looked.culprit) is None:
+            yield from _wrapped("  no culprit: ", f"{looked.why_not} (looked for {looked.seconds:.1f} s)", width)
+            return
+        head, *rest = culprit.lines
+        yield f"  culprit: {head}"
+        for line in rest:
+            yield from _wrapped("    ", line, width)
+        yield f"    (step {culprit.step} watched in {looked.seconds:.1f} s)"
 
     def _resolved(self, width: int) -> Iterator[str]:
         if self.resolution:

@@ -18,6 +18,7 @@ from harness.evidence.links import BUILT
 from harness.evidence.trace import Header
 from harness.recording.clock import moved_clock
 from harness.recording.unseeded import own_shuffles, seeded_generators
+from harness.recording.watch import Watch, Watching
 from harness.recording.work import working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -32,6 +33,7 @@ class Assignment(msgspec.Struct, frozen=True):
     `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that resume an interrupted run.
     `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
     seconds the clock that the program sees is. `forced` is the trace of a run whose variables are set after each step.
+    `watching` says which step is to be watched, operation by operation; the program ends with it.
     """
 
     traces: str
@@ -42,6 +44,7 @@ class Assignment(msgspec.Struct, frozen=True):
     threads: int | None = None
     ahead: float = 0.0
     forced: str | None = None
+    watching: Watching | None = None
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -66,6 +69,9 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         task.gate(BUILT)
     noise = None if assignment.noise is None else Noise(assignment.noise)
     forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
+    watch = None
+    if assignment.watching is not None:
+        watch = Watch(assignment.watching, _task(), strategy.num_replicas_in_sync)
     trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
     recorder = Recorder(
         strategy,
@@ -74,6 +80,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         directory=Path(assignment.directory),
         noise=noise,
         forcing=forcing,
+        watch=watch,
     )
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory)]
     if assignment.forced is not None:
@@ -93,6 +100,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         if case.family.draws_apart:
             stack.enter_context(own_shuffles(client))
         recorder.scheduled = lambda: counts.scheduled
+        if watch is not None:
+            stack.enter_context(watch.active())
         train(strategy, recorder)
     done = work.counted(recorder.recorded_variables())
     recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from harness.recording.forcing import Forcing
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
 from harness.recording.running_means import means_of
+from harness.recording.watch import Watch
 from simulator.agent import current
 
 __all__ = ["Recorder"]
@@ -51,6 +52,7 @@ class Recorder:
         directory: Path,
         noise: Noise | None = None,
         forcing: Forcing | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.directory = directory
         self.scheduled: Callable[[], int | None] = lambda: None
@@ -59,6 +61,7 @@ class Recorder:
         self._writer.write(header)
         self._noise = noise
         self._forcing = forcing
+        self._watch = watch
         self._steps = 0
         self._observed = 0
         self._per_epoch = False
@@ -172,6 +175,8 @@ class Recorder:
             self._forced(was_set, reported)
         if (task := current()) is not None:
             task.step(self._steps)
+        if self._watch is not None:
+            self._watch.after_step(self._steps)
 
     def _end_epoch(self, *, call: str, model: Any, **reported: Any) -> None:
         """Hear of an epoch's end, which is the one moment that other strategies may have been able to record."""
@@ -224,9 +229,14 @@ class Recorder:
         self._observed += _numbers(found)
         return found
 
-    def _silently(self) -> contextlib.AbstractContextManager[None]:
-        """Where a value is read to be compared, a rerun with noise reads what it is."""
-        return contextlib.nullcontext() if self._noise is None else self._noise.silent()
+    @contextlib.contextmanager
+    def _silently(self) -> Iterator[None]:
+        """Where a value is read to be compared, a rerun with noise reads what it is, and nothing is watched."""
+        with contextlib.ExitStack() as stack:
+            for one in (self._noise, self._watch):
+                if one is not None:
+                    stack.enter_context(one.silent())
+            yield
 
     def close(self, **counted: Any) -> None:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""

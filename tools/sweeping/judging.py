@@ -26,11 +26,12 @@ from harness.judging.verdict import Verdict
 from harness.running.reference import CACHE_VARIABLE
 from harness.saved import load_run
 from simulator import LockstepError, UsageError
+from simulator.machines.local.scratch import scratch
 from tools.sweeping.cases import Case
 from tools.sweeping.injecting import SIZE, Injection, NoEffect, grouped, injected, injections
 from tools.sweeping.resolving import bound_at, excused, stated
 
-__all__ = ["Fate", "Injected", "Outcome", "Result", "errors_in", "run_case"]
+__all__ = ["Fate", "Injected", "Outcome", "Result", "errors_in", "result_of", "run_case"]
 
 # The laws that compare a value with the reference's, by what they compare.
 _LAWS = {law.id: observable for law in all_laws() if (observable := law.id.partition("_match")[0]) in OBSERVABLES}
@@ -71,25 +72,31 @@ class Result(msgspec.Struct, frozen=True):
         return max(self.ratios.values(), default=0.0)
 
 
-def run_case(case: Case, scratch: Path, keep: Path | None, most: int, timeout: float) -> Result:
+def result_of(case: Case, keep: Path | None, most: int, timeout: float) -> Result:
+    """As `run_case`, which leaves its run in the folder of the case under `keep`."""
+    with scratch("sweep") as directory:
+        return run_case(case, directory, None if keep is None else keep / case.name, most, timeout)
+
+
+def run_case(case: Case, directory: Path, keep: Path | None, most: int, timeout: float) -> Result:
     """Run a case and judge it.
 
     Args:
         case: which one.
-        scratch: a directory of its own, of which nothing is needed afterwards.
+        directory: a directory of its own, of which nothing is needed afterwards.
         keep: where to leave the run, as `verify(out=)` does; None to leave nothing.
         most: errors to inject.
         timeout: seconds for each of its runs.
     """
     began = time.monotonic()
-    run = scratch / "run" if keep is None else keep
+    run = directory / "run" if keep is None else keep
     result = Result(case.family, case.seed, case.strategy, case.numbers, "failed")
-    with _cache(scratch / "references"):
+    with _cache(directory / "references"):
         try:
             verdict = verify(case.program(), case.strategy, out=run, timeout=timeout)
         except LockstepError as error:
             return msgspec.structs.replace(result, text=str(error), seconds=time.monotonic() - began)
-    shutil.rmtree(scratch / "references", ignore_errors=True)
+    shutil.rmtree(directory / "references", ignore_errors=True)
     outcome: Outcome = "accused" if verdict.outcome == "inconsistent" else verdict.outcome
     result = msgspec.structs.replace(
         result,
@@ -101,7 +108,7 @@ def run_case(case: Case, scratch: Path, keep: Path | None, most: int, timeout: f
     )
     began = time.monotonic()
     random = Random(f"{case.name}:errors")
-    errors = errors_in(verdict, run, scratch / "changed", random, most) if most else ()
+    errors = errors_in(verdict, run, directory / "changed", random, most) if most else ()
     return msgspec.structs.replace(result, injected=errors, seconds_injecting=time.monotonic() - began)
 
 

@@ -1,0 +1,106 @@
+"""Looks at every operation of the step at which a run first differs from its reference, and names the line."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.evidence.observed import OBSERVABLES, items
+from harness.evidence.parts import read_parts
+from harness.evidence.reference import Reference
+from harness.evidence.trace import Array, RunTrace, Value, Variable
+from harness.judging.culprit import Culprit, Looked, NoCulprit, find_culprit
+from harness.judging.verdict import Verdict
+from harness.running.watched import watch_step
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator import LockstepError
+
+__all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit"]
+
+CULPRIT_VARIABLE = "LOCKSTEP_CULPRIT"
+"""Set to 0, no culprit is looked for where nobody has asked: in a suite of programs that are wrong on purpose.
+
+Set to 1, one is looked for always, also where nothing is wrong.
+"""
+
+# Steps that are watched, one after another, until one begins with the right variables.
+_STEPS_BACK = 3
+
+
+def is_wanted(verdict: Verdict, explain: bool | None) -> bool:
+    """Whether a culprit is looked for; `explain` as of `verify`."""
+    if explain is None:
+        always = os.environ.get(CULPRIT_VARIABLE)
+        return always == "1" or (verdict.outcome == "inconsistent" and always != "0")
+    return explain
+
+
+def with_culprit(
+    verdict: Verdict, program: Program, case: StrategyCase, directory: Path, reference: Reference, **options: Any
+) -> Verdict:
+    """A verdict with the line that made its first wrong value, or why there is none, after more runs that are watched.
+
+    Args:
+        verdict: of a run that was not disturbed.
+        program: what has been run.
+        case: under what strategy.
+        directory: holds what the run has left.
+        reference: what it was judged by.
+        options: `seed` and `timeout`, as of `verify`.
+    """
+    began = time.monotonic()
+    found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
+    culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
+    return dataclasses.replace(verdict, looked=Looked(culprit, why_not, time.monotonic() - began))
+
+
+def _looked(
+    verdict: Verdict, program: Program, case: StrategyCase, run: RunTrace, reference: Reference, **options: Any
+) -> Culprit | NoCulprit:
+    if (why := _hidden(case)) is not None:
+        return NoCulprit(why)
+    first = verdict.first_divergence
+    if first is not None and first.observable not in OBSERVABLES:
+        return NoCulprit(f"what differs first is no value that an operation gives, but {first.observable}")
+    steps = len(reference.trace.clients[0].steps)
+    step = 1 if first is None and steps else None if first is None else first.step
+    wrong = list(_wrong(verdict, run, step))
+    found: Culprit | NoCulprit = NoCulprit("no step was watched")
+    # From the first wrong step back, where not all variables are recorded that it begins with.
+    for at in range(step or steps + 1, max(0, (step or steps + 1) - _STEPS_BACK), -1):
+        try:
+            sight = watch_step(program, case, step=at, last=at > steps, threads=reference.threads, **options)
+        except LockstepError as error:
+            return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
+        found = find_culprit(sight.clients, sight.reference, sight.noisy, wrong)
+        if isinstance(found, Culprit) or not found.earlier:
+            return found
+        wrong = []
+    return found
+
+
+def _hidden(case: StrategyCase) -> str | None:
+    """Why nothing can be seen under a strategy, or None."""
+    if case.hardware == "tpu":
+        return "what runs on a TPU is compiled, and its operations cannot be watched"
+    if case.family.name.startswith("parameter_server"):
+        return "what a coordinator's workers compute runs in other processes, and their operations cannot be watched"
+    return None
+
+
+def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Array]:
+    """What the first client reported at a step and was wrong."""
+    client = run.clients[0]
+    record = client.final if step is None else next((each for each in client.steps if each.index == step), None)
+    named = {(finding.observable, finding.variable) for finding in verdict.findings if finding.step == step}
+    for observable in {observable for observable, _ in named if observable in OBSERVABLES}:
+        for name, item in (items(record, observable) or {}).items():
+            if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):
+                yield from item.parts[:1]
+            elif isinstance(item, Variable):
+                continue  # found by what is assigned

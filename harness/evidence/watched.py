@@ -1,0 +1,142 @@
+"""What a watched step has left: every operation that ran in it, where it was made, and the values it gave.
+
+One file per client process, written when the step ends. Nothing here imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from harness.evidence.trace import Array
+
+__all__ = [
+    "OUTER",
+    "REPLICA",
+    "UPDATE",
+    "Frame",
+    "Op",
+    "Seen",
+    "Taken",
+    "Watched",
+    "digest_of",
+    "read_watched",
+    "write_watched",
+]
+
+REPLICA, UPDATE, OUTER = "replica", "update", "outer"
+"""Where Python made an operation: in a replica's function, in the update of a variable, or anywhere else."""
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """One line of Python that takes part in making an operation; `own` says that it is the program's own code."""
+
+    file: str
+    line: int
+    function: str
+    own: bool = False
+
+
+class Op(msgspec.Struct, frozen=True, array_like=True):
+    """One operation, or one input that arrived from where nothing is watched (`type` is `Input`).
+
+    Attributes:
+        number: in the order in which Python made them, from 1.
+        type: as TensorFlow calls it.
+        name: in its graph, empty where it was carried out at once.
+        zone: REPLICA, UPDATE or OUTER.
+        index: of the replica among all, or of the copy within this process that is updated; 0 in OUTER.
+        frames: indices into `Watched.frames`, outermost first, of what it belongs to: those inside of the replica's or
+            the update's function.
+        caller: the index of the innermost frame that is the program's own, None if there is none.
+        inputs: numbers of tensors, 0 for what is not watched, such as resources.
+        outputs: numbers of tensors.
+        variable: of an operation on a variable its name, without what tells its copies apart.
+        differentiates: whether it is part of a gradient.
+    """
+
+    number: int
+    type: str
+    name: str
+    zone: str
+    index: int
+    frames: tuple[int, ...]
+    caller: int | None
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    variable: str = ""
+    differentiates: bool = False
+
+
+class Taken(msgspec.Struct, frozen=True, array_like=True):
+    """One value of a tensor: the first, second, ... that it had in the step.
+
+    Of a large one, of this `shape`, `array` is a sketch: every row by itself, projected onto a few numbers.
+    """
+
+    tensor: int
+    array: Array
+    digest: int
+    shape: tuple[int, ...] | None = None
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A variable: whether its copies are kept alike (`mirrored`), are reduced when read (`on_read`), or it has one.
+
+    `aggregation` is how they are reduced, by TensorFlow's name: NONE, SUM, MEAN or ONLY_FIRST_REPLICA. `made` is the
+    index of the program's own frame that made it.
+    """
+
+    name: str
+    kind: str = "plain"
+    aggregation: str = "NONE"
+    made: int | None = None
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """A watched step of one client."""
+
+    task: str
+    step: int
+    replicas: int
+    frames: tuple[Frame, ...]
+    ops: tuple[Op, ...]
+    values: tuple[Taken, ...]
+    variables: tuple[Seen, ...] = ()
+    # By name of a layer or an optimizer of Keras the index of the frame that made it.
+    made: dict[str, int] = {}
+    # Tensors of which a tape has taken gradients.
+    targets: tuple[int, ...] = ()
+    # What could not be looked at, in sentences.
+    blind: tuple[str, ...] = ()
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Watched)
+
+
+def write_watched(path: Path, watched: Watched) -> None:
+    """Write it whole, so that who finds the file can read it."""
+    part = path.with_suffix(".part")
+    part.write_bytes(_ENCODER.encode(watched))
+    part.rename(path)
+
+
+def read_watched(path: Path) -> Watched:
+    """Read one file.
+
+    Raises:
+        ValueError: it is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        return _DECODER.decode(path.read_bytes())
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def digest_of(array: Array) -> int:
+    """A number that follows the content of a value, its dtype and its shape."""
+    return zlib.crc32(repr((array.dtype, tuple(array.shape))).encode(), zlib.crc32(array.data))

@@ -1,0 +1,8 @@
+"""Names the line of a program that made a run differ from its reference."""
+
+from __future__ import annotations
+
+from harness.judging.culprit.find import find_culprit
+from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
+
+__all__ = ["Culprit", "Looked", "NoCulprit", "find_culprit"]

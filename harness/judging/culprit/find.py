@@ -1,0 +1,139 @@
+"""From a watched step and what was wrong in it to the culprit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.evidence.trace import Array
+from harness.evidence.watched import REPLICA, Watched, digest_of
+from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.entering import other_examples
+from harness.judging.culprit.protocol import Culprit, NoCulprit
+from harness.judging.culprit.relations import PARTIAL, REPLICATED
+from harness.judging.culprit.sentences import told
+from harness.judging.culprit.sides import Side
+from harness.judging.culprit.walk import Broken, Mode, Walk, Wanted, sinks
+
+__all__ = ["find_culprit"]
+
+
+def find_culprit(
+    clients: Sequence[Watched], reference: Watched, noisy: Sequence[Watched], wrong: Sequence[Array] = ()
+) -> Culprit | NoCulprit:
+    """The operation that made a watched step wrong, or why none is named.
+
+    Args:
+        clients: of the run.
+        reference: the default strategy's.
+        noisy: the same with noise.
+        wrong: reported values that are wrong.
+    """
+    aligned = Aligned(clients, reference, noisy)
+    if not aligned.counterparts:
+        return NoCulprit("no operation of the run was seen that the reference has too")
+    if other_examples(aligned.entering):
+        return NoCulprit("the replicas were given other examples than the reference")
+    found = first_broken(aligned, wrong)
+    if found is None:
+        return NoCulprit("every value that was seen stands in its relation to the reference's")
+    # What a variable begins the first step with was given to it where it was made.
+    if (op := aligned.op(found.node)).type == "ReadVariableOp" and reference.step > 1:
+        return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
+    return told(aligned, found)
+
+
+def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None:
+    """The operation that came first of those that made assigned or reported values wrong."""
+    back = _Back(aligned)
+    found: list[Broken] = []
+    for node, mode, wanted in sinks(aligned):
+        back.tell(node)
+        found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
+    for wanted in _reported(aligned, wrong):
+        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
+    if not found:
+        return None
+    # Positions in a batch are rightly others in each replica, so that whole numbers are blamed last.
+    first = min(
+        found,
+        key=lambda broken: (broken.mode is not Mode.UNRELATED, aligned.is_whole(broken.node), broken.node.number),
+    )
+    if aligned.op(first.node).differentiates:
+        # A mistake in what is differentiated is one in the gradient too; the line to mend is the former's.
+        targets = [Wanted(target, whole=False) for target in aligned.sides[0].watched.targets]
+        if made := back.sources(first.mode, targets):
+            return replace(made[0], summed=first.summed)
+    return first
+
+
+class _Back:
+    """The ways back of both modes in the first client's operations."""
+
+    def __init__(self, aligned: Aligned) -> None:
+        self._aligned = aligned
+        self._walks = {mode: Walk(aligned, 0, mode) for mode in Mode}
+
+    def summed(self, mode: Mode) -> Node | None:
+        """A sum over replicas on the way."""
+        return self._walks[mode].summed
+
+    def tell(self, node: Node) -> None:
+        """Let the operands of an operation be known by those of the reference's."""
+        for walk in self._walks.values():
+            walk.tell(self._aligned.op(node))
+
+    def sources(self, mode: Mode, starts: Sequence[Wanted]) -> list[Broken]:
+        """The operations that made any of these wrong."""
+        walk = self._walks[mode]
+        found: list[Broken] = []
+        for node in walk.sources(starts):
+            earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
+            found += earlier or [Broken(node, mode, walk.summed)]
+        return found
+
+    def _extreme(self, node: Node) -> list[Broken]:
+        """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""
+        walk = self._walks[Mode.UNRELATED]
+        made = [walk.first_extreme(tensor) for tensor in self._aligned.op(node).inputs if tensor]
+        return [Broken(each, Mode.UNRELATED, walk.summed) for each in made if each is not None]
+
+    def _multiplied(self, node: Node) -> list[Broken]:
+        """What multiplied an operand by the number of replicas, of an operation in which that does not carry on.
+
+        A root, or the sum with a constant, of a gradient that is twice as large as it should be is in no relation; nor
+        is the distance of examples from a mean that each replica has taken of its own. But clipping before the sum is
+        wrong also where what is clipped is a mean that would be divided later: then its way leads through gradients.
+        """
+        walk = self._walks[Mode.SCALED]
+        op = self._aligned.op(node)
+        walk.tell(op)
+        operands = []
+        for tensor in op.inputs:
+            facts = walk.facts(tensor) or ()
+            made = self._aligned.sides[0].producer(tensor)
+            same, wrong = any(each.kind == REPLICATED for each in facts), not any(each.right for each in facts)
+            parts = any(each.kind == PARTIAL for each in facts) and made is not None and not made.differentiates
+            if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
+                operands.append(Wanted(tensor, whole=True))
+        return [Broken(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]
+
+
+def _reported(aligned: Aligned, wrong: Sequence[Array]) -> list[Wanted]:
+    """The tensors that held what was reported, of several the latest; a number may have become one of Python's."""
+    side = aligned.sides[0]
+    found = []
+    for value in wrong:
+        if tensors := side.by_digest.get(digest_of(value)):
+            found.append(tensors[-1])
+        elif value.dtype == "float64" and not value.shape:
+            import numpy as np
+
+            single = Array.of(np.float32(value.numpy()))
+            found += side.by_digest.get(digest_of(single), [])[-1:]
+    return [Wanted(tensor, whole=_behind_a_sum(side, tensor)) for tensor in found]
+
+
+def _behind_a_sum(side: Side, tensor: int) -> bool:
+    made = side.producer(tensor)
+    return made is None or made.zone != REPLICA

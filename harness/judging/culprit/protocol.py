@@ -1,0 +1,85 @@
+"""What a culprit is: the operation whose operands are right and whose result is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Culprit", "Looked", "NoCulprit"]
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """The line that broke it.
+
+    Attributes:
+        file: as Python knows it, relative to the current directory where it lies in there.
+        line: from 1.
+        source: the text of the line.
+        op: the type of the operation, as TensorFlow calls it.
+        layer: the name of its layer or its place in the graph; None where it has none.
+        relation: what was found, in words.
+        expected: what should be, in words.
+        inputs: what each operand is, in words.
+        step: at which it was watched.
+    """
+
+    file: str
+    line: int
+    source: str
+    op: str
+    layer: str | None
+    relation: str
+    expected: str
+    inputs: tuple[str, ...]
+    step: int
+
+    @property
+    def where(self) -> str:
+        """`train.py:19`."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """In words: the line, what happened there, what came in and out."""
+        head = f"{self.where}  {self.source}".rstrip()
+        inputs = "; ".join(self.inputs)
+        return (head, self.relation, f"{f'inputs: {inputs}; ' if inputs else ''}output: {self.expected}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command line's `--json` has it."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "source": self.source,
+            "op": self.op,
+            "layer": self.layer,
+            "relation": self.relation,
+            "expected": self.expected,
+            "inputs": list(self.inputs),
+            "step": self.step,
+        }
+
+
+@dataclass(frozen=True)
+class NoCulprit:
+    """Why none is named; `earlier` where an earlier step has to be watched for it."""
+
+    why: str
+    earlier: bool = False
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What watching a step has shown: the culprit, or why there is none; and how long it took, in seconds."""
+
+    culprit: Culprit | None
+    why_not: str | None
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the command line's `--json`."""
+        return {
+            "culprit": None if self.culprit is None else self.culprit.to_json(),
+            "looked": {"why_not": self.why_not, "seconds": self.seconds},
+        }

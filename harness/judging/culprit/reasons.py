@@ -1,0 +1,274 @@
+"""Why the result of an operation means something else on several replicas, as far as its values prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.watched import REPLICA, Op
+from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
+from harness.judging.culprit.sides import assigns
+from harness.judging.culprit.walk import Broken, Mode, is_extreme
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["reason"]
+
+_RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
+_SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
+_MEANS = ("Mean",)
+_NUMBERS = {2: "two", 3: "three", 4: "four"}
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """An operation of the reference with the run's, and what comes in and out of them."""
+
+    aligned: Aligned
+    node: Node
+    op: Op
+    inputs: tuple[tuple[frozenset[Relation], np.ndarray[Any, Any], list[np.ndarray[Any, Any]]], ...]
+    relations: frozenset[Relation]
+    value: np.ndarray[Any, Any] | None
+    parts: list[np.ndarray[Any, Any]]
+    summed: str | None
+
+    @property
+    def replicas(self) -> int:
+        return len(self.parts) or self.aligned.replicas
+
+    @property
+    def all_of_them(self) -> str:
+        return f"the {_NUMBERS.get(self.replicas, self.replicas)}"
+
+
+def reason(aligned: Aligned, broken: Broken, summed: str | None) -> str:
+    """What is wrong with the result of an operation: the first thing that its values prove.
+
+    Args:
+        aligned: run and reference.
+        broken: the operation.
+        summed: the line that adds up what comes from it.
+    """
+    scene = _scene(aligned, broken.node, summed)
+    if scene is None:
+        return _reduced(aligned, broken.node)
+    for prove in _PROOFS:
+        if (found := prove(scene)) is not None:
+            return found
+    if broken.mode is Mode.SCALED:
+        return _scaled(scene)
+    return "what it gives is in no relation to the reference's value, although everything that it is computed from is"
+
+
+def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
+    number, op = aligned.truths.get(node), aligned.op(node)
+    if number is None:
+        return None
+    theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
+    inputs = []
+    for position, truth in enumerate(theirs.inputs):
+        given = [(each.client, aligned.op(each).inputs) for each in nodes]
+        if not truth or any(position >= len(each) or not each[position] for _, each in given):
+            continue
+        found = _values(aligned, truth, [(client, each[position]) for client, each in given])
+        if found is not None:
+            inputs.append(found)
+    for position, truth in enumerate(theirs.outputs):
+        given = [(each.client, aligned.op(each).outputs) for each in nodes]
+        found = _values(aligned, truth, [(client, each[position]) for client, each in given])
+        if found is not None and (is_extreme(found[0]) or not any(relation.right for relation in found[0])):
+            return _Scene(aligned, node, op, tuple(inputs), *found, summed)
+    return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed)
+
+
+def _reduced(aligned: Aligned, node: Node) -> str:
+    """Of what only the run does, such as a sum over replicas, by what goes into it."""
+    side = aligned.sides[node.client]
+    pending, relations = list(aligned.op(node).inputs), frozenset[Relation]()
+    while pending and not relations:
+        op = side.producer(tensor := pending.pop(0))
+        if op is None or op.type == "Const":
+            continue
+        if (truth := aligned.truths.get(Node(node.client, op.number))) is None:
+            pending += op.inputs
+        else:
+            relations = aligned.output(truth, op.outputs.index(tensor)) or relations
+    if Relation(REPLICATED) in relations:
+        return (
+            "it adds up over the replicas what is the same in each of them already, so that it comes out as often as "
+            "there are replicas"
+        )
+    if Relation(PARTIAL) in relations:
+        return "the parts of the replicas add up to the reference's value; what comes out here is not their sum"
+    return "what comes out over the replicas is not the reference's value"
+
+
+def _values(
+    aligned: Aligned, truth: int, given: list[tuple[int, int]]
+) -> tuple[frozenset[Relation], np.ndarray[Any, Any], list[np.ndarray[Any, Any]]] | None:
+    relations, values = aligned.related(truth, given), aligned.reference.values(truth)
+    if relations is None:
+        return None
+    return relations, values[0], [aligned.sides[client].values(tensor)[0] for client, tensor in given]
+
+
+def _updated_apart(scene: _Scene) -> str | None:
+    if not assigns(scene.op):
+        return None
+    for relations, _, _ in scene.inputs:
+        if Relation(PARTIAL) in relations and Relation(REPLICATED) not in relations:
+            return (
+                f"each replica changes its copy of variable {scene.op.variable!r} by a part of its own; the parts have "
+                "not been added up over the replicas"
+            )
+    where = "in each replica" if scene.op.zone == REPLICA else "there"
+    return f"variable {scene.op.variable!r} is given {where} what it is not given in the reference"
+
+
+def _begins_wrong(scene: _Scene) -> str | None:
+    if scene.op.type != "ReadVariableOp":
+        return None
+    best = min(scene.relations, key=lambda each: abs(each.power), default=None)
+    if best is None or best.right:
+        return f"variable {scene.op.variable!r} begins with another value than in the reference"
+    factor = scene.replicas ** abs(best.power)
+    times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
+    return f"variable {scene.op.variable!r} begins with {times} the reference's value"
+
+
+def _own_mean(scene: _Scene) -> str | None:
+    """A mean over a replica's own examples: `n_r p_r` add up to N times the value."""
+    import numpy as np
+
+    rows = next(((value, parts) for relations, value, parts in scene.inputs if _is_split(relations)), None)
+    if scene.value is None or rows is None or scene.op.type not in _MEANS:
+        return None
+    value, parts = rows
+    counts, total = [part.shape[0] for part in parts], value.shape[0]
+    if sum(counts) != total or any(part.shape != scene.value.shape for part in scene.parts):
+        return None
+    with np.errstate(all="ignore"):
+        weighted = sum(
+            count * part.astype(np.float64) for count, part in zip(counts, scene.parts, strict=True) if count
+        )
+        if not np.allclose(weighted, total * scene.value.astype(np.float64), rtol=1e-4, atol=1e-30):
+            return None
+    if len(set(counts)) == 1:
+        own, then = f"{counts[0]} of {total}", f"the mean of {scene.all_of_them} is the reference's value"
+    else:
+        own = f"{', '.join(map(str, counts))} of {total}"
+        then = "their mean, weighted by these, is the reference's value"
+    where = f", and {scene.summed} sums them" if scene.summed else ""
+    return f"each replica's mean is over its own {own} examples; {then}{where}"
+
+
+def _counted_by_each(scene: _Scene) -> str | None:
+    """A sum of a part and of something that every replica has whole: it counts as often as there are replicas."""
+    import numpy as np
+
+    if scene.op.type not in _SUMS or scene.value is None or len(scene.inputs) < 2:
+        return None
+    whole = [parts[0] for relations, _, parts in scene.inputs if Relation(REPLICATED) in relations]
+    partial = [
+        parts
+        for relations, _, parts in scene.inputs
+        if Relation(PARTIAL) in relations and Relation(REPLICATED) not in relations
+    ]
+    if not whole or not partial:
+        return None
+    sign = -1.0 if scene.op.type == "Sub" and Relation(REPLICATED) in scene.inputs[1][0] else 1.0
+    more = sign * (scene.replicas - 1) * sum(each.astype(np.float64) for each in whole)
+    total = np.sum(scene.parts, axis=0, dtype=np.float64)
+    if not np.allclose(total, scene.value.astype(np.float64) + more, rtol=1e-4, atol=1e-30):
+        return None
+    return (
+        "each replica adds the whole of what is the same in all of them to its part of the rest; over "
+        f"{scene.all_of_them} replicas it counts {scene.replicas} times"
+    )
+
+
+def _random(scene: _Scene) -> str | None:
+    import numpy as np
+
+    if not scene.op.type.startswith(_RANDOM) or not scene.parts:
+        return None
+    same = len({part.shape for part in scene.parts}) == 1 and all(
+        np.array_equal(part, scene.parts[0]) for part in scene.parts
+    )
+    if same and len(scene.parts) > 1:
+        return "all replicas draw the same random numbers, and use them for other examples"
+    return "the replicas draw other random numbers than the reference"
+
+
+def _before_the_sum(scene: _Scene) -> str | None:
+    """What is no sum, of parts that have not been added up: a norm, a threshold, a product of two parts."""
+    if scene.relations or scene.op.zone != REPLICA:
+        return None
+    for relations, _, _ in scene.inputs:
+        if any(each.kind == PARTIAL for each in relations) and not any(
+            each.kind in (REPLICATED, SPLIT) for each in relations
+        ):
+            return (
+                "it is computed of what each replica has alone, before that was added up over the replicas; of the sum "
+                "it would be another value"
+            )
+    return None
+
+
+def _own_extreme(scene: _Scene) -> str | None:
+    if not is_extreme(scene.relations):
+        return None
+    which = "largest" if any(each.kind == LARGEST for each in scene.relations) else "smallest"
+    return f"each replica takes the {which} of its own examples, and goes on with it as if it were that of all"
+
+
+def _own_examples(scene: _Scene) -> str | None:
+    if scene.relations or not any(_is_split(relations) for relations, _, _ in scene.inputs):
+        return None
+    return "it is computed over each replica's own examples, where the reference has all of them"
+
+
+def _apart(scene: _Scene) -> str | None:
+    """Equal operands, unlike results: replicas have a state of their own."""
+    import numpy as np
+
+    if len(scene.parts) < 2 or not scene.inputs:
+        return None
+    if not all(Relation(REPLICATED) in relations for relations, _, _ in scene.inputs):
+        return None
+    if all(np.array_equal(part, scene.parts[0]) for part in scene.parts):
+        return None
+    return "the replicas give unlike results although everything that they are given is the same"
+
+
+def _is_split(relations: frozenset[Relation]) -> bool:
+    return any(relation.kind == SPLIT for relation in relations)
+
+
+def _scaled(scene: _Scene) -> str:
+    best = min(scene.relations, key=lambda each: (abs(each.power), each.kind != PARTIAL), default=None)
+    if best is None:
+        return "what it gives is another multiple of the reference's value"
+    factor = scene.replicas ** abs(best.power)
+    times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
+    who = "the parts of the replicas add up to" if best.kind == PARTIAL else "each replica has"
+    where = f"; {scene.summed} sums over the replicas" if scene.summed else ""
+    return f"{who} {times} the reference's value{where}"
+
+
+_PROOFS: tuple[Callable[[_Scene], str | None], ...] = (
+    _updated_apart,
+    _begins_wrong,
+    _random,
+    _own_mean,
+    _counted_by_each,
+    _apart,
+    _own_extreme,
+    _before_the_sum,
+    _own_examples,
+)
+"""From what is proved in numbers to what is only likely."""

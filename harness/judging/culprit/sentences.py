@@ -1,0 +1,176 @@
+"""A culprit in words."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.watched import Frame, Op
+from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.protocol import Culprit
+from harness.judging.culprit.reasons import reason
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
+from harness.judging.culprit.sides import assigns
+from harness.judging.culprit.walk import Broken, is_extreme
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["told"]
+
+_ASSIGNED = re.compile(r"^(\w+)\s*=(?!=)")
+_KINDS = {
+    SPLIT: "split by examples",
+    REPLICATED: "the same in each replica",
+    PARTIAL: "a part in each replica, which add up",
+    LARGEST: "a part in each replica, whose largest counts",
+    SMALLEST: "a part in each replica, whose smallest counts",
+}
+_PREFERRED = (SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST)
+
+
+def told(aligned: Aligned, broken: Broken) -> Culprit:
+    """What there is to say of an operation that made a step wrong."""
+    op, side = aligned.op(broken.node), aligned.sides[broken.node.client]
+    maker = side.maker(op)
+    layer, frame = maker if maker is not None else (_scope(op), side.caller(op))
+    return Culprit(
+        file=_shown(frame),
+        line=0 if frame is None else frame.line,
+        source=_source(frame),
+        op=op.type,
+        layer=layer,
+        relation=reason(aligned, broken, summed=_summed(aligned, broken)),
+        expected=_output(aligned, broken.node),
+        inputs=tuple(_inputs(aligned, broken.node)),
+        step=aligned.reference.watched.step,
+    )
+
+
+def _shown(frame: Frame | None) -> str:
+    if frame is None:
+        return "?"
+    path = Path(frame.file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else frame.file
+
+
+def _source(frame: Frame | None) -> str:
+    return "" if frame is None else linecache.getline(frame.file, frame.line).strip()
+
+
+def _scope(op: Op) -> str | None:
+    """The scope in which an operation stands in its graph, without the replica's and the gradient's own."""
+    scopes = [
+        scope for scope in op.name.split("/")[:-1] if not re.fullmatch(r"replica_\d+|update_\d+|gradient_tape", scope)
+    ]
+    return "/".join(scopes) or None
+
+
+def _summed(aligned: Aligned, broken: Broken) -> str | None:
+    """The line that adds up what comes from an operation, if that was seen."""
+    if (node := broken.summed) is None:
+        return None
+    frame = aligned.sides[node.client].caller(aligned.op(node))
+    return None if frame is None else _at(frame)
+
+
+def _inputs(aligned: Aligned, node: Node) -> Iterator[str]:
+    """What each operand is, but for constants."""
+    number = aligned.truths.get(node)
+    op, side = aligned.op(node), aligned.sides[node.client]
+    if number is None:
+        return
+    theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
+    for position, tensor in enumerate(op.inputs):
+        producer = side.producer(tensor)
+        if not tensor or (producer is not None and producer.type == "Const") or position >= len(theirs.inputs):
+            continue
+        given = [(each.client, aligned.op(each).inputs[position]) for each in nodes]
+        relations = aligned.related(theirs.inputs[position], given)
+        if relations is not None:
+            yield f"{_called(aligned, node.client, producer)} is {_relation(relations, aligned.replicas)}"
+
+
+def _called(aligned: Aligned, client: int, op: Op | None) -> str:
+    """What the program calls a value, where the line that made it says so."""
+    if op is None or op.type in ("Input", "Placeholder"):
+        return "what came in"
+    if op.variable:
+        return f"variable {op.variable!r}"
+    side = aligned.sides[client]
+    frame = side.caller(op)
+    if (found := _ASSIGNED.match(_source(frame))) and not op.differentiates and _is_last(aligned, client, op):
+        return found.group(1)
+    return f"{op.type} of {_at(frame)}" if frame is not None else op.type
+
+
+def _is_last(aligned: Aligned, client: int, op: Op) -> bool:
+    """Whether no later operation was made by the same line in the same place."""
+    later = aligned.sides[client].watched.ops[op.number :]
+    return not any(
+        other.caller == op.caller and (other.zone, other.index) == (op.zone, op.index) and not other.differentiates
+        for other in later
+    )
+
+
+def _at(frame: Frame) -> str:
+    return f"{Path(frame.file).name}:{frame.line}"
+
+
+def _relation(relations: frozenset[Relation], replicas: int) -> str:
+    if not relations:
+        return "in no relation to the reference's"
+    best = min(relations, key=lambda each: (abs(each.power), _PREFERRED.index(each.kind)))
+    words = f"split along axis {best.axis}" if best.kind == SPLIT and best.axis else _KINDS[best.kind]
+    if best.right:
+        return f"{words} (right)"
+    times = f"{replicas**best.power} times" if best.power > 0 else f"1/{replicas**-best.power} of"
+    return f"{words}, and {times} the reference's"
+
+
+def _output(aligned: Aligned, node: Node) -> str:
+    """What an operation should have given, and what it gave: a number, or the one that is furthest off."""
+    number, op = aligned.truths.get(node), aligned.op(node)
+    if number is None or assigns(op):
+        return "is not in the reference" if number is None else _assigned(aligned, number)
+    theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
+    for position, truth in enumerate(theirs.outputs):
+        relations = aligned.output(number, position)
+        if relations is None or (any(relation.right for relation in relations) and not is_extreme(relations)):
+            continue
+        values = aligned.reference.values(truth)
+        parts = [aligned.sides[each.client].values(aligned.op(each).outputs[position]) for each in nodes]
+        for turn, value in enumerate(values):
+            return _compared(value, [each[turn] for each in parts], relations)
+    return "no value of it was kept"
+
+
+def _assigned(aligned: Aligned, number: int) -> str:
+    theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
+    for position, truth in enumerate(theirs.inputs):
+        if truth and (values := aligned.reference.values(truth)):
+            parts = [aligned.sides[each.client].values(aligned.op(each).inputs[position]) for each in nodes]
+            return _compared(values[0], [each[0] for each in parts if each], frozenset())
+    return "no value of it was kept"
+
+
+def _compared(
+    value: np.ndarray[Any, Any], parts: Sequence[np.ndarray[Any, Any]], relations: frozenset[Relation]
+) -> str:
+    import numpy as np
+
+    if all(part.shape == value.shape for part in parts) and value.size:
+        with np.errstate(all="ignore"):
+            wide = [part.astype(np.float64) for part in parts]
+            off = np.abs(np.sum(wide, axis=0) - value) if len(wide) > 1 else np.abs(wide[0] - value)
+        index = tuple(int(each) for each in np.unravel_index(int(np.argmax(off)), value.shape))
+        at = f"{list(index)} " if index else ""
+        found = " and ".join(f"{part[index]:.5g}" for part in parts)
+        kinds = {relation.kind for relation in relations}
+        one = "parts that add up to" if PARTIAL in kinds and REPLICATED not in kinds else "expected"
+        return f"{at}expected {one} {value[index]:.5g}, found {found}".replace("expected expected", "expected")
+    shapes = " and ".join(str(list(part.shape)) for part in parts)
+    return f"expected values of shape {list(value.shape)}, found other ones of shapes {shapes}"

@@ -1,0 +1,148 @@
+"""What one client has left of a watched step, put in order: operations by where they were made, values by tensor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.sketch import sketch
+from harness.evidence.watched import Frame, Op, Taken, Watched
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Side", "assigns", "matched"]
+
+_ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
+_Group = tuple[str, tuple[tuple[str, int, str], ...]]
+
+
+class Side:
+    """One client's operations and values."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+        self.by_number = {op.number: op for op in watched.ops}
+        self._producers = {tensor: op for op in watched.ops for tensor in op.outputs}
+        self._taken: dict[int, list[Taken]] = defaultdict(list)
+        for value in watched.values:
+            self._taken[value.tensor].append(value)
+        self._arrays: dict[int, list[np.ndarray[Any, Any]]] = {}
+
+    def producer(self, tensor: int) -> Op | None:
+        """The operation that gave a tensor."""
+        return self._producers.get(tensor)
+
+    def taken(self, tensor: int) -> list[Taken]:
+        """What a tensor held, as often as it was computed."""
+        return self._taken.get(tensor, [])
+
+    def values(self, tensor: int, *, sketched: bool = False) -> list[np.ndarray[Any, Any]]:
+        """The same as arrays; all as sketches if some other one, with more rows, was kept as such."""
+        if tensor not in self._arrays:
+            self._arrays[tensor] = [each.array.numpy() for each in self.taken(tensor)]
+        if sketched and not self.is_sketched(tensor):
+            return [sketch(value) if value.ndim > 1 else value for value in self._arrays[tensor]]
+        return self._arrays[tensor]
+
+    def is_sketched(self, tensor: int) -> bool:
+        """Whether sketches were kept of it."""
+        return any(each.shape is not None for each in self.taken(tensor))
+
+    def row(self, tensor: int) -> tuple[int, ...]:
+        """The shape of its rows."""
+        return next((tuple(each.shape or each.array.shape)[1:] for each in self.taken(tensor)), ())
+
+    def frames(self, op: Op) -> tuple[Frame, ...]:
+        """The lines that an operation belongs to, outermost first."""
+        return tuple(self.watched.frames[number] for number in op.frames)
+
+    def caller(self, op: Op) -> Frame | None:
+        """The innermost line of the program's own that made an operation."""
+        return None if op.caller is None else self.watched.frames[op.caller]
+
+    def maker(self, op: Op) -> tuple[str, Frame] | None:
+        """The variable that is read, or the layer or optimizer of a library that an operation belongs to, and the line
+        that made it.
+        """
+        if op.type == "ReadVariableOp":
+            makers = {seen.name: seen.made for seen in self.watched.variables}
+            made = makers.get(op.variable)
+            return None if made is None else (op.variable, self.watched.frames[made])
+        frames = self.frames(op)
+        if not frames or frames[-1].own:
+            return None  # code of the program's own
+        for scope in reversed(op.name.split("/")[:-1]):
+            # A layer that is called a second time has a number behind its name.
+            for name in (scope, scope.rpartition("_")[0]):
+                if name in self.watched.made:
+                    return name, self.watched.frames[self.watched.made[name]]
+        return None
+
+    def assigning(self) -> list[Op]:
+        """The operations that changed variables in the step, in the order in which they were made."""
+        return [op for op in self.watched.ops if assigns(op) and self.ran(op)]
+
+    def ran(self, op: Op) -> bool:
+        """Whether it was carried out in the step, as far as can be seen."""
+        return any(self.taken(tensor) for tensor in op.outputs or op.inputs)
+
+    @cached_property
+    def places(self) -> tuple[tuple[str, int], ...]:
+        """Every replica and copy, and what is outside of them."""
+        return tuple(sorted({(op.zone, op.index) for op in self.watched.ops}))
+
+    def groups(self, zone: str, index: int) -> dict[_Group, list[Op]]:
+        """The operations that ran in a place by the lines that they belong to, in the order in which they were made."""
+        found: dict[_Group, list[Op]] = defaultdict(list)
+        for op in self._in(zone, index):
+            lines = tuple((frame.file, frame.line, frame.function) for frame in self.frames(op))
+            found[zone, lines].append(op)
+        return found
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, int], list[Op]]:
+        found: dict[tuple[str, int], list[Op]] = defaultdict(list)
+        for op in self.watched.ops:
+            if self.ran(op):
+                found[op.zone, op.index].append(op)
+        return found
+
+    def _in(self, zone: str, index: int) -> list[Op]:
+        return self._by_place[zone, index]
+
+    @cached_property
+    def by_digest(self) -> dict[int, list[int]]:
+        """Tensors by what they held, in the order of their operations."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for op in self.watched.ops:
+            for tensor in op.outputs:
+                for digest in dict.fromkeys(each.digest for each in self.taken(tensor)):
+                    found[digest].append(tensor)
+        return found
+
+
+def assigns(op: Op) -> bool:
+    """Whether an operation changes a variable."""
+    return bool(op.variable) and op.type.startswith(_ASSIGNS)
+
+
+def matched(reference: Side, side: Side, zone: str, index: int) -> dict[int, int]:
+    """Which operation of a place is which of the reference's, by their numbers: the reference's first."""
+    theirs = reference.groups(zone, 0)
+    found: dict[int, int] = {}
+    for group, ops in side.groups(zone, index).items():
+        found.update((one.number, other.number) for one, other in _in_order(theirs.get(group, ()), ops))
+    return found
+
+
+def _in_order(theirs: Sequence[Op], ours: Sequence[Op]) -> list[tuple[Op, Op]]:
+    """Pairs of operations of one place in the program, by their types and the order in which they were made."""
+    types, wanted = [op.type for op in ours], [op.type for op in theirs]
+    if types == wanted:
+        return list(zip(theirs, ours, strict=True))
+    blocks = SequenceMatcher(None, wanted, types, autojunk=False).get_matching_blocks()
+    return [(theirs[block.a + i], ours[block.b + i]) for block in blocks for i in range(block.size)]

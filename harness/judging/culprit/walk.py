@@ -1,0 +1,286 @@
+"""Back from a wrong value to the operation that made it wrong: whose operands are right and whose result is not.
+
+Two kinds of wrong are followed, each by itself. Where a value stands in no relation to the reference's, back through
+values without relation: a mean over a replica's own examples which is multiplied out later is none of them. Where it is
+the reference's times a power of the number of replicas, back through values that are: to where the factor came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from harness.evidence.watched import UPDATE, Op, Seen
+from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
+from harness.judging.culprit.sides import assigns
+
+__all__ = ["Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
+
+
+# What adds up values of replicas, which the reference does not do.
+_SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
+
+# What is rightly another one in each program: constants, and examples, whose sameness is judged by itself.
+_GIVEN_APART = ("Const", "Iterator", "Optional", "MultiDevice")
+_SHAPES = ("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs")
+
+
+class Mode(Enum):
+    """What kind of wrong is followed."""
+
+    UNRELATED = "unrelated"
+    SCALED = "scaled"
+
+
+class Status(Enum):
+    """What is known of a value."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Where it went wrong: an operation of the run, the mode that led to it, and a sum over replicas on the way."""
+
+    node: Node
+    mode: Mode
+    summed: Node | None = None
+
+
+@dataclass(frozen=True, order=True)
+class Wanted:
+    """A value on the way back: a tensor, and whether all replicas should have the whole of it if they have the same.
+
+    They should where it becomes a variable; elsewhere parts may well be equal.
+    """
+
+    tensor: int
+    whole: bool
+
+
+class Walk:
+    """Walks back in one client's operations, whose values are related to the reference's with those of all clients.
+
+    Args:
+        aligned: run and reference.
+        client: in whose operations.
+        mode: what is followed.
+
+    Attributes:
+        summed: the first sum over replicas that any way back has passed.
+    """
+
+    def __init__(self, aligned: Aligned, client: int, mode: Mode) -> None:
+        self._aligned = aligned
+        self._client = client
+        self._side = aligned.sides[client]
+        self._mode = mode
+        self._facts: dict[int, frozenset[Relation] | None] = {}
+        self._counting: dict[int, bool] = {}
+        self.summed: Node | None = None
+
+    def sources(self, starts: Iterable[Wanted]) -> list[Node]:
+        """The operations that made any of these wrong, in the order in which Python made them."""
+        operands: dict[Wanted, list[Wanted]] = {}
+        begin = [start for start in starts if start.tensor]
+        pending = list(begin)
+        while pending:
+            wanted = pending.pop()
+            if wanted not in operands and self._status(wanted) is not Status.RIGHT:
+                operands[wanted] = self._operands(wanted)
+                pending += operands[wanted]
+        found: dict[Wanted, frozenset[int]] = {}
+        # Whatever an operation is given was made before it.
+        for wanted in sorted(operands, key=lambda each: self._when(each.tensor)):
+            found[wanted] = frozenset[int]().union(*(found.get(each, frozenset()) for each in operands[wanted]))
+            if not found[wanted] and self._status(wanted) is Status.WRONG:
+                found[wanted] = frozenset({self._blamed(wanted.tensor)})
+        numbers = frozenset[int]().union(*(found.get(start, frozenset()) for start in begin))
+        return [Node(self._client, number) for number in sorted(numbers)]
+
+    def _blamed(self, tensor: int) -> int:
+        """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
+        made = self._side.producer(tensor)
+        op = made
+        while op is not None and not self._is_aligned(op):
+            if self._is_sum(op):
+                return op.number
+            producers = [each for tensor in op.inputs if (each := self._side.producer(tensor)) and each.type != "Const"]
+            op = producers[0] if producers else None
+        return 0 if made is None else made.number
+
+    def _is_aligned(self, op: Op) -> bool:
+        return Node(self._client, op.number) in self._aligned.truths
+
+    def _is_sum(self, op: Op) -> bool:
+        return op.type.startswith(_SUMS) and not self._is_aligned(op)
+
+    def _when(self, tensor: int) -> int:
+        op = self._side.producer(tensor)
+        return 0 if op is None else op.number
+
+    def _operands(self, wanted: Wanted) -> list[Wanted]:
+        op = self._side.producer(wanted.tensor)
+        if op is None:
+            return []
+        if self._is_sum(op) and (self.summed is None or op.number < self.summed.number):
+            self.summed = Node(self._client, op.number)
+        if op.type in ("Input", "Placeholder"):
+            return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
+        if op.type == "ReadVariableOp" and (last := self._assigned_before(op)) is not None:
+            op = last
+        self.tell(op)
+        return [replace(wanted, tensor=each) for each in op.inputs if each]
+
+    def _assigned_before(self, read: Op) -> Op | None:
+        """What changed a variable last before it was read in the step."""
+        for op in reversed(self._side.watched.ops[: read.number - 1]):
+            if op.variable == read.variable and assigns(op) and (op.zone, op.index) == (read.zone, read.index):
+                return op
+        return None
+
+    def _origin(self, tensor: int, op: Op) -> list[int]:
+        """Where a value came from that arrived from another graph: who held the same before, the nearest one."""
+        for taken in self._side.taken(tensor):
+            if not taken.array.shape and float(abs(taken.array.numpy())).is_integer():
+                continue  # of such a number there may be many by accident
+            for same in reversed(self._side.by_digest.get(taken.digest, ())):
+                made = self._side.producer(same)
+                if same != tensor and made and made.number < op.number and made.type not in ("Input", "Const"):
+                    return [same]
+        return []
+
+    def facts(self, tensor: int) -> frozenset[Relation] | None:
+        """How a tensor of this client is related to the reference's, None if that is not known."""
+        if tensor not in self._facts:
+            self._facts[tensor] = self._of_output(tensor)
+        return self._facts[tensor]
+
+    def _of_output(self, tensor: int) -> frozenset[Relation] | None:
+        op = self._side.producer(tensor)
+        if op is None or (truth := self._aligned.truths.get(Node(self._client, op.number))) is None:
+            return None
+        position = op.outputs.index(tensor)
+        if position >= len(self._aligned.reference.by_number[truth].outputs):
+            return None
+        return self._aligned.output(truth, position)
+
+    def tell(self, op: Op) -> None:
+        """Let operands be known by how they are related to those of the reference's operation."""
+        number = self._aligned.truths.get(Node(self._client, op.number))
+        if number is None:
+            return
+        theirs = self._aligned.reference.by_number[number]
+        nodes = self._aligned.counterparts[number]
+        if any(len(self._aligned.op(node).inputs) != len(theirs.inputs) for node in nodes):
+            return
+        for position, tensor in enumerate(op.inputs):
+            if not tensor or not theirs.inputs[position] or self.facts(tensor) is not None:
+                continue
+            given = [(node.client, self._aligned.op(node).inputs[position]) for node in nodes]
+            if all(each for _, each in given):
+                self._facts[tensor] = self._aligned.related(theirs.inputs[position], given)
+
+    def _status(self, wanted: Wanted) -> Status:
+        relations = self.facts(wanted.tensor)
+        if relations is None:
+            return Status.UNKNOWN
+        op = self._side.producer(wanted.tensor)
+        if op is not None and (op.type.startswith(_GIVEN_APART) or (not relations and self._counts(wanted.tensor))):
+            return Status.RIGHT
+        if self._mode is Mode.UNRELATED:
+            return Status.RIGHT if relations else Status.WRONG
+        return Status.WRONG if is_multiple(relations, wanted.whole) else Status.RIGHT
+
+    def _counts(self, tensor: int) -> bool:
+        """Whether it holds whole numbers that follow from shapes and constants only."""
+        if tensor not in self._counting:
+            self._counting[tensor] = False  # for what goes in a circle, until it is known
+            op = self._side.producer(tensor)
+            whole = any(value.dtype.kind in "iu" for value in self._side.values(tensor))
+            known = op is None or op.type in _SHAPES or all(map(self._counts, filter(None, op.inputs)))
+            self._counting[tensor] = whole and known
+        return self._counting[tensor]
+
+    def is_behind_a_sum(self, tensor: int) -> bool:
+        """Whether a sum over replicas takes part in a value, as in everything from which variables are updated."""
+        pending, seen = [tensor], {tensor}
+        while pending:
+            op = self._side.producer(pending.pop())
+            if op is None:
+                continue
+            if self._is_sum(op) or op.zone == UPDATE:
+                return True
+            if op.type == "ReadVariableOp":
+                op = self._assigned_before(op) or op
+            pending += [each for each in op.inputs if each not in seen]
+            seen.update(op.inputs)
+        return False
+
+    def first_extreme(self, tensor: int) -> Node | None:
+        """Where a value came from that is a part of which the largest, or the smallest, counts."""
+        found = None
+        while (op := self._side.producer(tensor)) is not None and is_extreme(self.facts(tensor) or frozenset()):
+            found = Node(self._client, op.number)
+            tensor = next((each for each in op.inputs if is_extreme(self.facts(each) or frozenset())), 0)
+        return found
+
+
+def is_extreme(relations: frozenset[Relation]) -> bool:
+    """Whether nothing else is known of a value than that the largest or the smallest part is the reference's."""
+    return bool(relations) and all(each.kind in (LARGEST, SMALLEST) for each in relations)
+
+
+def is_multiple(relations: frozenset[Relation], whole: bool) -> bool:
+    """Whether a value is only right but for a power of the number of replicas.
+
+    Args:
+        relations: that hold of it.
+        whole: whether all replicas should have the whole of it.
+    """
+    same = [relation for relation in relations if relation.kind == REPLICATED]
+    if whole and same:
+        return not any(relation.right for relation in same)
+    return bool(relations) and not any(relation.right for relation in relations)
+
+
+def sinks(aligned: Aligned) -> Iterator[tuple[Node, Mode, Wanted]]:
+    """Assignments that give a variable what it does not have in the reference: how that is wrong, and of what."""
+    for theirs in aligned.reference.assigning():
+        nodes = aligned.counterparts.get(theirs.number, ())
+        if not nodes:
+            continue
+        variable = aligned.variables.get(aligned.op(nodes[0]).variable)
+        for position, truth in enumerate(theirs.inputs):
+            given = [(node.client, aligned.op(node).inputs) for node in nodes]
+            if not truth or any(position >= len(inputs) or not inputs[position] for _, inputs in given):
+                continue
+            relations = aligned.related(truth, [(client, inputs[position]) for client, inputs in given])
+            if relations is not None and (mode := _wrong(relations, variable)) is not None:
+                yield (
+                    nodes[0],
+                    mode,
+                    Wanted(given[0][1][position], whole=variable is None or variable.kind != "on_read"),
+                )
+
+
+# What each copy of a variable that is reduced when it is read may be given.
+_GIVEN = {
+    "SUM": {Relation(PARTIAL)},
+    "MEAN": {Relation(PARTIAL, 1), Relation(REPLICATED)},
+}
+
+
+def _wrong(relations: frozenset[Relation], variable: Seen | None) -> Mode | None:
+    if variable is not None and variable.kind == "on_read":
+        given = _GIVEN.get(variable.aggregation)
+        if given is None or given & relations:
+            return None
+        return Mode.SCALED if relations else Mode.UNRELATED
+    if Relation(REPLICATED) in relations:
+        return None
+    return Mode.SCALED if is_multiple(relations, whole=True) else Mode.UNRELATED

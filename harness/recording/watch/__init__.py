@@ -1,0 +1,7 @@
+"""A step of which every operation is watched: what it was given, what it gave, and the line that made it."""
+
+from __future__ import annotations
+
+from harness.recording.watch._watch import Enough, Watch, Watching
+
+__all__ = ["Enough", "Watch", "Watching"]

@@ -1,0 +1,277 @@
+"""Watches the operations of one step, by the callbacks that TensorFlow offers its own debugger.
+
+Python makes each operation once: in a graph when a function is traced, or each time where operations are carried out
+at once. There the place is noted. What an operation of a graph gives is known when the graph runs, from a function
+beside it that is called with its results. Nothing that the program computes with is changed, no random number is drawn,
+and the seeds of random operations do not depend on how many operations there are (tensorflow/python/framework/
+random_seed.py counts those that ask for one).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.evidence.watched import Op, Watched, write_watched
+from harness.recording.noise.protocol import patched
+from harness.recording.watch.compiled import uncompiled
+from harness.recording.watch.makers import Makers
+from harness.recording.watch.places import Place, Places, zone
+from harness.recording.watch.values import Values
+from harness.recording.watch.variables import Variables
+
+__all__ = ["Enough", "Watch", "Watching"]
+
+_HIDDEN_TYPES = {"NoOp", "PyFunc", "PyFuncStateless", "EagerPyFunc", "Assert", "CheckNumerics"}
+
+
+class Enough(BaseException):
+    """Ends a program whose watched step is over. Nothing that a program catches, as long as it catches no exit."""
+
+
+class Watching(msgspec.Struct, frozen=True):
+    """What a client has to watch: a step from 1, or what comes after so many steps, until the end; and where it goes.
+
+    Attributes:
+        step: the step.
+        path: a folder.
+        last: whether the step ends with the program and not with a report.
+    """
+
+    step: int
+    path: str
+    last: bool = False
+
+
+class Watch:
+    """Watches the operations of one client.
+
+    Args:
+        watching: what is asked for.
+        task: whose operations these are.
+        replicas: of the strategy.
+    """
+
+    def __init__(self, watching: Watching, task: str, replicas: int) -> None:
+        self._watching = watching
+        self._task = task
+        self._replicas = replicas
+        self._places = Places()
+        self._values = Values()
+        self._variables = Variables(self._places.caller)
+        self._makers = Makers(self._places.caller)
+        self._ops: list[Op] = []
+        self._tensors: dict[int, int] = {}
+        self._numbers = itertools.count(1)
+        self._handles: dict[int, str] = {}
+        self._targets: list[int] = []
+        self._blind: dict[str, None] = {}
+        self._steps = 0
+        self._done = False
+        self._makers.listen()
+
+    @property
+    def _on(self) -> bool:
+        return self._steps + 1 == self._watching.step and not self._done
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Watch what the program does in this context; ends it quietly when its step is over."""
+        import tensorflow as tf
+        from tensorflow.python.data.ops import multi_device_iterator_ops, structured_function
+        from tensorflow.python.framework import auto_control_deps, op_callbacks
+
+        def aside(original: Callable[..., Any]) -> Callable[..., Any]:
+            """A function of TensorFlow within which nothing is watched."""
+
+            def create(*args: Any, **options: Any) -> Any:
+                with self._unseen():
+                    return original(*args, **options)
+
+            return create
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(uncompiled())
+            stack.enter_context(self._variables.active())
+            for owner, name in (
+                # What datasets do with their elements happens in threads of their own, and before the step.
+                (structured_function.StructuredFunctionWrapper, "__init__"),
+                (multi_device_iterator_ops.OwnedMultiDeviceIterator, "__init__"),
+                # A copy of each result of a function, which waits for all that the function does.
+                (auto_control_deps.AutomaticControlDependencies, "mark_as_return"),
+            ):
+                stack.enter_context(patched(owner, name, aside))
+            stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
+            op_callbacks.add_op_callback(self._made)
+            stack.callback(op_callbacks.remove_op_callback, self._made)
+            try:
+                yield
+            except Enough:
+                pass
+            finally:
+                if not self._done:
+                    self._write()
+
+    @contextlib.contextmanager
+    def _unseen(self) -> Iterator[None]:
+        from tensorflow.python.eager import context
+
+        state = context.context()
+        before, state.invoking_op_callbacks = state.invoking_op_callbacks, True
+        try:
+            yield
+        finally:
+            state.invoking_op_callbacks = before
+
+    def silent(self) -> contextlib.AbstractContextManager[None]:
+        """What the harness itself does in this context is not the program's."""
+        return self._unseen()
+
+    def after_step(self, step: int) -> None:
+        """Hear that a step has been reported, and end the program if it was the watched one.
+
+        Raises:
+            Enough: there is nothing more to see.
+        """
+        if step == self._watching.step and not self._watching.last:
+            self._write()
+            raise Enough
+        self._steps = step
+
+    def _write(self) -> None:
+        self._done = True
+        if self._values.lost:
+            self._blind[f"{self._values.lost} values: there was no room for them"] = None
+        write_watched(
+            Path(self._watching.path) / f"{self._task.replace(':', '-')}.watched",
+            Watched(
+                task=self._task,
+                step=self._watching.step,
+                replicas=self._replicas,
+                frames=self._places.frames,
+                ops=tuple(self._ops),
+                values=tuple(self._values.taken),
+                variables=self._variables.kinds(),
+                made=self._makers.made,
+                targets=tuple(self._targets),
+                blind=tuple(self._blind),
+            ),
+        )
+
+    def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        import tensorflow as tf
+
+        def gradient(tape: Any, target: Any, *args: Any, **options: Any) -> Any:
+            for each in tf.nest.flatten(target):
+                self._targets.append(self._tensors.get(_id(each), 0))
+            return original(tape, target, *args, **options)
+
+        as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(gradient)
+        return as_it_is
+
+    def _made(
+        self, kind: str | bytes, inputs: Any, attrs: Any, outputs: Any, op_name: str | None = None, graph: Any = None
+    ) -> None:
+        """Note an operation that Python has just made, and have its results seen; called by TensorFlow."""
+        name = kind.decode() if isinstance(kind, bytes) else kind
+        if name in _HIDDEN_TYPES or self._done:
+            return
+        if graph is None and not self._on:  # carried out already, in another step
+            return
+        with self._unseen():
+            if graph is not None and not hasattr(graph, "captures"):
+                return  # a graph of TensorFlow 1, which is run by sessions
+            self._note(name, tuple(inputs), tuple(outputs), op_name or "", graph)
+
+    def _note(self, kind: str, inputs: Sequence[Any], outputs: Sequence[Any], name: str, graph: Any) -> None:
+        place = self._places.here()
+        if place.ours:
+            return
+        where, index = zone()
+        variable = ""
+        for given in inputs:
+            if _is_resource(given):
+                variable = variable or self._variable(given)
+        # What comes from where nothing is watched, such as a function that was called.
+        arrived = {_id(each): each for each in inputs if _is_shown(each) and _id(each) not in self._tensors}
+        for each in arrived.values():
+            self._add("Input", "" if graph is None else each.name, where, index, place, (), (each,), "", graph)
+        self._add(kind, name, where, index, place, inputs, outputs, variable, graph)
+
+    def _add(
+        self,
+        kind: str,
+        name: str,
+        where: str,
+        index: int,
+        place: Place,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        variable: str,
+        graph: Any,
+    ) -> None:
+        shown = [each for each in outputs if _is_shown(each)]
+        for each in shown:
+            self._tensors[_id(each)] = next(self._numbers)
+        numbers = tuple(self._tensors[_id(each)] for each in shown)
+        given = tuple(self._tensors.get(_id(each), 0) for each in inputs)
+        self._ops.append(
+            Op(
+                number=len(self._ops) + 1,
+                type=kind,
+                name=name,
+                zone=where,
+                index=index,
+                frames=place.frames,
+                caller=place.caller,
+                inputs=given,
+                outputs=numbers,
+                variable=variable,
+                differentiates=place.differentiates,
+            )
+        )
+        if not shown:
+            return
+        if graph is None:
+            for number, each in zip(numbers, shown, strict=True):
+                self._values.take(number, each.numpy())
+        else:
+            self._beside(numbers, shown)
+
+    def _beside(self, numbers: tuple[int, ...], tensors: list[Any]) -> None:
+        """Have a function called with what these tensors of a graph hold, each time that they do."""
+        import tensorflow as tf
+
+        def seen(*values: Any) -> None:
+            if self._on:
+                for number, value in zip(numbers, values, strict=True):
+                    self._values.take(number, value)
+
+        # No other device has a kernel for it.
+        with tf.device("/device:CPU:0"):
+            tf.numpy_function(seen, tensors, [], stateful=True)
+
+    def _variable(self, handle: Any) -> str:
+        key = _id(handle)
+        if key not in self._handles:
+            self._handles[key] = self._variables.name(handle) or ""
+        return self._handles[key]
+
+
+def _is_resource(tensor: Any) -> bool:
+    return getattr(tensor, "dtype", None) is not None and tensor.dtype.name == "resource"
+
+
+def _is_shown(tensor: Any) -> bool:
+    dtype = getattr(tensor, "dtype", None)
+    return dtype is not None and (dtype.is_floating or dtype.is_complex or dtype.is_integer or dtype.is_bool)
+
+
+def _id(tensor: Any) -> int:
+    """What a tensor is known by in this process, one of a graph as well as another."""
+    return getattr(tensor, "_id", 0)

@@ -1,0 +1,51 @@
+"""Keeps the values of tensors, large ones as sketches, within a budget."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from harness.evidence.sketch import sketch
+from harness.evidence.trace import Array
+from harness.evidence.watched import Taken, digest_of
+
+__all__ = ["FULL_BYTES", "Values"]
+
+FULL_BYTES = 1 << 16
+"""A value of no more bytes is kept as it is."""
+
+BUDGET_BYTES = 1 << 27
+"""What all values of one step in one process may take; what comes after is not kept."""
+
+
+class Values:
+    """What tensors held, in the order in which it was seen; several threads add to it.
+
+    Attributes:
+        taken: the values.
+        lost: how many there was no room for.
+    """
+
+    def __init__(self, budget: int = BUDGET_BYTES) -> None:
+        self.taken: list[Taken] = []
+        self.lost = 0
+        self._left = budget
+        self._lock = threading.Lock()
+
+    def take(self, tensor: int, value: Any) -> None:
+        """Keep a value of a tensor, which is an array."""
+        import numpy as np
+
+        value = np.asarray(value)
+        if value.dtype.kind not in "fciub" and value.dtype.name != "bfloat16":
+            return
+        whole = Array.of(value)
+        sketched = value.nbytes > FULL_BYTES and value.dtype.kind == "f" and value.ndim > 1
+        kept, shape = (Array.of(sketch(value)), value.shape) if sketched else (whole, None)
+        taken = Taken(tensor, kept, digest_of(whole), shape)
+        with self._lock:
+            if len(kept.data) > self._left:
+                self.lost += 1
+                return
+            self._left -= len(kept.data)
+            self.taken.append(taken)

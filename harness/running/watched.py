@@ -1,0 +1,102 @@
+"""Runs a program and its reference once more, until the end of one step of which every operation is watched."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.evidence.watched import Watched, read_watched
+from harness.recording.client import Assignment, run_client
+from harness.recording.watch import Watching
+from harness.running.reference import FIRST_SEEDS
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase, strategy_case
+from simulator import Cluster, Run
+from simulator.machines.local.host import cores
+from simulator.machines.local.scratch import scratch
+
+__all__ = ["Sight", "watch_step"]
+
+_PLAIN = "plain"
+# By how much a watched run may take longer than one that is not.
+_SLOWER = 3.0
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A watched step: of the run, of its reference, and of the reference with noise."""
+
+    clients: tuple[Watched, ...]
+    reference: Watched
+    noisy: tuple[Watched, ...]
+
+
+def watch_step(
+    program: Program,
+    case: StrategyCase,
+    *,
+    step: int,
+    last: bool = False,
+    seed: int,
+    timeout: float,
+    threads: int | None = None,
+) -> Sight:
+    """Watch one step, as often as is needed to know what rounding does to it.
+
+    Args:
+        program: what has been run.
+        case: under what strategy.
+        step: from 1.
+        last: whether the step ends with the program.
+        seed: as of the run that was judged.
+        timeout: seconds for each of the runs.
+        threads: that TensorFlow's pools have in the reference, None for as many as there are.
+
+    Raises:
+        RunFailed: one of them failed.
+    """
+    with scratch("watched") as place:
+        kinds: list[tuple[str, StrategyCase, int | None]] = [
+            ("run", case, None),
+            (_PLAIN, strategy_case("default"), None),
+        ]
+        kinds += [(f"noise{seed:+}", strategy_case("default"), seed) for seed in FIRST_SEEDS]
+        size = max(1, cores())
+        for start in range(0, len(kinds), size):
+            batch = kinds[start : start + size]
+            with contextlib.ExitStack() as stack:
+                runs: list[Run] = []
+                for name, under, noise in batch:
+                    cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
+                    bound = None if under is case else threads
+                    assignment = _assignment(place / name, seed, noise, bound, step, last)
+                    runs.append(stack.enter_context(cluster.start(run_client, program, under, assignment)))
+                for run in runs:
+                    run.join()
+        found = {name: _read(place / name) for name, _, _ in kinds}
+    noisy = tuple(watched for name, (watched, *_) in found.items() if name.startswith("noise"))
+    return Sight(tuple(found["run"]), found[_PLAIN][0], noisy)
+
+
+def _assignment(place: Path, seed: int, noise: int | None, threads: int | None, step: int, last: bool) -> Assignment:
+    folders = {name: place / name for name in ("traces", "kept", "watched")}
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+    return Assignment(
+        traces=str(folders["traces"]),
+        directory=str(folders["kept"]),
+        seed=seed,
+        noise=noise,
+        threads=threads,
+        watching=Watching(step, str(folders["watched"]), last),
+    )
+
+
+def _read(place: Path) -> Sequence[Watched]:
+    def order(path: Path) -> tuple[bool, str, int]:
+        job, _, index = path.stem.rpartition("-")
+        return job != "chief", job, int(index)
+
+    return [read_watched(path) for path in sorted((place / "watched").glob("*.watched"), key=order)]

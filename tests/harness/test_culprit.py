@@ -1,0 +1,167 @@
+"""The culprit of made-up steps: every mistake has a line, and the right program beside it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.judging.culprit import Culprit, NoCulprit, find_culprit
+from tests.harness._watched import Steps, watched
+
+_X = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
+_W = np.array([0.5, -1.0, 2.0, 0.25], np.float32)
+_EVEN = (_X[:4], _X[4:])
+_UNEVEN = (_X[:5], _X[5:])
+
+
+def _program(
+    loss: Callable[[Steps, list[int], list[int]], list[int]], factor: float = 1.0, reduced: bool = True
+) -> Any:
+    """A linear model; `loss` gives what the gradient is multiplied by and summed over."""
+
+    def program(steps: Steps) -> None:
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
+        gradient = loss(steps, rows, w)
+        if reduced:
+            gradient = steps.summed(9, gradient, factor)
+        rate = steps.each("Mul", 10, lambda g: np.float32(0.1) * g, gradient)
+        steps.assign(10, "w", rate)
+
+    return program
+
+
+def _sum(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    return steps.each("RealDiv", 4, lambda r: np.float32(r.sum() / 8), rows)
+
+
+def _mean(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    return steps.each("Mean", 4, lambda r: np.float32(r.mean()), rows)
+
+
+def _mean_over_replicas(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    mean = steps.each("Mean", 4, lambda r: np.float32(r.mean()), rows)
+    return steps.each("RealDiv", 5, lambda m: m / np.float32(steps.replicas), mean)
+
+
+def _twice_divided(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    return steps.each("RealDiv", 5, lambda m: m / np.float32(steps.replicas), _sum(steps, rows, w))
+
+
+def _regularized(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    penalty = steps.each("L2Loss", 5, lambda w: np.float32((w**2).sum()), w)
+    return steps.each("AddV2", 6, lambda a, b: a + b, _sum(steps, rows, w), penalty)
+
+
+def _regularized_share(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    penalty = steps.each("L2Loss", 5, lambda w: np.float32((w**2).sum() / steps.replicas), w)
+    return steps.each("AddV2", 6, lambda a, b: a + b, _sum(steps, rows, w), penalty)
+
+
+def _clipped(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    return steps.each("Minimum", 5, lambda s: np.minimum(s, np.float32(0.001)) ** 2, _sum(steps, rows, w))
+
+
+def _hardest(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
+    top = steps.each("TopKV2", 4, lambda r: np.sort(r)[-2:], rows)
+    return steps.each("Sum", 5, lambda r: np.float32(r.sum()), top)
+
+
+@pytest.mark.parametrize(
+    ("loss", "shards", "line", "word"),
+    [
+        (_mean, _EVEN, 4, "its own 4 of 8 examples; the mean of the two is the reference's value"),
+        (_mean, _UNEVEN, 4, "its own 5, 3 of 8 examples"),
+        (_mean_over_replicas, _UNEVEN, 4, "weighted"),
+        (_twice_divided, _EVEN, 5, "1/2 of the reference's value"),
+        (_regularized, _EVEN, 6, "counts 2 times"),
+        (_clipped, _EVEN, 5, "before that was added up"),
+        (_hardest, _EVEN, 4, "over each replica's own examples"),
+    ],
+)
+def test_the_line_that_broke_it_is_named(loss: Any, shards: Any, line: int, word: str) -> None:
+    """Seven mistakes, each by its line and by what its values prove."""
+    run, reference = watched(_program(loss), _X, *shards)
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, Culprit)
+    assert found.line == line
+    assert word in found.relation
+
+
+@pytest.mark.parametrize(
+    ("loss", "factor", "shards"),
+    [
+        (_sum, 1.0, _EVEN),
+        (_sum, 1.0, _UNEVEN),
+        (_mean_over_replicas, 1.0, _EVEN),
+        (_mean, 0.5, _EVEN),
+        (_regularized_share, 1.0, _UNEVEN),
+    ],
+)
+def test_a_right_program_has_no_culprit(loss: Any, factor: float, shards: Any) -> None:
+    """The control: near misses of the mistakes."""
+    run, reference = watched(_program(loss, factor), _X, *shards)
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, NoCulprit)
+    assert "in its relation" in found.why
+
+
+def test_a_mean_of_parts_is_the_reduction_s_line() -> None:
+    """What only the run does can be the culprit too."""
+    run, reference = watched(_program(_sum, factor=0.5), _X, *_EVEN)
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, Culprit)
+    assert (found.line, found.op) == (9, "CollectiveReduceV2")
+    assert "not their sum" in found.relation
+
+
+def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
+    """Parts that become a variable as they are."""
+    run, reference = watched(_program(_sum, reduced=False), _X, *_EVEN)
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, Culprit)
+    assert found.line == 10
+    assert "have not been added up" in found.relation
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_what_a_step_began_with_sends_to_the_step_before(step: int) -> None:
+    """Or, at the first step, to the line that made the variable."""
+
+    def program(steps: Steps) -> None:
+        own = _W if len(steps.batch) == 1 else _W + 1
+        w = steps.read(2, "w", [own] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
+        steps.assign(10, "w", steps.summed(9, _sum(steps, rows, w)))
+
+    run, reference = watched(program, _X, *_EVEN, step=step)
+    found = find_culprit([run], reference, [])
+    if step > 1:
+        assert isinstance(found, NoCulprit)
+        assert found.earlier
+        assert "'w' was wrong already" in found.why
+    else:
+        assert isinstance(found, Culprit)
+        assert "begins with another value" in found.relation
+
+
+def test_other_examples_are_no_line_s_fault() -> None:
+    """The ledger is who explains these."""
+    run, reference = watched(_program(_sum), _X, _X[:4], _X[:4])
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, NoCulprit)
+    assert "other examples" in found.why
+
+
+def test_examples_in_another_order_are_the_same_examples() -> None:
+    """As datasets are sharded by elements: every other example goes to the other worker."""
+    run, reference = watched(_program(_mean), _X, _X[0::2], _X[1::2])
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, Culprit)
+    assert found.line == 4
+    assert found.inputs == ("MatMul of train.py:3 is split by examples (right)",)
+    run, reference = watched(_program(_sum), _X, _X[0::2], _X[1::2])
+    assert isinstance(find_culprit([run], reference, []), NoCulprit)

@@ -1,0 +1,148 @@
+"""The culprit of real programs under real strategies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import verify
+from harness.cli import main
+
+_HERE = Path(__file__).name
+
+
+def _line(marker: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.rstrip().endswith(f"# {marker}"))
+
+
+def _mean_per_replica(strategy: Any, record: Any) -> None:
+    """A custom loop of plain variables, with examples that are sharded over workers and a last batch that is uneven."""
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(size=(15, 3)).astype("float32")
+    with strategy.scope():
+        w = tf.Variable(tf.ones([3, 2]) * 0.5)
+    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8))
+
+    @tf.function
+    def train_step(batch: Any) -> Any:
+        def step(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                per_example = tf.reduce_sum(tf.square(tf.matmul(x, w) - 1), 1)
+                loss = tf.reduce_mean(per_example) / strategy.num_replicas_in_sync  # an uneven mean
+            gradient = tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w))
+            w.assign_sub(0.1 * gradient)
+            return loss
+
+        return strategy.reduce("SUM", strategy.run(step, (batch,)), axis=None)
+
+    for batch in dataset:
+        record.step(loss=train_step(batch), variables=[w])
+
+
+def _batch_normalized(strategy: Any, record: Any) -> None:
+    """Keras's `fit`, in which no line of the program's own computes anything."""
+    import keras
+    import numpy as np
+
+    keras.utils.set_random_seed(1)
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(16, 4)).astype("float32"), random.normal(size=(16, 1)).astype("float32")
+    with strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.layers.Dense(4),
+                keras.layers.BatchNormalization(),  # a layer
+                keras.layers.Dense(1),
+            ]
+        )
+        model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
+    model.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0, callbacks=[record.keras_callback(model)])
+
+
+def _summed(strategy: Any, record: Any) -> None:
+    """Right: carried out at once, without a graph."""
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+    with strategy.scope():
+        w = tf.Variable(tf.ones([3, 2]) * 0.5)
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(tf.matmul(x, w) - 1)) / 8
+        w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+        return loss
+
+    for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8)):
+        record.step(loss=strategy.reduce("SUM", strategy.run(step, (batch,)), axis=None))
+
+
+def test_an_uneven_mean_is_found_at_the_step_that_is_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at the first step, whose shares are equal; with examples in another order than the reference's."""
+    monkeypatch.delenv("LOCKSTEP_CULPRIT")
+    verdict = verify(_mean_per_replica, "multi_worker-2")
+    assert not verdict
+    culprit = verdict.culprit
+    assert culprit is not None, str(verdict)
+    assert (Path(culprit.file).name, culprit.line, culprit.step) == (_HERE, _line("an uneven mean"), 2)
+    assert "its own 4, 3 of 7 examples" in culprit.relation
+    assert culprit.inputs == ("per_example is split by examples (right)",)
+    assert f"culprit: {culprit.where}  loss = tf.reduce_mean(per_example)" in str(verdict)
+    assert culprit.where in verdict.summary
+
+
+def test_a_layer_is_named_by_the_line_that_made_it() -> None:
+    """What Keras computes has no line of the program's own."""
+    verdict = verify(_batch_normalized, "mirrored-2", explain=True)
+    assert verdict.culprit is not None, str(verdict)
+    assert (verdict.culprit.line, verdict.culprit.layer) == (_line("a layer"), "batch_normalization")
+
+
+def test_a_right_program_that_runs_at_once_has_none() -> None:
+    """Looked for since asked, in operations that are carried out one by one."""
+    verdict = verify(_summed, "mirrored-2", explain=True)
+    assert verdict
+    assert verdict.looked is not None
+    assert verdict.culprit is None
+    assert "every value that was seen stands in its relation" in (verdict.looked.why_not or "")
+
+
+def test_the_command_line_says_it_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A culprit has its keys in the object that `--json` prints."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(_TRAIN)
+    given = "lockstep verify train.py:train --strategy mirrored-2 --json --explain"
+    monkeypatch.setattr("sys.argv", given.split())
+    with pytest.raises(SystemExit) as ended:
+        main()
+    found = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 1
+    assert found["culprit"].keys() >= {"file", "line", "source", "op", "layer", "relation", "expected", "inputs"}
+    assert (found["culprit"]["file"], found["culprit"]["line"]) == ("train.py", 10)
+    assert found["looked"]["seconds"] > 0
+
+
+_TRAIN = """
+import tensorflow as tf
+
+
+def train(strategy, record):
+    with strategy.scope():
+        w = tf.Variable([1.0, 2.0])
+
+    def step():
+        w.assign_sub(w * tf.cast(strategy.num_replicas_in_sync, tf.float32))
+
+    for _ in range(2):
+        strategy.run(step)
+        record.step(variables=[w])
+"""

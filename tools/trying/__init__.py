@@ -1,0 +1,1 @@
+"""What `tools/trials.py` is made of."""

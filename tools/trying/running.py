@@ -1,0 +1,106 @@
+"""One trial from its program to a result: what Lockstep says of it, and whether that is so."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness import verify
+from harness.judging.verdict import Verdict
+from simulator import LockstepError
+from tools.trying.cases import Trial
+
+__all__ = ["Blame", "Culprit", "Fate", "Outcome", "Result", "as_expected", "relabelled", "result_of"]
+
+Outcome = Literal["consistent", "inconsistent", "abstained", "failed"]
+Fate = Literal["right", "wrong", "none"]
+
+
+class Culprit(msgspec.Struct, frozen=True):
+    """The line that a verdict names."""
+
+    file: str
+    line: int
+    source: str = ""
+
+
+class Blame(msgspec.Struct, frozen=True):
+    """What a verdict blames, and whether that is what is wrong."""
+
+    culprit: Fate
+    rule: Fate
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One trial.
+
+    `guilty` are the lines that may be blamed, `rules` the rules that may. `text` is the whole verdict or, of a failure,
+    the message.
+    """
+
+    name: str
+    style: str
+    strategy: str
+    mistake: str | None
+    outcome: Outcome
+    guilty: tuple[int, ...] = ()
+    rules: tuple[str, ...] = ()
+    rule: str | None = None
+    culprit: Culprit | None = None
+    text: str = ""
+    seconds: float = 0.0
+
+    @property
+    def blame(self) -> Blame:
+        """Whether line and rule are right; of a right program whatever is named is wrong."""
+        rule: Fate = "none" if self.rule is None else "right" if self.rule in self.rules else "wrong"
+        if self.culprit is None:
+            return Blame("none", rule)
+        here = Path(self.culprit.file).stem == self.style and self.culprit.line in self.guilty
+        return Blame("right" if here else "wrong", rule)
+
+
+def as_expected(result: Result) -> bool:
+    """Whether what is wrong was found, and named rightly if at all, and what is right was not accused."""
+    if result.mistake is None:
+        return result.outcome == "consistent" and result.blame == Blame("none", "none")
+    return result.outcome == "inconsistent" and "wrong" not in (result.blame.culprit, result.blame.rule)
+
+
+def relabelled(result: Result, trial: Trial) -> Result:
+    """An earlier result, with what the catalogue and the program's file say by now."""
+    return msgspec.structs.replace(result, mistake=trial.mistake, guilty=trial.guilty, rules=trial.rules)
+
+
+def result_of(trial: Trial, explain: bool, timeout: float) -> Result:
+    """Verify a program and compare what is said of it with the catalogue.
+
+    Args:
+        trial: the program.
+        explain: whether more runs may be made to find out what is wrong.
+        timeout: seconds for each of its runs.
+    """
+    began = time.monotonic()
+    result = Result(trial.name, trial.style, trial.strategy, trial.mistake, "failed", trial.guilty, trial.rules)
+    try:
+        verdict = verify(trial.program, trial.strategy, explain=explain, timeout=timeout)
+    except LockstepError as error:
+        return msgspec.structs.replace(result, text=str(error), seconds=time.monotonic() - began)
+    return msgspec.structs.replace(
+        result,
+        outcome=verdict.outcome,
+        rule=None if verdict.explanation is None else verdict.explanation.rule,
+        culprit=_culprit(verdict),
+        text=str(verdict),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _culprit(verdict: Verdict) -> Culprit | None:
+    found: Any = getattr(verdict, "culprit", None)
+    if found is None or found.file is None or found.line is None:
+        return None
+    return Culprit(str(found.file), int(found.line), (found.source or "").strip())
