@@ -258,9 +258,9 @@ class Watch:
 
     def _variable(self, handle: Any) -> str:
         key = _id(handle)
-        if key not in self._handles:
-            self._handles[key] = self._variables.name(handle) or ""
-        return self._handles[key]
+        if key not in self._handles and (name := self._variables.name(handle)) is not None:
+            self._handles[key] = name  # not before it has one: its first value is assigned while it is made
+        return self._handles.get(key, "")
 
 
 def _is_resource(tensor: Any) -> bool:
