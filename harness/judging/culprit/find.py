@@ -62,7 +62,7 @@ def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None
         back.tell(node)
         found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
     for wanted in _reported(aligned, wrong):
-        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
+        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), back.reduced(wanted))
     if not found:
         return None
     # Positions in a batch are rightly others in each replica, so that whole numbers are blamed last.
@@ -102,6 +102,12 @@ class _Back:
             earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
             found += earlier or [Broken(node, mode, walk.summed)]
         return found
+
+    def reduced(self, wanted: Wanted) -> list[Broken]:
+        """The sum over replicas that gave a wrong value of right ones, where only the run has it."""
+        walk = self._walks[Mode.UNRELATED]
+        blamed = Node(0, walk.blamed(wanted.tensor))
+        return [] if blamed in self._aligned.truths or not blamed.number else [Broken(blamed, Mode.UNRELATED)]
 
     def _extreme(self, node: Node) -> list[Broken]:
         """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""

@@ -100,11 +100,11 @@ class Walk:
         for wanted in sorted(operands, key=lambda each: self._when(each.tensor)):
             found[wanted] = frozenset[int]().union(*(found.get(each, frozenset()) for each in operands[wanted]))
             if not found[wanted] and self._status(wanted) is Status.WRONG:
-                found[wanted] = frozenset({self._blamed(wanted.tensor)})
+                found[wanted] = frozenset({self.blamed(wanted.tensor)})
         numbers = frozenset[int]().union(*(found.get(start, frozenset()) for start in begin))
         return [Node(self._client, number) for number in sorted(numbers)]
 
-    def _blamed(self, tensor: int) -> int:
+    def blamed(self, tensor: int) -> int:
         """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
         made = self._side.producer(tensor)
         op = made
