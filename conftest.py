@@ -15,6 +15,9 @@ pytest_plugins = ("harness.plugin",)
 settings.register_profile("lockstep", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lockstep")
 
+# Most of what is inconsistent here is wrong on purpose, or for a reason that is known; tests of culprits ask for them.
+os.environ.setdefault("LOCKSTEP_CULPRIT", "0")
+
 _IGNORED_VARIABLE = "LOCKSTEP_TESTS_IGNORE"
 
 

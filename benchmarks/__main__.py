@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import bench_cli, bench_cluster, bench_ledger, bench_network, bench_verify
+from benchmarks import bench_cli, bench_cluster, bench_culprit, bench_ledger, bench_network, bench_verify
 from benchmarks.measure import main
 
 if __name__ == "__main__":
@@ -11,6 +11,7 @@ if __name__ == "__main__":
             *bench_cli.MEASUREMENTS,
             *bench_cluster.MEASUREMENTS,
             *bench_verify.MEASUREMENTS,
+            *bench_culprit.MEASUREMENTS,
             *bench_ledger.MEASUREMENTS,
             *bench_network.MEASUREMENTS,
         ),

@@ -6,12 +6,7 @@ neighbours mostly stay in one process, which has run the references that they sh
 
 from __future__ import annotations
 
-import os
-
 import pytest
-
-# Most programs here are wrong on purpose, and the tests of culprits ask for them.
-os.environ.setdefault("LOCKSTEP_CULPRIT", "0")
 
 # By the processor time of the whole file, dearest first; measured with one process of pytest for each core.
 _DEAR = (

@@ -118,6 +118,21 @@ def test_a_mean_of_parts_is_the_reduction_s_line() -> None:
     assert "not their sum" in found.relation
 
 
+def test_a_report_that_is_a_mean_of_parts_is_its_reduction_s_line() -> None:
+    """Training is right, and only the number that was reported is wrong."""
+
+    def program(steps: Steps) -> None:
+        _program(_sum)(steps)
+        steps.summed(12, steps.each("Sum", 11, lambda x: np.float32(x.sum()), steps.batch), 0.5)
+
+    run, reference = watched(program, _X, *_EVEN)
+    assert isinstance(find_culprit([run], reference, []), NoCulprit)
+    reported = run.values[-1].array
+    found = find_culprit([run], reference, [], [reported])
+    assert isinstance(found, Culprit)
+    assert found.line == 12
+
+
 def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
     """Parts that become a variable as they are."""
     run, reference = watched(_program(_sum, reduced=False), _X, *_EVEN)

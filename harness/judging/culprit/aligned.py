@@ -50,9 +50,17 @@ class Aligned:
         clients: of the run, in their order.
         reference: the default strategy's.
         noisy: the same with noise.
+        turns: how many of the values that a tensor had in the step count, the first ones; None for all.
     """
 
-    def __init__(self, clients: Sequence[Watched], reference: Watched, noisy: Sequence[Watched]) -> None:
+    def __init__(
+        self,
+        clients: Sequence[Watched],
+        reference: Watched,
+        noisy: Sequence[Watched],
+        turns: int | None = None,
+    ) -> None:
+        self._turns = turns
         self.sides = [Side(client) for client in clients]
         self.reference = Side(reference)
         self._noisy = [Side(each) for each in noisy]
@@ -166,7 +174,7 @@ class Aligned:
         if sketched and len(rows) > 1:
             return None  # cannot be told where the rows themselves are split
         found: frozenset[Relation] | None = None
-        for turn, value in enumerate(expected):
+        for turn, value in enumerate(expected[: self._turns]):
             allowed = self.allowed(truth, turn)
             here = holding(value, [each[turn] for each in parts], allowed, self.order)
             found = here if found is None else found & here

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.evidence.trace import Array
-from harness.evidence.watched import REPLICA, Watched, digest_of
+from harness.evidence.watched import REPLICA, Op, Watched, digest_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED
 from harness.judging.culprit.sentences import told
-from harness.judging.culprit.sides import Side
+from harness.judging.culprit.sides import Side, assigns
 from harness.judging.culprit.walk import Broken, Mode, Walk, Wanted, sinks
 
 __all__ = ["find_culprit"]
@@ -34,13 +34,24 @@ def find_culprit(
         return NoCulprit("no operation of the run was seen that the reference has too")
     if other_examples(aligned.entering):
         return NoCulprit("the replicas were given other examples than the reference")
+    # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
+    first = Aligned(clients, reference, noisy, turns=1)
+    found = first_broken(first, wrong)
+    if found is not None and not _begins(first.op(found.node)):
+        return told(first, found)
     found = first_broken(aligned, wrong)
     if found is None:
         return NoCulprit("every value that was seen stands in its relation to the reference's")
+    op = aligned.op(found.node)
     # What a variable begins the first step with was given to it where it was made.
-    if (op := aligned.op(found.node)).type == "ReadVariableOp" and reference.step > 1:
+    if op.type == "ReadVariableOp" and reference.step > 1:
         return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
     return told(aligned, found)
+
+
+def _begins(op: Op) -> bool:
+    """Whether nothing before an operation was wrong that was seen: what a later turn is given was not."""
+    return assigns(op) or op.type == "ReadVariableOp"
 
 
 def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None:
@@ -51,7 +62,7 @@ def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None
         back.tell(node)
         found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
     for wanted in _reported(aligned, wrong):
-        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
+        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), back.reduced(wanted))
     if not found:
         return None
     # Positions in a batch are rightly others in each replica, so that whole numbers are blamed last.
@@ -91,6 +102,12 @@ class _Back:
             earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
             found += earlier or [Broken(node, mode, walk.summed)]
         return found
+
+    def reduced(self, wanted: Wanted) -> list[Broken]:
+        """The sum over replicas that gave a wrong value of right ones, where only the run has it."""
+        walk = self._walks[Mode.UNRELATED]
+        blamed = Node(0, walk.blamed(wanted.tensor))
+        return [] if blamed in self._aligned.truths or not blamed.number else [Broken(blamed, Mode.UNRELATED)]
 
     def _extreme(self, node: Node) -> list[Broken]:
         """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""

@@ -73,8 +73,8 @@ class Side:
             made = makers.get(op.variable)
             return None if made is None else (op.variable, self.watched.frames[made])
         frames = self.frames(op)
-        if not frames or frames[-1].own:
-            return None  # code of the program's own
+        if not frames or frames[-1].own or assigns(op):
+            return None  # code of the program's own, or what it has asked an optimizer for
         for scope in reversed(op.name.split("/")[:-1]):
             # A layer that is called a second time has a number behind its name.
             for name in (scope, scope.rpartition("_")[0]):

@@ -24,6 +24,8 @@ _SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
 
 # What is rightly another one in each program: constants, and examples, whose sameness is judged by itself.
 _GIVEN_APART = ("Const", "Iterator", "Optional", "MultiDevice")
+# What carries out functions, in which the operations are that give the result.
+_CALLS = ("While", "StatelessWhile", "If", "StatelessIf", "Case", "PartitionedCall", "StatefulPartitionedCall", "__")
 _SHAPES = ("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs")
 
 
@@ -98,11 +100,11 @@ class Walk:
         for wanted in sorted(operands, key=lambda each: self._when(each.tensor)):
             found[wanted] = frozenset[int]().union(*(found.get(each, frozenset()) for each in operands[wanted]))
             if not found[wanted] and self._status(wanted) is Status.WRONG:
-                found[wanted] = frozenset({self._blamed(wanted.tensor)})
+                found[wanted] = frozenset({self.blamed(wanted.tensor)})
         numbers = frozenset[int]().union(*(found.get(start, frozenset()) for start in begin))
         return [Node(self._client, number) for number in sorted(numbers)]
 
-    def _blamed(self, tensor: int) -> int:
+    def blamed(self, tensor: int) -> int:
         """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
         made = self._side.producer(tensor)
         op = made
@@ -131,6 +133,8 @@ class Walk:
             self.summed = Node(self._client, op.number)
         if op.type in ("Input", "Placeholder"):
             return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
+        if op.type.startswith(_CALLS) and (inside := self._origin(wanted.tensor, op)):
+            return [replace(wanted, tensor=each) for each in inside]
         if op.type == "ReadVariableOp" and (last := self._assigned_before(op)) is not None:
             op = last
         self.tell(op)

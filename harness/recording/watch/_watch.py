@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ class Watch:
         self._ops: list[Op] = []
         self._tensors: dict[int, int] = {}
         self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
         self._handles: dict[int, str] = {}
         self._targets: list[int] = []
         self._blind: dict[str, None] = {}
@@ -84,6 +86,7 @@ class Watch:
         """Watch what the program does in this context; ends it quietly when its step is over."""
         import tensorflow as tf
         from tensorflow.python.data.ops import multi_device_iterator_ops, structured_function
+        from tensorflow.python.distribute import cross_device_utils
         from tensorflow.python.framework import auto_control_deps, op_callbacks
 
         def aside(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,6 +110,8 @@ class Watch:
             ):
                 stack.enter_context(patched(owner, name, aside))
             stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
+            for name in ("all_reduce", "batch_all_reduce", "all_gather", "all_reduce_indexed_slices"):
+                stack.enter_context(patched(cross_device_utils.CollectiveReplicaLauncher, name, self._in_any_thread))
             op_callbacks.add_op_callback(self._made)
             stack.callback(op_callbacks.remove_op_callback, self._made)
             try:
@@ -174,6 +179,20 @@ class Watch:
         as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(gradient)
         return as_it_is
 
+    def _in_any_thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Where operations are carried out at once, each replica's part of a collective has a thread of its own."""
+        from tensorflow.python.eager import context
+
+        def collective(*args: Any, **options: Any) -> Any:
+            state = context.context()._thread_local_data  # noqa: SLF001 - callbacks are each thread's own
+            before, state.op_callbacks = state.op_callbacks, [self._made]
+            try:
+                return original(*args, **options)
+            finally:
+                state.op_callbacks = before
+
+        return collective
+
     def _made(
         self, kind: str | bytes, inputs: Any, attrs: Any, outputs: Any, op_name: str | None = None, graph: Any = None
     ) -> None:
@@ -186,7 +205,8 @@ class Watch:
         with self._unseen():
             if graph is not None and not hasattr(graph, "captures"):
                 return  # a graph of TensorFlow 1, which is run by sessions
-            self._note(name, tuple(inputs), tuple(outputs), op_name or "", graph)
+            with self._lock:
+                self._note(name, tuple(inputs), tuple(outputs), op_name or "", graph)
 
     def _note(self, kind: str, inputs: Sequence[Any], outputs: Sequence[Any], name: str, graph: Any) -> None:
         place = self._places.here()
@@ -258,9 +278,9 @@ class Watch:
 
     def _variable(self, handle: Any) -> str:
         key = _id(handle)
-        if key not in self._handles:
-            self._handles[key] = self._variables.name(handle) or ""
-        return self._handles[key]
+        if key not in self._handles and (name := self._variables.name(handle)) is not None:
+            self._handles[key] = name  # not before it has one: its first value is assigned while it is made
+        return self._handles.get(key, "")
 
 
 def _is_resource(tensor: Any) -> bool:

@@ -92,10 +92,12 @@ class Places:
         them, is done by the thread that waits for them, while they wait for it.
         """
         main, this = threading.main_thread(), threading.current_thread()
-        if this is not main:
+        if hasattr(this, "replica_id"):
             return self._in(main.ident or 0)
         replicas = [thread for thread in threading.enumerate() if getattr(thread, "replica_id", None) == 0]
-        return self._in(replicas[-1].ident or 0) if replicas else None
+        if replicas:
+            return self._in(replicas[-1].ident or 0)
+        return None if this is main else self._in(main.ident or 0)
 
     def _in(self, thread: int) -> int | None:
         frame = sys._current_frames().get(thread)  # noqa: SLF001 - documented so

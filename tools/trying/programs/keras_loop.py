@@ -132,7 +132,7 @@ def train_averaged_by_hand(strategy, record):
 def train_learning_rate_times_replicas(strategy, record):
     """The linear scaling rule, although the global batch is what it was."""
     rate = 0.1 * strategy.num_replicas_in_sync  # guilty
-    model, optimizer = prepare(strategy, lambda: keras.optimizers.SGD(rate))
+    model, optimizer = prepare(strategy, lambda: keras.optimizers.SGD(rate))  # guilty
 
     def replica_step(x, y):
         with tf.GradientTape() as tape:
