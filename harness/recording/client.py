@@ -32,6 +32,7 @@ class Assignment(msgspec.Struct, frozen=True):
     `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that resume an interrupted run.
     `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
     seconds the clock that the program sees is. `forced` is the trace of a run whose variables are set after each step.
+    `witness` is whether the harness looks for itself at what the program does.
     """
 
     traces: str
@@ -42,6 +43,7 @@ class Assignment(msgspec.Struct, frozen=True):
     threads: int | None = None
     ahead: float = 0.0
     forced: str | None = None
+    witness: bool = True
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -57,6 +59,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.noise import Noise
     from harness.recording.recorder import Recorder
     from harness.recording.touched import note_files
+    from harness.recording.witness import Witness, all_seams
 
     _bound_threads(assignment.threads)
     _seed_everything(assignment.seed)
@@ -67,13 +70,15 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     noise = None if assignment.noise is None else Noise(assignment.noise)
     forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
     trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
+    header = _header(strategy, case, assignment)
     recorder = Recorder(
         strategy,
-        _header(strategy, case, assignment),
+        header,
         trace=trace,
         directory=Path(assignment.directory),
         noise=noise,
         forcing=forcing,
+        witness=Witness(strategy, header.local_replicas, all_seams(), noise) if assignment.witness else None,
     )
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory)]
     if assignment.forced is not None:
@@ -93,6 +98,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         if case.family.draws_apart:
             stack.enter_context(own_shuffles(client))
         recorder.scheduled = lambda: counts.scheduled
+        # Last, so that it sees what the program gets.
+        stack.enter_context(recorder.witnessing())
         train(strategy, recorder)
     recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=work.counted())
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}

@@ -1,0 +1,149 @@
+"""The witness of one process: which seams it has, and how what they see becomes frames of the trace."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from harness.evidence.observed import unique_names
+from harness.evidence.trace import Array, Seen, Value
+from harness.recording.noise import Noise
+from harness.recording.witness._registry import Entry
+from harness.recording.witness._values import LOSS
+from harness.recording.witness._variables import read
+from harness.recording.witness.protocol import Event, Gathered, Seam, StepSeen
+
+__all__ = ["Witness"]
+
+
+class Witness:
+    """Writes what it sees of each training step into the trace, next to what the program reports.
+
+    Args:
+        strategy: of this run.
+        local_replicas: how many of its replicas this process has.
+        seams: where it looks.
+        noise: of a rerun of the reference: variables that the program does not report are perturbed as those that it
+            does.
+    """
+
+    def __init__(self, strategy: Any, local_replicas: int, seams: Iterable[Seam], noise: Noise | None = None) -> None:
+        silent = contextlib.nullcontext if noise is None else noise.silent
+        self._gathered = Gathered(strategy, local_replicas, silent)
+        self._gathered.written = self._write
+        self._noise = noise
+        self._seams = () if (why := _blind(strategy)) else tuple(seams)
+        if why:
+            self._gathered.note(why)
+        self._send: Callable[[Seen], None] = lambda seen: None
+        self._calls = 0
+        self.observed = 0
+
+    @contextlib.contextmanager
+    def active(self, send: Callable[[Seen], None]) -> Iterator[None]:
+        """See what the program does in this context; `send` gets each frame."""
+        self._send = send
+        with contextlib.ExitStack() as stack:
+            for seam in self._seams:
+                stack.enter_context(seam.active(self._gathered))
+            yield
+            # The program has ended; nothing follows in which its last step would be looked at.
+            self._gathered.look()
+
+    def reported(self, observables: Iterable[str], *, step: bool) -> None:
+        """The program is about to report these, as of a step or of the end: what it reports is not looked at again."""
+        self._gathered.reported.update(observables)
+        self._gathered.look()
+        self._calls += step
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What could not be seen."""
+        return tuple(self._gathered.unseen)
+
+    def _write(self, step: StepSeen) -> None:
+        gathered = self._gathered
+        variables = None
+        if "variables" not in gathered.reported:
+            with gathered.silent():
+                if self._noise is not None:
+                    self._noise.nudge(variable for _, variable in step.variables)
+                variables = read(gathered, step.variables)
+        columns, rows = _examples(step.events, gathered)
+        taken = sorted(
+            (each for each in step.events if each.kind == "tape"), key=lambda each: (each.replica, each.site)
+        )
+        seen = Seen(
+            index=gathered.number,
+            at=time.monotonic(),
+            after=self._calls,
+            loss=None if "loss" in gathered.reported else step.loss,
+            variables=variables,
+            examples=rows,
+            columns=columns,
+            losses=_by_replica(taken, lambda name: name == LOSS),
+            gradients=_by_replica(taken, lambda name: name != LOSS),
+            applied=_by_name(step.events),
+        )
+        self.observed += bool(seen.variables or seen.loss or seen.losses)
+        self._send(seen)
+
+
+def _blind(strategy: Any) -> str | None:
+    """Why nothing can be seen under this strategy; None where something can."""
+    import tensorflow as tf
+
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return "what workers do for a coordinator: no Python of this process runs there"
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return "what replicas of a TPU do, where no Python runs"
+    return None
+
+
+def _name(name: Any) -> str:
+    return name.name if isinstance(name, Entry) else str(name)
+
+
+def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Value, ...]:
+    """Values with one part for each replica; those that not every replica has are left out."""
+    found: dict[int, list[tuple[str, Array]]] = {}
+    for event in events:
+        pairs = zip(event.names, event.arrays, strict=True)
+        found.setdefault(event.replica, []).extend(
+            (_name(name), Array.of(array)) for name, array in pairs if wanted(name)
+        )
+    if not found:
+        return ()
+    by_replica = [
+        dict(zip(unique_names([name for name, _ in each]), [array for _, array in each], strict=True))
+        for _, each in sorted(found.items())
+    ]
+    return tuple(
+        Value(name, tuple(each[name] for each in by_replica), per_replica=True)
+        for name in by_replica[0]
+        if all(name in each for each in by_replica)
+    )
+
+
+def _by_name(events: list[Event]) -> tuple[Value, ...]:
+    """What was applied, by the variable; and what left reductions, which bear no name."""
+    found = []
+    for kind in ("applied", "reduced"):
+        for event in sorted((each for each in events if each.kind == kind), key=lambda each: each.site):
+            names = [_name(name) if kind == "applied" else "" for name in event.names]
+            found += [Value(name, (Array.of(array),)) for name, array in zip(names, event.arrays, strict=True)]
+    return tuple(found)
+
+
+def _examples(events: list[Event], gathered: Gathered) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:
+    """The columns and, for each local replica, the examples in the order in which it was called with them."""
+    found = sorted((each for each in events if each.kind == "examples"), key=lambda each: each.site)
+    if not found or "examples" in gathered.reported:
+        return (), None
+    rows: dict[int, list[int]] = {}
+    for event in found:
+        rows.setdefault(event.replica, []).extend(event.arrays[0].tolist())
+    columns = found[0].names if all(each.names == found[0].names for each in found) else ()
+    return columns, tuple(tuple(rows[replica]) for replica in sorted(rows))

@@ -1,0 +1,70 @@
+"""What each replica's function is called with: a fingerprint of each example.
+
+An example is a row: the elements at one place along the first axis of all tensors that are as long along it as the
+first one. So a data set needs no ids, and whatever splits it, a distributed data set, a worker's own pipeline or slices
+made by hand, is seen at the same place: `Strategy.run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.recording.patches import patched
+from harness.recording.witness._rows import fingerprints
+from harness.recording.witness.protocol import Event, Gathered
+
+__all__ = ["active"]
+
+
+@contextlib.contextmanager
+def active(gathered: Gathered) -> Iterator[None]:
+    """See the examples of every `Strategy.run` that trains in this context."""
+    from tensorflow.python.distribute import distribute_lib
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+            before = gathered.tapes
+            result = original(strategy, fn, args, kwargs, options)
+            # A function that was traced before runs no Python of its own, so that it may train as well.
+            if gathered.tapes > before or isinstance(fn, polymorphic_function.Function):
+                with gathered.looking("examples"):
+                    _see(gathered, strategy, (args, kwargs or {}))
+            return result
+
+        return run
+
+    with patched(distribute_lib.StrategyBase, "run", around):
+        yield
+
+
+def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
+    import tensorflow as tf
+
+    if strategy is not gathered.strategy or "examples" in gathered.reported:
+        return
+    found = map(strategy.experimental_local_results, tf.nest.flatten(given))
+    leaves = [parts for parts in found if parts and all(map(_is_dense, parts))]
+    count = len(leaves[0]) if leaves else 0
+    per_replica = [tuple(parts[k] for parts in leaves if len(parts) == count) for k in range(count)]
+    width = len(per_replica[0]) if per_replica else 0
+    if not width:
+        gathered.note("examples: a replica's function is called with no tensors")
+        return
+    site = gathered.site()
+
+    def take(arrays: list[Any]) -> None:
+        for replica in range(count):
+            columns, found = fingerprints(arrays[replica * width : (replica + 1) * width])
+            gathered.take(Event("examples", replica, site, columns, (found,)))
+
+    gathered.deliver([tensor for tensors in per_replica for tensor in tensors], take, copied=False)
+
+
+def _is_dense(value: Any) -> bool:
+    import numpy as np
+    import tensorflow as tf
+
+    return isinstance(value, (tf.Tensor, np.ndarray)) and getattr(value, "dtype", None) not in (tf.resource, tf.variant)
