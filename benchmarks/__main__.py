@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import bench_cli, bench_cluster, bench_ledger, bench_network, bench_verify
+from benchmarks import bench_cli, bench_cluster, bench_ledger, bench_network, bench_verify, bench_witness
 from benchmarks.measure import main
 
 if __name__ == "__main__":
@@ -13,6 +13,7 @@ if __name__ == "__main__":
             *bench_verify.MEASUREMENTS,
             *bench_ledger.MEASUREMENTS,
             *bench_network.MEASUREMENTS,
+            *bench_witness.MEASUREMENTS,
         ),
         __doc__ or "",
     )

@@ -47,11 +47,19 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     free = [what for what in _FILLED if not _reported(whole, what)]
     steps = _Steps(whole)
     filled = [RunTrace(tuple(_filled(client, steps, free) for client in trace.clients)) for trace in whole]
-    notes: tuple[str, ...] = ()
+    notes = () if recorded else _notes(clients)
     if "examples" in free and with_examples:
-        compared, notes = _with_examples(filled[:with_examples])
+        compared, why = _with_examples(filled[:with_examples])
         filled[:with_examples] = compared
+        notes += why
     return Completed(tuple(filled), notes)
+
+
+def _notes(clients: Sequence[ClientTrace]) -> tuple[str, ...]:
+    """What a verdict says of a program that has reported no step."""
+    unseen = dict.fromkeys(sentence for client in clients for sentence in client.counters.unseen)
+    said = "the program never calls record.step: its steps, and what is judged of them, are what Lockstep saw by itself"
+    return (said, *(f"not seen: {sentence}" for sentence in unseen))
 
 
 def _with_seen(client: ClientTrace, recorded: bool) -> ClientTrace:

@@ -20,15 +20,12 @@ BYTES_MAX = 16 << 20
 
 def read(gathered: Gathered, variables: Sequence[tuple[Entry, Any]]) -> tuple[SeenVariable, ...] | None:
     """All of these as they are now; None at a step at which they are too many."""
-    import tensorflow as tf
-
     number = gathered.number
     large = sum(_bytes(variable) for _, variable in variables) > BYTES_MAX
     if large and number & (number - 1):
         gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB after each step; only after steps 1, 2, 4, 8, ...")
         return None
-    with tf.init_scope():
-        found = [_read(entry, variable) for entry, variable in variables]
+    found = [_read(entry, variable) for entry, variable in variables]
     return tuple(each for each in found if each is not None) or None
 
 

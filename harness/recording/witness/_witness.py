@@ -64,10 +64,13 @@ class Witness:
         return tuple(self._gathered.unseen)
 
     def _write(self, step: StepSeen) -> None:
+        import tensorflow as tf
+
         gathered = self._gathered
         variables = None
-        if "variables" not in gathered.reported:
-            with gathered.silent():
+        # Another step may be being traced already.
+        with gathered.looking("variables"), tf.init_scope():
+            if "variables" not in gathered.reported:
                 if self._noise is not None:
                     self._noise.nudge(variable for _, variable in step.variables)
                 variables = read(gathered, step.variables)

@@ -45,22 +45,23 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
 
     if strategy is not gathered.strategy or "examples" in gathered.reported:
         return
-    found = map(strategy.experimental_local_results, tf.nest.flatten(given))
-    leaves = [parts for parts in found if parts and all(map(_is_dense, parts))]
-    count = len(leaves[0]) if leaves else 0
-    per_replica = [tuple(parts[k] for parts in leaves if len(parts) == count) for k in range(count)]
-    width = len(per_replica[0]) if per_replica else 0
-    if not width:
+    found = enumerate(map(strategy.experimental_local_results, tf.nest.flatten(given)))
+    leaves = [(position, parts) for position, parts in found if parts and all(map(_is_dense, parts))]
+    count = len(leaves[0][1]) if leaves else 0
+    leaves = [(position, parts) for position, parts in leaves if len(parts) == count]
+    if not leaves:
         gathered.note("examples: a replica's function is called with no tensors")
         return
-    site = gathered.site()
+    site, width = gathered.site(), len(leaves)
+    positions = [position for position, _ in leaves]
 
     def take(arrays: list[Any]) -> None:
         for replica in range(count):
-            columns, found = fingerprints(arrays[replica * width : (replica + 1) * width])
-            gathered.take(Event("examples", replica, site, columns, (found,)))
+            columns, rows = fingerprints(arrays[replica * width : (replica + 1) * width])
+            places = tuple(positions[column] for column in columns)
+            gathered.take(Event("examples", replica, site, places, (rows,)))
 
-    gathered.deliver([tensor for tensors in per_replica for tensor in tensors], take, copied=False)
+    gathered.deliver([parts[replica] for replica in range(count) for _, parts in leaves], take, copied=False)
 
 
 def _is_dense(value: Any) -> bool:

@@ -92,9 +92,9 @@ def _see(gathered: Gathered, target: Any, sources: Any, gradients: Any) -> None:
 
 def _flat(sources: Any, gradients: Any) -> list[Any]:
     """The gradients in the order of the sources; IndexedSlices are one gradient each."""
-    import tensorflow as tf
+    from tensorflow.python.util import nest
 
-    return list(tf.nest.flatten_up_to(sources, gradients))
+    return list(nest.flatten_up_to(sources, gradients))
 
 
 def _total(target: Any) -> Any:
