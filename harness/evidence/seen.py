@@ -87,7 +87,7 @@ def _together(several: Sequence[Seen]) -> Seen | None:
         joined = tuple(tuple(id_ for part in parts for id_ in part) for parts in zip(*rows, strict=True))
     columns = several[0].columns if len({seen.columns for seen in several}) == 1 else ()
     last = several[-1]
-    return msgspec.structs.replace(last, examples=joined, columns=columns, losses=(), gradients=(), applied=())
+    return msgspec.structs.replace(last, examples=joined, columns=columns, losses=(), gradients=(), reduced=())
 
 
 def _reported(traces: Iterable[RunTrace], what: str) -> bool:

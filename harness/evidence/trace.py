@@ -173,7 +173,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `after` is how often `record.step` had been called before: in a program that calls it, this belongs to the next one.
     `loss` is what `fit` logged. `variables` are None where they were not looked at. `examples` has one tuple of
     fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
-    what each local replica's tapes were asked for, `applied` is what came into optimizers.
+    what each local replica's tapes were asked for, `reduced` is what left reductions.
     """
 
     index: int
@@ -185,7 +185,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     columns: tuple[int, ...] = ()
     losses: tuple[Value, ...] = ()
     gradients: tuple[Value, ...] = ()
-    applied: tuple[Value, ...] = ()
+    reduced: tuple[Value, ...] = ()
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):

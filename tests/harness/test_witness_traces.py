@@ -91,7 +91,7 @@ def _trained(replicas: int, mistake: str = "", *, mean: bool = False, reported: 
                 examples=tuple(tuple((own + 7000).tolist()) for own in rows),
                 losses=values({"loss": losses}) or (),
                 gradients=values({"w": gradients}) or (),
-                applied=values({"w": reduced}) or (),
+                reduced=values({"": reduced}) or (),
             )
         )
         steps.append(step(number + 1, loss=[np.float64(loss) for loss in losses]))
@@ -239,7 +239,7 @@ def test_replicas_that_average_are_not_taken_for_a_mistake() -> None:
         for seen in reference.seen
     ]
     assert _named("", mean=True, truth=_run(_with(reference, *moved))) != "loss_times_replicas"
-    blind = [msgspec.structs.replace(seen, applied=()) for seen in _trained(2, mean=True).seen]
+    blind = [msgspec.structs.replace(seen, reduced=()) for seen in _trained(2, mean=True).seen]
     case = aligned_cases(
         Parts(_run(_with(_trained(2, mean=True), *blind))), Reference(_run(_trained(1)), (_run(_trained(1)),))
     )[-1]

@@ -78,7 +78,7 @@ def _scaled(value: Value, share: float) -> Value:
 
 
 def _averaged(case: Case) -> bool:
-    """Whether replicas were averaged: what was applied is the mean, or the sum is too large and the result right."""
+    """Whether replicas were averaged: the mean left the reduction, or the sum is too large and the result right."""
     count = case.run.header.replicas
     if count < 2:
         return False
@@ -86,13 +86,13 @@ def _averaged(case: Case) -> bool:
         seen = [client.steps[number].seen for client in case.run.clients]
         known = [each for each in seen if each is not None and each.gradients]
         if len(known) == len(seen):
-            applied = list(_applied_as(known, count))
-            return all(each == count for each in applied) if applied else _right_nevertheless(case, known, count)
+            reduced = list(_reduced_by(known, count))
+            return all(each == count for each in reduced) if reduced else _right_nevertheless(case, known, count)
     return False
 
 
-def _applied_as(seen: list[Seen], count: int) -> Iterator[int]:
-    """By what the sum of the replicas' gradients had been divided when it was applied: 1 or their number."""
+def _reduced_by(seen: list[Seen], count: int) -> Iterator[int]:
+    """By what the sum of the replicas' gradients had been divided when it left the reduction: 1 or their number."""
     for gradient in seen[0].gradients:
         parts = [
             part.numpy()
@@ -104,8 +104,8 @@ def _applied_as(seen: list[Seen], count: int) -> Iterator[int]:
         if len({part.shape for part in parts}) > 1 or len(parts) < count:
             continue
         total = _sum(parts)
-        for value in seen[0].applied:
-            if value.name in (gradient.name, "") and value.parts[0].shape == parts[0].shape:
+        for value in seen[0].reduced:
+            if value.parts[0].shape == parts[0].shape:
                 found = value.parts[0].numpy().astype("float64")
                 yield from (divisor for divisor in (1, count) if _near(found, total / divisor))
 

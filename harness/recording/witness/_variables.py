@@ -18,11 +18,13 @@ BYTES_MAX = 16 << 20
 """Of the first copies of all variables that are kept of each step. Of more, those after steps 1, 2, 4, 8 and so on."""
 
 
-def read(gathered: Gathered, variables: Sequence[tuple[Entry, Any]]) -> tuple[SeenVariable, ...] | None:
-    """All of these as they are now; None at a step at which they are too many."""
+def read(
+    gathered: Gathered, variables: Sequence[tuple[Entry, Any]], *, last: bool = False
+) -> tuple[SeenVariable, ...] | None:
+    """All of these as they are now; None at a step at which they are too much, other than the last."""
     number = gathered.number
     large = sum(_bytes(variable) for _, variable in variables) > BYTES_MAX
-    if large and number & (number - 1):
+    if large and number & (number - 1) and not last:
         gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB after each step; only after steps 1, 2, 4, 8, ...")
         return None
     found = [_read(entry, variable) for entry, variable in variables]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from harness.evidence.observed import unique_names
-from harness.evidence.trace import Array, Seen, Value
+from harness.evidence.trace import Array, Seen, SeenVariable, Value
 from harness.recording.noise import Noise
 from harness.recording.witness._registry import Entry
 from harness.recording.witness._values import LOSS
@@ -50,7 +50,7 @@ class Witness:
                 stack.enter_context(seam.active(self._gathered))
             yield
             # The program has ended; nothing follows in which its last step would be looked at.
-            self._gathered.look()
+            self._gathered.look(last=True)
 
     def reported(self, observables: Iterable[str], *, step: bool) -> None:
         """The program is about to report these, as of a step or of the end: what it reports is not looked at again."""
@@ -63,17 +63,22 @@ class Witness:
         """What could not be seen."""
         return tuple(self._gathered.unseen)
 
-    def _write(self, step: StepSeen) -> None:
+    def _variables(self, step: StepSeen, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf
 
         gathered = self._gathered
-        variables = None
+        wanted = gathered.in_full or last
+        if "variables" in gathered.reported or not (wanted or self._noise):
+            return None
         # Another step may be being traced already.
         with gathered.looking("variables"), tf.init_scope():
-            if "variables" not in gathered.reported:
-                if self._noise is not None:
-                    self._noise.nudge(variable for _, variable in step.variables)
-                variables = read(gathered, step.variables)
+            if self._noise is not None:
+                self._noise.nudge(variable for _, variable in step.variables)
+            return read(gathered, step.variables, last=last) if wanted else None
+
+    def _write(self, step: StepSeen, last: bool) -> None:
+        gathered = self._gathered
+        variables = self._variables(step, last)
         columns, rows = _examples(step.events, gathered)
         taken = sorted(
             (each for each in step.events if each.kind == "tape"), key=lambda each: (each.replica, each.site)
@@ -88,7 +93,7 @@ class Witness:
             columns=columns,
             losses=_by_replica(taken, lambda name: name == LOSS),
             gradients=_by_replica(taken, lambda name: name != LOSS),
-            applied=_by_name(step.events),
+            reduced=_reduced(step.events),
         )
         self.observed += bool(seen.variables or seen.loss or seen.losses)
         self._send(seen)
@@ -130,14 +135,10 @@ def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Val
     )
 
 
-def _by_name(events: list[Event]) -> tuple[Value, ...]:
-    """What was applied, by the variable; and what left reductions, which bear no name."""
-    found = []
-    for kind in ("applied", "reduced"):
-        for event in sorted((each for each in events if each.kind == kind), key=lambda each: each.site):
-            names = [_name(name) if kind == "applied" else "" for name in event.names]
-            found += [Value(name, (Array.of(array),)) for name, array in zip(names, event.arrays, strict=True)]
-    return tuple(found)
+def _reduced(events: list[Event]) -> tuple[Value, ...]:
+    """What left reductions, in the order in which the program was written; it bears no name."""
+    found = sorted((event for event in events if event.kind == "reduced"), key=lambda event: event.site)
+    return tuple(Value("", (Array.of(array),)) for event in found for array in event.arrays)
 
 
 def _examples(events: list[Event], gathered: Gathered) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:

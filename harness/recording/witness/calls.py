@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,20 +18,22 @@ AROUND = True
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
     """Know a step when it is made, within this context."""
+    import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
-    # A function trains if it did when it was traced: when it is called again, no Python of its own is run.
-    training: weakref.WeakSet[Any] = weakref.WeakSet()
-
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        """As for both, a function and `Strategy.run`."""
+
         def call(called: Any, *args: Any, **options: Any) -> Any:
             if not gathered.is_outermost:
-                return original(called, *args, **options)
-            with gathered.call(known=called in training) as was_step:
+                in_graph = not (tf.executing_eagerly() or isinstance(called, polymorphic_function.Function))
+                with gathered.together() if in_graph else contextlib.nullcontext():
+                    return original(called, *args, **options)
+            with gathered.call(known=called in gathered.training) as was_step:
                 result = original(called, *args, **options)
             if was_step() and isinstance(called, polymorphic_function.Function):
-                training.add(called)
+                gathered.training.add(called)
             return result
 
         return call

@@ -1,4 +1,9 @@
-"""The loss that `fit` of Keras 3 and of tf_keras hands to its callbacks after each batch."""
+"""The loss that `fit` of Keras 3 and of tf_keras logs at the end of each epoch.
+
+Not that of each batch: callbacks get it from single replicas in ways of Keras's own (`keras3-fit-batch-logs-uneven` and
+`tf-keras-fit-batch-logs-times-workers` in the registry of known issues), so that it may be off in a right training. Nor
+under CentralStorageStrategy, whose logs are off altogether (`keras3-central-storage-loss`).
+"""
 
 from __future__ import annotations
 
@@ -19,30 +24,26 @@ _PLACE = Place("fit", "loss")
 
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
-    """See what is logged after each batch of training in this context, by the Kerases that have been imported."""
+    """See what is logged after each epoch of training in this context, by the Kerases that have been imported."""
+    import tensorflow as tf
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def on_train_batch_end(callbacks: Any, batch: Any, logs: Any = None) -> Any:
-            _see(gathered, logs)  # before the program's own callbacks, one of which may report the step
-            return original(callbacks, batch, logs)
+        def on_epoch_end(callbacks: Any, epoch: Any, logs: Any = None) -> Any:
+            with gathered.looking("the loss that fit logs"):
+                _see(gathered, logs)
+            return original(callbacks, epoch, logs)
 
-        return on_train_batch_end
+        return on_epoch_end
 
+    central = isinstance(gathered.strategy, tf.distribute.experimental.CentralStorageStrategy)
     with contextlib.ExitStack() as stack:
-        for name in ("keras", "tf_keras"):
-            # The one of tf_keras is not part of its public names.
-            if name in sys.modules and (kind := _callback_list(name)) is not None:
-                stack.enter_context(patched(kind, "on_train_batch_end", around))
+        for name in () if central else ("keras", "tf_keras"):
+            if name in sys.modules:
+                stack.enter_context(patched(sys.modules[name].callbacks.CallbackList, "on_epoch_end", around))
         yield
-
-
-def _callback_list(package: str) -> Any:
-    return getattr(sys.modules[package].callbacks, "CallbackList", None)
 
 
 def _see(gathered: Gathered, logs: Any) -> None:
     loss = logs.get("loss") if hasattr(logs, "get") else None
-    if loss is None or gathered.made is None:
-        return
-    with gathered.looking("the loss that fit logs"):
+    if loss is not None and gathered.made is not None:
         gathered.made.loss = capture_value(gathered.strategy, "loss", loss, _PLACE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["STEPS_IN_FULL", "Event", "Gathered", "Seam", "StepSeen", "replica_number"]
 
 STEPS_IN_FULL = 16
-"""What only rules read is kept of the first steps, and then of steps 32, 64, 128 and so on: a mistake is explained
-where it shows first, mostly at step 1. Laws have what they compare at every step.
+"""After these steps, of each doubling of their number eight are looked at, evenly apart, and the last of all: a mistake
+stays in what is trained. Examples are seen at every step.
 """
 
 
@@ -58,6 +59,32 @@ class StepSeen:
     loss: Value | None = None
 
 
+class _Batch:
+    """Tensors of one graph, and who gets the values of which."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.tensors: list[Any] = []
+        self._takers: list[tuple[int, Callable[[Sequence[Any]], None]]] = []
+
+    def add(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
+        self.tensors += tensors
+        self._takers.append((len(tensors), take))
+
+    def take(self, values: Sequence[Any]) -> None:
+        begin = 0
+        for count, take in self._takers:
+            take(values[begin : begin + count])
+            begin += count
+
+
+def _emit(tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
+    import tensorflow as tf
+
+    with tf.device("/cpu:0"):
+        tf.numpy_function(lambda *values: take(values), list(tensors), [], stateful=True)
+
+
 class Gathered:
     """What the seams have seen since the last step was written.
 
@@ -72,8 +99,9 @@ class Gathered:
         registry: the variables that were made.
         reported: the observables that the program has reported itself until now.
         tapes: how often a tape was asked for gradients of variables; of a graph, when it was built.
+        training: functions that were a step when they were traced: when they are called again, no Python is run.
         unseen: sentences about what cannot be seen.
-        written: calls this after a step, with what was seen of it; set by the witness.
+        written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         number: of the step that is being made, from 1.
         silent: a context in which noise perturbs nothing.
     """
@@ -87,8 +115,9 @@ class Gathered:
         self.registry = Registry()
         self.reported: set[str] = set()
         self.tapes = 0
+        self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unseen: dict[str, None] = {}
-        self.written: Callable[[StepSeen], None] = lambda step: None
+        self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.number = 1
         self.made: StepSeen | None = None
         self._events: list[Event] = []
@@ -98,11 +127,13 @@ class Gathered:
         self._apart = threading.local()
         self._depth = 0
         self._trained = False
+        self._batch: _Batch | None = None
 
     @property
     def in_full(self) -> bool:
-        """Whether what only rules read is kept of the step that is being made."""
-        return self.number <= STEPS_IN_FULL or self.number & (self.number - 1) == 0
+        """Whether numbers are kept of the step that is being made."""
+        apart = max(1, (1 << self.number.bit_length()) // STEPS_IN_FULL)
+        return self.number <= STEPS_IN_FULL or self.number % apart == 0
 
     def site(self) -> int:
         """The number of a place in the program that is being traced, or passed eagerly."""
@@ -176,13 +207,13 @@ class Gathered:
         # The program may have let go of its variables when they are read.
         return StepSeen(events, [] if "variables" in self.reported else self.registry.judged())
 
-    def look(self) -> None:
-        """Look at the step that was made last, if that has not been done."""
+    def look(self, *, last: bool = False) -> None:
+        """Look at the step that was made last, if that has not been done; `last` says that no other will follow."""
         if (step := self.made) is not None:
             self.made = None
             if self._events is step.events:
                 self._events = []
-            self.written(step)
+            self.written(step, last)
             self.number += 1
 
     # ------------------------------------------------------------------ values
@@ -198,9 +229,14 @@ class Gathered:
             self._apart.why = before
 
     def deliver(
-        self, tensors: Sequence[Any], received: Callable[[list[np.ndarray[Any, Any]]], None], *, copied: bool = True
+        self,
+        tensors: Sequence[Any],
+        received: Callable[[list[np.ndarray[Any, Any]]], None],
+        *,
+        copied: bool = True,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Hand the values of tensors over, now or each time that the graph is run which is being built.
+        """Hand the values of tensors over, now or each time that the graph is run which is being built, if wanted then.
 
         With `copied` false they must not be kept: TensorFlow uses the memory again.
 
@@ -210,20 +246,42 @@ class Gathered:
         import numpy as np
         import tensorflow as tf
         from tensorflow.python.eager import record
+        from tensorflow.python.framework import ops
 
         if (why := self._why_unseen()) is not None:
             self.note(why)
             return
-        with self.silent(), record.stop_recording():
-            if tf.executing_eagerly():
-                received([np.array(tensor) for tensor in tensors])
-                return
 
-            def take(*values: Any) -> None:
+        def take(values: Sequence[Any]) -> None:
+            if wanted():
                 received([np.array(value) if copied else np.asarray(value) for value in values])
 
-            with tf.device("/cpu:0"):
-                tf.numpy_function(take, list(tensors), [], stateful=True)
+        with self.silent(), record.stop_recording():
+            if tf.executing_eagerly():
+                take(tensors)
+            elif self._batch is not None and self._batch.graph is ops.get_default_graph():
+                self._batch.add(tensors, take)
+            else:
+                _emit(tensors, take)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Around a `Strategy.run` inside of a graph: what is delivered in it leaves the graph by one op, at its end.
+
+        Each such op waits for Python, in a thread of TensorFlow's. What is inside of a loop or a branch has its own.
+        """
+        from tensorflow.python.eager import record
+        from tensorflow.python.framework import ops
+
+        before, batch = self._batch, _Batch(ops.get_default_graph())
+        self._batch = batch
+        try:
+            yield
+        finally:
+            self._batch = before
+        if batch.tensors:
+            with self.silent(), record.stop_recording():
+                _emit(batch.tensors, batch.take)
 
     def _why_unseen(self) -> str | None:
         import tensorflow as tf

@@ -83,11 +83,12 @@ def _see(gathered: Gathered, target: Any, sources: Any, gradients: Any) -> None:
     named = [(LOSS, _total(target)), *(kept if small else [])]
     site = gathered.site()
 
-    def take(arrays: list[Any]) -> None:
-        if gathered.in_full:
-            gathered.take(Event("tape", replica, site, tuple(name for name, _ in named), tuple(arrays)))
+    names = tuple(name for name, _ in named)
 
-    gathered.deliver([tensor for _, tensor in named], take)
+    def take(arrays: list[Any]) -> None:
+        gathered.take(Event("tape", replica, site, names, tuple(arrays)))
+
+    gathered.deliver([tensor for _, tensor in named], take, wanted=lambda: gathered.in_full)
 
 
 def _flat(sources: Any, gradients: Any) -> list[Any]:

@@ -1,0 +1,32 @@
+"""Which variables an optimizer of Keras 3 or tf_keras updates: they are trained, also where no tape was asked for them.
+
+Both apply a gradient by `strategy.extended.update(variable, function, args=(gradient, ...))`, after it was reduced; the
+gradient itself is seen where it leaves the reduction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.recording.patches import patched
+from harness.recording.witness.protocol import Gathered
+
+__all__ = ["active"]
+
+
+@contextlib.contextmanager
+def active(gathered: Gathered) -> Iterator[None]:
+    """Note what is updated in this context."""
+    from tensorflow.python.distribute import distribute_lib
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def update(extended: Any, variable: Any, *args: Any, **options: Any) -> Any:
+            gathered.registry.train(variable)
+            return original(extended, variable, *args, **options)
+
+        return update
+
+    with patched(distribute_lib.StrategyExtendedV2, "update", around):
+        yield
