@@ -87,13 +87,16 @@ class Registry:
 
     def entry(self, variable: Any) -> Entry | None:
         """That of a variable of Keras or TensorFlow, or of one copy of a distributed one."""
+        import tensorflow as tf
+
         inner = tensor_of(variable)
-        whole = getattr(inner, "_distributed_container", None)
-        for each in (inner, whole() if callable(whole) else None, getattr(inner, "_variable", None)):
-            found = None if each is None else self._known.get(id(each))
-            if found is not None and found.made() is each:
-                return found
-        return None
+        found = self._known.get(id(inner))
+        if found is None and not isinstance(inner, tf.distribute.DistributedValues):
+            # TensorFlow hangs it on the handle of a copy.
+            container = getattr(getattr(inner, "handle", None), "_distributed_container", None)
+            inner = container() if callable(container) else getattr(inner, "_variable", None)
+            found = self._known.get(id(inner))
+        return found if found is not None and found.made() is inner else None
 
     def judged(self) -> list[tuple[Entry, Any]]:
         """Those that are judged and still there."""

@@ -36,7 +36,8 @@ def _noting(gathered: Gathered, original: Callable[..., Any], inside: threading.
         finally:
             inside.depth = 0
         if made is not None:
-            gathered.registry.add(made)
+            with gathered.looking("variables"):
+                gathered.registry.add(made)
         return made
 
     return variable_call

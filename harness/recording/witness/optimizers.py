@@ -23,7 +23,8 @@ def active(gathered: Gathered) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def update(extended: Any, variable: Any, *args: Any, **options: Any) -> Any:
-            gathered.registry.train(variable)
+            with gathered.looking("what is updated"):
+                gathered.registry.train(variable)
             return original(extended, variable, *args, **options)
 
         return update

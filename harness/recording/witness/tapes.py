@@ -60,8 +60,9 @@ def _trained(gathered: Gathered, sources: Any) -> bool:
     found = [
         source for source in tf.nest.flatten(sources) if isinstance(source, tf.Variable) or is_keras_variable(source)
     ]
-    for source in found:
-        gathered.registry.train(source)
+    with gathered.looking("variables"):
+        for source in found:
+            gathered.registry.train(source)
     return bool(found)
 
 
