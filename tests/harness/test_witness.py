@@ -79,7 +79,7 @@ def _fit(strategy: Any, record: Any, *, flavour: str, whole: bool = False) -> No
 
 
 _MISTAKES = [
-    ("mean", "mirrored-2", "variables_match_reference", "loss_times_replicas"),
+    pytest.param("mean", "mirrored-2", "variables_match_reference", "loss_times_replicas", marks=pytest.mark.full),
     ("own", "mirrored-2", "replicas_agree", "gradients_not_reduced"),
     pytest.param("mean", "multi_worker-2", "variables_match_reference", "loss_times_replicas", marks=pytest.mark.full),
     pytest.param("own", "multi_worker-2", "replicas_agree", "gradients_not_reduced", marks=pytest.mark.full),
@@ -124,6 +124,7 @@ def test_a_right_program_that_reports_nothing_is_consistent(program: Callable[..
     assert "never calls record.step" in str(verdict)
 
 
+@pytest.mark.full
 def test_what_each_replica_gets_is_known_without_ids() -> None:
     """A `fit` of which each replica gets a global batch takes fewer steps with more examples each."""
     verdict = verify(functools.partial(_fit, flavour="keras", whole=True), "mirrored-2", explain=False)

@@ -251,3 +251,11 @@ def test_laws_see_no_gradients_of_replicas() -> None:
     case = _case(_run(_trained(2, mean=True)), _run(_trained(1)))
     assert all(each.gradients is None for trace in (case.run, case.reference) for each in trace.clients[0].steps)
     assert isinstance(case.run.clients[0].steps[0], Step)
+
+
+def test_a_run_in_parts_is_judged_by_what_it_reports() -> None:
+    """Its parts count their steps from 1, and what was seen stands at other steps of the reference."""
+    run = RunTrace((_trained(2, "means_added", reported=True),))
+    parts = Parts(run, must_resume=True, saved=("checkpoint",))
+    case = aligned_cases(parts, Reference(_run(_trained(1, reported=True))))[-1]
+    assert _by_law(case)["variables_match_reference"].status == "not_judged"

@@ -94,7 +94,12 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
 
 
 def _completed(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tuple[str, ...]]:
-    """Both with what the harness saw by itself, where nobody reported it."""
+    """Both with what the harness saw by itself, where nobody reported it.
+
+    Not of a run in parts: a part counts its steps from 1, and nobody knows yet which of the reference's they are.
+    """
+    if parts.earlier or parts.must_resume:
+        return parts, reference, ()
     found = completed([reference.trace, parts.last, *reference.perturbed], with_examples=2)
     truth, last, *perturbed = found.traces
     return replace(parts, last=last), replace(reference, trace=truth, perturbed=tuple(perturbed)), found.notes
