@@ -16,7 +16,7 @@ _LABELS = np.arange(8) % 3
 
 
 def _ids(*arrays: Any) -> list[int]:
-    found: list[int] = fingerprints(arrays)[1].tolist()
+    found: list[int] = fingerprints([[np.asarray(array) for array in arrays]])[1][0].tolist()
     return found
 
 
@@ -32,7 +32,7 @@ def test_an_example_has_its_number_in_whatever_batch() -> None:
 def test_it_is_the_same_in_each_process() -> None:
     """Also where Python hashes strings with another seed."""
     code = "import numpy as np; from harness.recording.witness._rows import fingerprints as f; "
-    code += "print(f([np.arange(6.0).reshape(2, 3), np.array([b'a', b'b'], object)])[1].tolist())"
+    code += "print(f([[np.arange(6.0).reshape(2, 3), np.array([b'a', b'b'], object)]])[1][0].tolist())"
     other = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert other.stdout.strip() == str(_ids(np.arange(6.0).reshape(2, 3), np.array([b"a", b"b"], object)))
 
@@ -54,10 +54,18 @@ def test_any_other_bit_is_another_number(changed: tuple[Any, Any]) -> None:
 
 def test_what_has_no_row_for_each_example_is_left_out() -> None:
     """Scalars, and tensors of another length than the first that has rows."""
-    columns, found = fingerprints([np.float32(0.5), _BATCH, np.zeros((5, 1)), _LABELS])
+    columns, (found,) = fingerprints([[np.float32(0.5), _BATCH, np.zeros((5, 1)), _LABELS]])
     assert columns == (1, 3)
     assert found.tolist() == _ids(_BATCH, _LABELS)
-    assert fingerprints([np.float32(1)])[0] == ()
+    assert fingerprints([[np.float32(1)]])[0] == ()
+
+
+def test_replicas_have_those_of_their_own_rows() -> None:
+    """However many each of them has, one may have none."""
+    replicas = [[_BATCH[:3], _LABELS[:3]], [_BATCH[3:3], _LABELS[3:3]], [_BATCH[3:], _LABELS[3:]]]
+    columns, found = fingerprints(replicas)
+    assert columns == (0, 1)
+    assert [each.tolist() for each in found] == [_ids(*replica) for replica in replicas]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 50])

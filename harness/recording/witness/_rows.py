@@ -16,50 +16,53 @@ _WORDS_MAX = 4096
 """Of a longer row (32 KiB) as many words are looked at, evenly apart: images differ in more than a few of them."""
 
 _MIX = 0xFF51AFD7ED558CCD  # of MurmurHash3's finalizer
-_NEXT = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio
 
 
-def fingerprints(arrays: Sequence[Any]) -> tuple[tuple[int, ...], np.ndarray[Any, Any]]:
-    """The positions of the arrays that have a row for each example, and the fingerprints of the examples.
+def fingerprints(replicas: Sequence[Sequence[Any]]) -> tuple[tuple[int, ...], list[np.ndarray[Any, Any]]]:
+    """Which arrays have a row for each example, by position, and for each replica the fingerprints of its examples.
 
-    Those are the first array that has rows, and all that have as many.
+    Those are the first array that has rows, and all that have as many in each replica.
+
+    Args:
+        replicas: for each replica, the arrays that it was called with.
     """
     import numpy as np
 
-    found = [(position, np.asarray(array)) for position, array in enumerate(arrays)]
-    columns = [(position, array) for position, array in found if array.ndim]
-    if not columns:
-        return (), np.zeros(0, np.int64)
-    rows = len(columns[0][1])
-    columns = [(position, array) for position, array in columns if len(array) == rows]
-    total = np.zeros(rows, np.uint64)
-    with np.errstate(over="ignore"):
-        for _, array in columns:
-            total = _mixed(total * np.uint64(_NEXT) + _hashed(array, rows))
-    return tuple(position for position, _ in columns), (total >> np.uint64(1)).astype(np.int64)
-
-
-def _hashed(array: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    words = _strings(array, rows) if array.dtype.kind in "OSU" else _words(array, rows)
-    length = array.nbytes // max(1, rows)  # else a zero more at the end might be filling
-    step = -(-words.shape[1] // _WORDS_MAX) or 1
-    words = words[:, ::step]
-    mixed = _mixed(words) * _weights(words.shape[1])
-    return np.asarray(mixed.sum(axis=1, dtype=np.uint64) + np.uint64(length))
+    ranks = [array.ndim for array in replicas[0]] if replicas else []
+    first = next((position for position, rank in enumerate(ranks) if rank), None)
+    if first is None:
+        return (), [np.zeros(0, np.int64) for _ in replicas]
+    rows = [len(arrays[first]) for arrays in replicas]
+    columns = [
+        position
+        for position, rank in enumerate(ranks)
+        if rank and all(len(arrays[position]) == count for arrays, count in zip(replicas, rows, strict=True))
+    ]
+    parts = [[arrays[position] for arrays in replicas] for position in columns]
+    words = [_words(each[0] if len(each) == 1 else np.concatenate(each), sum(rows)) for each in parts]
+    mixed = _mixed(words[0] if len(words) == 1 else np.concatenate(words, axis=1)) * _weights(
+        sum(len(w.T) for w in words)
+    )
+    total = (_mixed(mixed.sum(axis=1, dtype=np.uint64)) >> np.uint64(1)).astype(np.int64)
+    return tuple(columns), np.split(total, np.cumsum(rows)[:-1])
 
 
 def _words(array: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
-    """Each row's bytes as words of 64 bits, filled up with zeros."""
+    """Each row's bytes as words of 64 bits, and how many bytes they are: the last word is filled up with zeros."""
     import numpy as np
 
-    if not rows:
-        return np.zeros((0, 0), np.uint64)
-    row = np.ascontiguousarray(array).reshape(rows, -1).view(np.uint8).reshape(rows, -1)
-    if missing := -row.shape[1] % 8:
-        row = np.concatenate([row, np.zeros((rows, missing), np.uint8)], axis=1)
-    return row.view(np.uint64)
+    if array.dtype.kind in "OSU":
+        found = _strings(array, rows)
+    elif rows and array.size:
+        row = np.ascontiguousarray(array).reshape(rows, -1).view(np.uint8)
+        if missing := -row.shape[1] % 8:
+            row = np.concatenate([row, np.zeros((rows, missing), np.uint8)], axis=1)
+        found = row.view(np.uint64)
+    else:
+        found = np.zeros((rows, 0), np.uint64)
+    step = -(-found.shape[1] // _WORDS_MAX) or 1
+    length = np.full((rows, 1), array.nbytes // max(1, rows), np.uint64)
+    return np.concatenate([found[:, ::step], length], axis=1)
 
 
 def _strings(array: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:

@@ -146,8 +146,8 @@ def _examples(events: list[Event], gathered: Gathered) -> tuple[tuple[int, ...],
     found = sorted((each for each in events if each.kind == "examples"), key=lambda each: each.site)
     if not found or "examples" in gathered.reported:
         return (), None
-    rows: dict[int, list[int]] = {}
-    for event in found:
-        rows.setdefault(event.replica, []).extend(event.arrays[0].tolist())
-    columns = found[0].names if all(each.names == found[0].names for each in found) else ()
-    return columns, tuple(tuple(rows[replica]) for replica in sorted(rows))
+    columns = found[0].names if all(event.names == found[0].names for event in found) else ()
+    if len(found) == 1:
+        return columns, tuple(tuple(rows.tolist()) for rows in found[0].arrays)
+    joined = zip(*(event.arrays for event in found), strict=True)
+    return columns, tuple(tuple(number for rows in each for number in rows.tolist()) for each in joined)

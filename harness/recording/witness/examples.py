@@ -56,10 +56,8 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
     positions = [position for position, _ in leaves]
 
     def take(arrays: list[Any]) -> None:
-        for replica in range(count):
-            columns, rows = fingerprints(arrays[replica * width : (replica + 1) * width])
-            places = tuple(positions[column] for column in columns)
-            gathered.take(Event("examples", replica, site, places, (rows,)))
+        columns, rows = fingerprints([arrays[begin : begin + width] for begin in range(0, count * width, width)])
+        gathered.take(Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(rows)))
 
     gathered.deliver([parts[replica] for replica in range(count) for _, parts in leaves], take, copied=False)
 

@@ -1,4 +1,4 @@
-"""Which variables an optimizer of Keras 3 or tf_keras updates: they are trained, also where no tape was asked for them.
+"""Which variables an optimizer of Keras 3 or tf_keras updates: they are trained, also by gradients made by hand.
 
 Both apply a gradient by `strategy.extended.update(variable, function, args=(gradient, ...))`, after it was reduced; the
 gradient itself is seen where it leaves the reduction.
@@ -25,6 +25,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         def update(extended: Any, variable: Any, *args: Any, **options: Any) -> Any:
             with gathered.looking("what is updated"):
                 gathered.registry.train(variable)
+                gathered.updates()
             return original(extended, variable, *args, **options)
 
         return update

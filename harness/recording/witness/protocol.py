@@ -89,16 +89,17 @@ class Gathered:
     """What the seams have seen since the last step was written.
 
     A step is one outermost call of a `tf.function`, or of `Strategy.run` where a program runs eagerly, in which a tape
-    was asked for gradients of variables. What was seen in calls of other kinds, such as an evaluation, is forgotten. A
-    step is looked at when the next one begins, or when the program reports something: only then is it known whether it
-    reports variables itself.
+    was asked for gradients of variables, or an optimizer given some. What was seen in calls of other kinds, such as an
+    evaluation, is forgotten. A step is looked at when the next one begins, or when the program reports something: only
+    then is it known whether it reports variables itself.
 
     Attributes:
         strategy: of the run.
         local_replicas: how many of its replicas this process has.
         registry: the variables that were made.
         reported: the observables that the program has reported itself until now.
-        tapes: how often a tape was asked for gradients of variables; of a graph, when it was built.
+        tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
+            was built.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
         unseen: sentences about what cannot be seen.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
@@ -174,12 +175,18 @@ class Gathered:
 
         Called before anything of the new step is carried out that could change a variable.
         """
-        self.tapes += 1
         if self._depth == 0 and threading.get_ident() == self._thread:
+            self.tapes += 1
             self.look()
             self.made = self._step(self._events)
             self._events = self.made.events
-        elif not self._trained:
+        else:
+            self.updates()
+
+    def updates(self) -> None:
+        """In what is being called an optimizer is given gradients, by a tape or by hand: it is a step."""
+        self.tapes += 1
+        if self._depth and not self._trained:
             self.look()
             self._trained = True
 
