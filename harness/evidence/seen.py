@@ -140,12 +140,12 @@ def _filled_step(step: Step, steps: _Steps, free: Sequence[str]) -> Step:
 
 def _with_examples(traces: Sequence[RunTrace]) -> tuple[list[RunTrace], tuple[str, ...]]:
     """These with the examples that were seen, each by its place in the first trace; or as they are, and why."""
-    steps = [step for trace in traces for client in trace.clients for step in client.steps]
-    known = [step.seen for step in steps if step.seen is not None and step.seen.examples is not None]
+    every = [(client, step.seen) for trace in traces for client in trace.clients for step in client.steps]
+    known = [seen for client, seen in every if seen is not None and _of_all_replicas(client, seen)]
     if not known:
         return list(traces), ()
-    if len(known) < len(steps):
-        return list(traces), ("examples were seen at some steps only, so that they are not compared",)
+    if len(known) < len(every):
+        return list(traces), ("examples were not seen of each replica at each step, so that they are not compared",)
     if len({seen.columns for seen in known}) > 1:
         return list(traces), ("replicas are called with tensors of other lengths, so that examples are not compared",)
     places: dict[int, int] = {}
@@ -155,6 +155,10 @@ def _with_examples(traces: Sequence[RunTrace]) -> tuple[list[RunTrace], tuple[st
         text = "the run has examples that the reference never has, to the bit, so that examples are not compared"
         return list(traces), (text,)
     return [RunTrace(tuple(_placed(client, places) for client in trace.clients)) for trace in traces], ()
+
+
+def _of_all_replicas(client: ClientTrace, seen: Seen) -> bool:
+    return seen.examples is not None and len(seen.examples) == max(1, client.header.local_replicas)
 
 
 def _rows(trace: RunTrace) -> Iterator[int]:

@@ -166,7 +166,7 @@ def test_what_is_seen_between_two_reports_belongs_to_the_later_one() -> None:
         _seen(1, after=0, variables=(_variable("w", np.float64(1)),), examples=((1,), (2,))),
         _seen(2, after=0, variables=(_variable("w", np.float64(2)),), examples=((3,), (4,))),
     ]
-    trace = _run(_with(client(step(1, loss=np.float64(0))), *seen))
+    trace = _run(_with(client(step(1, loss=np.float64(0)), replicas=2), *seen))
     (only,) = completed([trace], with_examples=1).traces[0].clients[0].steps
     assert (only.variables or ())[0].value == Array.of(np.float64(2))
     assert only.examples == ((0, 1), (2, 3))
@@ -259,3 +259,13 @@ def test_a_run_in_parts_is_judged_by_what_it_reports() -> None:
     parts = Parts(run, must_resume=True, saved=("checkpoint",))
     case = aligned_cases(parts, Reference(_run(_trained(1, reported=True))))[-1]
     assert _by_law(case)["variables_match_reference"].status == "not_judged"
+
+
+@pytest.mark.parametrize("examples", [((0, 1),), None])
+def test_examples_of_some_replicas_or_steps_are_not_compared(examples: Any) -> None:
+    """What is missing was not seen, which does not say that it was not consumed."""
+    trace = _trained(2)
+    first, *others = trace.seen
+    case = _case(_run(_with(trace, msgspec.structs.replace(first, examples=examples), *others)), _run(_trained(1)))
+    assert _by_law(case)["examples_match_reference"].status == "not_judged"
+    assert any("each replica at each step" in note for note in case.notes)
