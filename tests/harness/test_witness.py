@@ -199,6 +199,34 @@ def _evaluation_is_no_step(strategy: Any) -> list[int]:
     return [len((seen.examples or ((),))[0]) for seen in _seeing(strategy, program)[1]]
 
 
+def _only_optimizers(strategy: Any) -> list[int]:
+    """An optimizer that is given gradients made by hand takes a step; a metric that is updated and reset takes none."""
+    import keras
+    import tensorflow as tf
+    import tf_keras
+
+    def program() -> None:
+        with strategy.scope():
+            w = tf.Variable([1.0, 2.0], name="w")
+            optimizers = [keras.optimizers.SGD(0.5), tf_keras.optimizers.SGD(0.5)]
+            metrics = [keras.metrics.Mean(), tf_keras.metrics.Mean()]
+            for optimizer in optimizers:
+                optimizer.build([w])
+
+        def apply(number: int, gradient: Any) -> None:
+            optimizers[number].apply_gradients([(tf.identity(gradient), w)])
+
+        def measure(number: int, value: Any) -> None:
+            metrics[number].update_state(value)
+
+        for number in (0, 1):
+            tf.function(lambda x, number=number: strategy.run(apply, args=(number, x)))(tf.ones([2]))
+            tf.function(lambda x, number=number: strategy.run(measure, args=(number, x)))(tf.ones([2]))
+            tf.function(metrics[number].reset_state)()
+
+    return [len(seen.variables or ()) for seen in _seeing(strategy, program)[1]]
+
+
 def _places_without_python(strategy: Any) -> tuple[int, str]:
     """A jit-compiled gradient and a jacobian: both are steps, and what cannot be had of them is said."""
     import tensorflow as tf
@@ -237,7 +265,7 @@ def _kinds_of_variables(strategy: Any) -> list[str]:
             local = tf.Variable(1.0, name="on_read", synchronization=tf.VariableSynchronization.ON_READ)
             counter = tf.Variable(0, name="counter", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
             metric = keras.metrics.Mean()
-            optimizer = keras.optimizers.SGD(0.1, momentum=0.5)
+            optimizer = keras.optimizers.SGD(0.1, momentum=0.5, name="sgd")
             optimizer.build([trained])
 
         def replica() -> None:
@@ -276,6 +304,7 @@ def _what_is_reported(strategy: Any) -> bool:
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "random": _random_numbers,
     "evaluation": _evaluation_is_no_step,
+    "optimizers": _only_optimizers,
     "no_python": _places_without_python,
     "variables": _kinds_of_variables,
     "reported": _what_is_reported,
@@ -298,6 +327,12 @@ def test_seams_change_no_random_number(in_a_task: dict[str, Any]) -> None:
 def test_only_what_trains_is_a_step(in_a_task: dict[str, Any]) -> None:
     """An evaluation is none, and the examples that it reads are nobody's."""
     assert in_a_task["evaluation"] == [3, 5]
+
+
+def test_gradients_made_by_hand_make_a_step(in_a_task: dict[str, Any]) -> None:
+    """There are two, each with the variable and the learning rates; what metrics do to their own is no step."""
+    assert len(in_a_task["optimizers"]) == 2
+    assert min(in_a_task["optimizers"]) >= 3
 
 
 def test_where_no_python_runs_it_is_said(in_a_task: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.unrecorded import owner_of
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]
@@ -24,8 +25,9 @@ def active(gathered: Gathered) -> Iterator[None]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def update(extended: Any, variable: Any, *args: Any, **options: Any) -> Any:
             with gathered.looking("what is updated"):
-                gathered.registry.train(variable)
-                gathered.updates()
+                if owner_of() == "an optimizer":  # metrics do the same when they are reset
+                    gathered.registry.train(variable)
+                    gathered.updates()
             return original(extended, variable, *args, **options)
 
         return update
