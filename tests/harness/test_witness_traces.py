@@ -29,6 +29,7 @@ from harness.judging.align import aligned_cases
 from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Judgement
+from harness.recording.witness._variables import ELEMENTS_MAX, kept
 from tests.harness._traces import client, step, values
 
 _X = np.random.default_rng(7).normal(size=(12, 3))
@@ -269,3 +270,22 @@ def test_examples_of_some_replicas_or_steps_are_not_compared(examples: Any) -> N
     case = _case(_run(_with(trace, msgspec.structs.replace(first, examples=examples), *others)), _run(_trained(1)))
     assert _by_law(case)["examples_match_reference"].status == "not_judged"
     assert any("each replica at each step" in note for note in case.notes)
+
+
+def test_copies_that_are_equal_are_counted() -> None:
+    """Bit for bit: a zero with another sign is another copy."""
+    one, other = np.zeros((2, 3), np.float32), -np.zeros((2, 3), np.float32)
+    assert kept([one, one.copy(), other]) == ((Array.of(one), Array.of(other)), 1)
+
+
+def test_of_a_large_variable_some_elements_are_kept() -> None:
+    """The same in each run; copies that differ in an element which is not among them differ nevertheless."""
+    large = np.arange(3 * ELEMENTS_MAX, dtype=np.float32).reshape(3, -1)
+    (first,), equal = kept([large, large.copy()])
+    assert (first.shape, equal) == ((ELEMENTS_MAX,), 1)
+    assert first.numpy()[:3].tolist() == [0, 3, 6]
+    changed = large.copy()
+    changed[1, 1] += 1
+    (one, other), equal = kept([large, changed])
+    assert equal == 0
+    assert np.nonzero(one.numpy() != other.numpy())[0].tolist() == [ELEMENTS_MAX - 1]

@@ -12,10 +12,13 @@ from harness.recording.witness.protocol import Gathered
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BYTES_MAX", "read"]
+__all__ = ["BYTES_MAX", "ELEMENTS_MAX", "kept", "read"]
 
 BYTES_MAX = 16 << 20
 """Of the first copies of all variables that are kept of each step. Of more, those after steps 1, 2, 4, 8 and so on."""
+
+ELEMENTS_MAX = 1 << 16
+"""Of a variable with more elements as many at most are kept, evenly apart. Whether copies agree is asked of all."""
 
 
 def read(
@@ -43,10 +46,28 @@ def _read(entry: Entry, variable: Any) -> SeenVariable | None:
     known = [copy for copy in copies if copy is not None]
     if len(known) < len(copies):  # one has no value yet
         return None
-    first, *others = known
-    differing = [Array.of(other) for other in others if not _same(first, other)]
-    kept = (Array.of(first), *differing)
-    return SeenVariable(entry.name, "mirrored" if spread else "plain", kept, len(others) - len(differing))
+    copies_kept, equal = kept(known)
+    return SeenVariable(entry.name, "mirrored" if spread else "plain", copies_kept, equal)
+
+
+def kept(copies: Sequence[np.ndarray[Any, Any]]) -> tuple[tuple[Array, ...], int]:
+    """What is kept of the copies of a variable: the first one, those that differ from it, and how many do not."""
+    first, *others = copies
+    differing = [other for other in others if not _same(first, other)]
+    samples = [_sample(copy) for copy in (first, *differing)]
+    if first.size > ELEMENTS_MAX and differing:
+        # Where copies differ, what is kept of them does.
+        where = int((_bits(first) != _bits(differing[0])).argmax()) // first.itemsize
+        for sample, copy in zip(samples, (first, *differing), strict=True):
+            sample[-1] = copy.reshape(-1)[where]
+    return tuple(map(Array.of, samples)), len(others) - len(differing)
+
+
+def _sample(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, or of a large one a row of elements evenly apart."""
+    if array.size <= ELEMENTS_MAX:
+        return array
+    return array.reshape(-1)[:: -(-array.size // ELEMENTS_MAX)].copy()
 
 
 def _value(variable: Any) -> np.ndarray[Any, Any] | None:
