@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._rows import fingerprints
+from harness.recording.witness._rows import examples_of
 from harness.recording.witness.protocol import Event, Gathered
 
 __all__ = ["active"]
@@ -42,28 +42,33 @@ def active(gathered: Gathered) -> Iterator[None]:
 
 def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
     import tensorflow as tf
+    from tensorflow.python.eager import record
 
-    if strategy is not gathered.strategy or "examples" in gathered.reported:
+    if strategy is not gathered.strategy or "examples" in gathered.reported or not gathered.sees():
         return
     found = enumerate(map(strategy.experimental_local_results, tf.nest.flatten(given)))
-    leaves = [(position, parts) for position, parts in found if parts and all(map(_is_dense, parts))]
+    leaves = [(position, parts) for position, parts in found if parts and all(map(_has_rows, parts))]
     count = len(leaves[0][1]) if leaves else 0
     leaves = [(position, parts) for position, parts in leaves if len(parts) == count]
     if not leaves:
-        gathered.note("examples: a replica's function is called with no tensors")
+        gathered.note("examples: a replica's function is called with no tensors that have rows")
         return
     site, width = gathered.site(), len(leaves)
     positions = [position for position, _ in leaves]
+    with record.stop_recording():
+        rows = [tf.fingerprint(parts[replica]) for replica in range(count) for _, parts in leaves]
 
     def take(arrays: list[Any]) -> None:
-        columns, rows = fingerprints([arrays[begin : begin + width] for begin in range(0, count * width, width)])
-        gathered.take(Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(rows)))
+        columns, examples = examples_of([arrays[begin : begin + width] for begin in range(0, count * width, width)])
+        gathered.take(Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(examples)))
 
-    gathered.deliver([parts[replica] for replica in range(count) for _, parts in leaves], take, copied=False)
+    gathered.deliver(rows, take)
 
 
-def _is_dense(value: Any) -> bool:
+def _has_rows(value: Any) -> bool:
     import numpy as np
     import tensorflow as tf
 
-    return isinstance(value, (tf.Tensor, np.ndarray)) and getattr(value, "dtype", None) not in (tf.resource, tf.variant)
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, tf.Tensor) and bool(value.shape.rank) and value.dtype not in (tf.resource, tf.variant)

@@ -240,12 +240,9 @@ class Gathered:
         tensors: Sequence[Any],
         received: Callable[[list[np.ndarray[Any, Any]]], None],
         *,
-        copied: bool = True,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """Hand the values of tensors over, now or each time that the graph is run which is being built, if wanted then.
-
-        With `copied` false they must not be kept: TensorFlow uses the memory again.
 
         The op that does it has no seed, and TensorFlow numbers the seeds of others by how many were asked for
         (`framework/random_seed.py`), so that the program draws the same numbers.
@@ -255,13 +252,12 @@ class Gathered:
         from tensorflow.python.eager import record
         from tensorflow.python.framework import ops
 
-        if (why := self._why_unseen()) is not None:
-            self.note(why)
+        if not self.sees():
             return
 
         def take(values: Sequence[Any]) -> None:
             if wanted():
-                received([np.array(value) if copied else np.asarray(value) for value in values])
+                received([np.array(value) for value in values])  # copies: TensorFlow uses the memory again
 
         with self.silent(), record.stop_recording():
             if tf.executing_eagerly():
@@ -289,6 +285,12 @@ class Gathered:
         if batch.tensors:
             with self.silent(), record.stop_recording():
                 _emit(batch.tensors, batch.take)
+
+    def sees(self) -> bool:
+        """Whether values can be had of what is being carried out or built here; if not, it is noted why."""
+        if (why := self._why_unseen()) is not None:
+            self.note(why)
+        return why is None
 
     def _why_unseen(self) -> str | None:
         import tensorflow as tf
