@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.evidence.trace import Value
+from harness.recording.witness._reader import Reader
 from harness.recording.witness._registry import Entry, Registry
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Gathered:
         strategy: of the run.
         local_replicas: how many of its replicas this process has.
         registry: the variables that were made.
+        reader: reads variables.
         reported: the observables that the program has reported itself until now.
         tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
             was built.
@@ -114,6 +116,7 @@ class Gathered:
         self.local_replicas = max(1, local_replicas)
         self.silent = silent
         self.registry = Registry()
+        self.reader = Reader()
         self.reported: set[str] = set()
         self.tapes = 0
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
