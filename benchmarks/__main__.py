@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks import bench_cli, bench_cluster, bench_culprit, bench_ledger, bench_network, bench_verify
+from benchmarks import (
+    bench_cli,
+    bench_cluster,
+    bench_culprit,
+    bench_ledger,
+    bench_network,
+    bench_verify,
+    bench_witness,
+)
 from benchmarks.measure import main
 
 if __name__ == "__main__":
@@ -14,6 +22,7 @@ if __name__ == "__main__":
             *bench_culprit.MEASUREMENTS,
             *bench_ledger.MEASUREMENTS,
             *bench_network.MEASUREMENTS,
+            *bench_witness.MEASUREMENTS,
         ),
         __doc__ or "",
     )

@@ -67,14 +67,23 @@ def _looked(
     first = verdict.first_divergence
     if first is not None and first.observable not in OBSERVABLES:
         return NoCulprit(f"what differs first is no value that an operation gives, but {first.observable}")
-    steps = len(reference.trace.clients[0].steps)
+    client = reference.trace.clients[0]
+    steps = len(client.steps or client.seen)
     step = 1 if first is None and steps else None if first is None else first.step
     wrong = list(_wrong(verdict, run, step))
     found: Culprit | NoCulprit = NoCulprit("no step was watched")
     # From the first wrong step back, where not all variables are recorded that it begins with.
     for at in range(step or steps + 1, max(0, (step or steps + 1) - _STEPS_BACK), -1):
         try:
-            sight = watch_step(program, case, step=at, last=at > steps, threads=reference.threads, **options)
+            sight = watch_step(
+                program,
+                case,
+                step=at,
+                last=at > steps,
+                threads=reference.threads,
+                reports=bool(client.steps),
+                **options,
+            )
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
         found = find_culprit(sight.clients, sight.reference, sight.noisy, wrong)

@@ -8,11 +8,14 @@ __all__ = ["Abstained", "MissingHardware", "NotReproducible", "NothingObserved",
 
 
 class NothingObserved(UsageError):
-    """Raised when a program reported nothing: a run without observations proves nothing, so it does not pass."""
+    """Raised when a program reported nothing and nothing was seen: without observations a run proves nothing."""
 
     def __init__(self, program: str) -> None:
         super().__init__(
-            f"{program} observed nothing: it never gave a value to record.step or record.final. "
+            f"{program} observed nothing: it never gave a value to record.step or record.final, and it took no step "
+            "that Lockstep could see by itself, which is a call of a tf.function or of strategy.run in which a "
+            "tf.GradientTape is asked for gradients of variables or an optimizer is given some (no closure of a "
+            "coordinator, and nothing on a TPU). "
             "Report at least a loss or variables, for example record.step(loss=loss, variables=model.variables), "
             "or pass record.keras_callback(model) to fit"
         )

@@ -10,7 +10,8 @@ import msgspec
 
 from harness.evidence.comparing import differing_bits, place
 from harness.evidence.observed import OBSERVABLES, items
-from harness.evidence.trace import Array, ClientTrace, Final, Step, Value
+from harness.evidence.seen import completed
+from harness.evidence.trace import Array, ClientTrace, Final, RunTrace, Step, Value
 
 __all__ = ["ROUNDING_SHARE_MAX", "Difference", "first_difference", "in_doubt"]
 
@@ -36,6 +37,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 def first_difference(one: ClientTrace, other: ClientTrace) -> Difference | None:
     """The first place at which two traces differ; None if they are the same but for the clock."""
+    one, other = _completed(one, other)
     if len(one.steps) != len(other.steps):
         return Difference(f"one recorded {len(one.steps)} steps, the other {len(other.steps)}")
     for ours, theirs in zip([*one.steps, one.final], [*other.steps, other.final], strict=True):
@@ -53,6 +55,7 @@ def in_doubt(plain: ClientTrace, noisy: ClientTrace) -> bool:
     Noise moves floating numbers by little, and no integers, examples, shapes or numbers of steps. A chaotic training,
     or one in which a rounding turns a decision, is worth a second run without noise too.
     """
+    plain, noisy = _completed(plain, noisy)
     if len(plain.steps) != len(noisy.steps):
         return True
     for ours, theirs in zip([*plain.steps, plain.final], [*noisy.steps, noisy.final], strict=True):
@@ -62,6 +65,12 @@ def in_doubt(plain: ClientTrace, noisy: ClientTrace) -> bool:
         elif _is_other(ours, theirs):
             return True
     return False
+
+
+def _completed(one: ClientTrace, other: ClientTrace) -> tuple[ClientTrace, ClientTrace]:
+    """Both with what the harness saw by itself of what neither reported."""
+    both = completed([RunTrace((one,)), RunTrace((other,))])
+    return both.traces[0].clients[0], both.traces[1].clients[0]
 
 
 def _is_other(ours: Step | Final, theirs: Step | Final) -> bool:
@@ -82,6 +91,8 @@ def _is_other(ours: Step | Final, theirs: Step | Final) -> bool:
 
 
 def _timeless(record: Step | Final) -> Step | Final:
+    if isinstance(record, Step):
+        return msgspec.structs.replace(record, at=0.0, seen=None)
     return msgspec.structs.replace(record, at=0.0)
 
 

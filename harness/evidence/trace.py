@@ -31,6 +31,8 @@ __all__ = [
     "Header",
     "NoHeader",
     "RunTrace",
+    "Seen",
+    "SeenVariable",
     "Step",
     "TraceWriter",
     "Value",
@@ -148,8 +150,49 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     versions: dict[str, str] = {}
 
 
+class SeenVariable(msgspec.Struct, frozen=True):
+    """A variable that nobody reported: its first copy, those that differ from it, and how many are bit for bit as it.
+
+    `name` is what Keras or TensorFlow calls it, which several may share.
+    """
+
+    name: str
+    kind: str
+    copies: tuple[Array, ...]
+    equal: int = 0
+
+    def as_reported(self, name: str) -> Variable:
+        """The same as `record.step` would have written it."""
+        first, *others = self.copies
+        return Variable(name, (first, *[first] * self.equal, *others), self.kind)
+
+
+class Seen(msgspec.Struct, frozen=True, tag=True):
+    """What the harness saw of one training step by itself, without being told; see `harness.recording.witness`.
+
+    `after` is how often `record.step` had been called before: in a program that calls it, this belongs to the next one.
+    `loss` is what `fit` logged. `variables` are None where they were not looked at. `examples` has one tuple of
+    fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
+    what each local replica's tapes were asked for, `reduced` is what left reductions.
+    """
+
+    index: int
+    at: float
+    after: int = 0
+    loss: Value | None = None
+    variables: tuple[SeenVariable, ...] | None = None
+    examples: tuple[tuple[int, ...], ...] | None = None
+    columns: tuple[int, ...] = ()
+    losses: tuple[Value, ...] = ()
+    gradients: tuple[Value, ...] = ()
+    reduced: tuple[Value, ...] = ()
+
+
 class Step(msgspec.Struct, frozen=True, tag=True):
-    """One call of `record.step`: `index` counts from 1 within the program, `at` is CLOCK_MONOTONIC in seconds."""
+    """One call of `record.step`: `index` counts from 1 within the program, `at` is CLOCK_MONOTONIC in seconds.
+
+    `seen` is in no file: what was seen of this step by itself is put beside it by `harness.evidence.seen`.
+    """
 
     index: int
     at: float
@@ -166,6 +209,7 @@ class Step(msgspec.Struct, frozen=True, tag=True):
     consumers: tuple[str, ...] | None = None
     # Closures that had been handed to `ClusterCoordinator.schedule` by then; `None` when no coordinator was used.
     scheduled: int | None = None
+    seen: Seen | None = None
 
 
 class Final(msgspec.Struct, frozen=True, tag=True):
@@ -227,6 +271,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
     killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
     policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
+    `unseen` has a sentence for each thing that the harness could not see by itself.
     """
 
     scheduled: int | None = None
@@ -236,9 +281,10 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     work: Work | None = None
     coarsest: str | None = None
     forced: Forced | None = None
+    unseen: tuple[str, ...] = ()
 
 
-Frame = Header | Step | Final | Counters
+Frame = Header | Step | Seen | Final | Counters
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Frame)
 
@@ -267,7 +313,7 @@ class TraceWriter:
 
 
 class ClientTrace(msgspec.Struct, frozen=True):
-    """Everything one client process recorded, in the order it happened."""
+    """Everything one client process recorded, in the order it happened; `seen` is what nobody had to report."""
 
     header: Header
     steps: tuple[Step, ...] = ()
@@ -275,6 +321,7 @@ class ClientTrace(msgspec.Struct, frozen=True):
     counters: Counters = Counters()
     # Whether the file ended as a process that was not killed ends it.
     whole: bool = True
+    seen: tuple[Seen, ...] = ()
 
 
 class RunTrace(msgspec.Struct, frozen=True):
@@ -333,6 +380,7 @@ def read_client(path: Path) -> ClientTrace:
     header: Header | None = None
     frame: Frame | None = None
     steps: list[Step] = []
+    seen: list[Seen] = []
     final: Final | None = None
     counters = Counters()
     for frame in frames(path):
@@ -340,6 +388,8 @@ def read_client(path: Path) -> ClientTrace:
             header = frame
         elif isinstance(frame, Step):
             steps.append(frame)
+        elif isinstance(frame, Seen):
+            seen.append(frame)
         elif isinstance(frame, Final):
             final = frame
         elif frame is not None:
@@ -349,7 +399,7 @@ def read_client(path: Path) -> ClientTrace:
         raise NoHeader(f"{path} is not a trace: it holds no header")
     # A recorder counts when it is closed.
     whole = isinstance(frame, Counters)
-    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole)
+    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole, tuple(seen))
 
 
 def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -365,7 +415,7 @@ def write_client(path: Path, trace: ClientTrace) -> None:
     """Write a whole trace to a new file, as its recorder would have."""
     path.unlink(missing_ok=True)
     writer = TraceWriter(path)
-    for frame in (trace.header, *trace.steps, trace.final, trace.counters):
+    for frame in (trace.header, *trace.seen, *trace.steps, trace.final, trace.counters):
         if frame is not None:
             writer.write(frame)
     writer.close()

@@ -44,7 +44,8 @@ def hides_more(verdict: Verdict, reference: Reference) -> bool:
 
 
 def _recorded_always(reference: Reference) -> bool:
-    return all(step.variables for step in reference.trace.clients[0].steps)
+    steps = reference.trace.clients[0].steps
+    return bool(steps) and all(step.variables for step in steps)
 
 
 def loses_sight(verdict: Verdict, reference: Reference) -> bool:

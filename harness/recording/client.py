@@ -34,6 +34,7 @@ class Assignment(msgspec.Struct, frozen=True):
     `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
     seconds the clock that the program sees is. `forced` is the trace of a run whose variables are set after each step.
     `watching` says which step is to be watched, operation by operation; the program ends with it.
+    `witness` is whether the harness looks for itself at what the program does.
     """
 
     traces: str
@@ -45,6 +46,7 @@ class Assignment(msgspec.Struct, frozen=True):
     ahead: float = 0.0
     forced: str | None = None
     watching: Watching | None = None
+    witness: bool = True
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.noise import Noise
     from harness.recording.recorder import Recorder
     from harness.recording.touched import note_files
+    from harness.recording.witness import Witness, all_seams
 
     _bound_threads(assignment.threads)
     _seed_everything(assignment.seed)
@@ -73,14 +76,16 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     if assignment.watching is not None:
         watch = Watch(assignment.watching, _task(), strategy.num_replicas_in_sync)
     trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
+    header = _header(strategy, case, assignment)
     recorder = Recorder(
         strategy,
-        _header(strategy, case, assignment),
+        header,
         trace=trace,
         directory=Path(assignment.directory),
         noise=noise,
         forcing=forcing,
         watch=watch,
+        witness=Witness(strategy, header.local_replicas, all_seams(), noise, watch) if assignment.witness else None,
     )
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory)]
     if assignment.forced is not None:
@@ -102,6 +107,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         recorder.scheduled = lambda: counts.scheduled
         if watch is not None:
             stack.enter_context(watch.active())
+        # Last, so that it sees what the program gets.
+        stack.enter_context(recorder.witnessing())
         train(strategy, recorder)
     done = work.counted(recorder.recorded_variables())
     recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.evidence.trace import Counters, Final, Header, Step, TraceWriter
+from harness.evidence.trace import Counters, Final, Header, Seen, Step, TraceWriter
 from harness.recording.accepted import Place, came, checked_call
 from harness.recording.capture import (
     capture_examples,
@@ -26,6 +26,7 @@ from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
 from harness.recording.running_means import means_of
 from harness.recording.watch import Watch
+from harness.recording.witness import Witness
 from simulator.agent import current
 
 __all__ = ["Recorder"]
@@ -53,6 +54,7 @@ class Recorder:
         noise: Noise | None = None,
         forcing: Forcing | None = None,
         watch: Watch | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.directory = directory
         self.scheduled: Callable[[], int | None] = lambda: None
@@ -62,6 +64,7 @@ class Recorder:
         self._noise = noise
         self._forcing = forcing
         self._watch = watch
+        self._witness = witness
         self._steps = 0
         self._observed = 0
         self._per_epoch = False
@@ -141,8 +144,23 @@ class Recorder:
 
     @property
     def observed(self) -> int:
-        """How many values have been reported."""
-        return self._observed
+        """How many values have been reported, and steps seen in which something could be judged."""
+        return self._observed + (0 if self._witness is None else self._witness.observed)
+
+    def witnessing(self) -> contextlib.AbstractContextManager[None]:
+        """Around the program: within, what the harness sees by itself is written next to what is reported."""
+        return contextlib.nullcontext() if self._witness is None else self._witness.active(self._saw)
+
+    def _saw(self, seen: Seen) -> None:
+        self._writer.write(seen)
+        if self._watch is not None and not self._steps:
+            self._watch.after_step(seen.index)
+
+    def _reports(self, reported: dict[str, Any], *, step: bool) -> None:
+        """Tell the witness of a call that was accepted so far, before anything of it is read or perturbed."""
+        if self._witness is not None:
+            given = [observable for observable, value in reported.items() if value is not None]
+            self._witness.reported(given if step else (), step=step)
 
     def recorded_variables(self) -> list[tuple[str, list[Any]]]:
         """The variables that were reported last, each with its name, as one object or as its shards."""
@@ -159,6 +177,7 @@ class Recorder:
         **reported: Any,
     ) -> None:
         with checked_call(call), self._silently():
+            self._reports(reported, step=True)
             captured = self._captured(call, reported, noise=self._noise)
             number = None if epoch is None else _epoch(epoch, Place(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
@@ -194,6 +213,7 @@ class Recorder:
     def _write_final(self, *, call: str = "record.final", **reported: Any) -> None:
         """Write what is reported of the end, together with what has been reported of it before."""
         with checked_call(call), self._silently():
+            self._reports(reported, step=False)
             captured = self._captured(call, reported)
         before = self._final or Final(at=0.0)
         metrics = {value.name: value for value in (*(before.metrics or ()), *(captured["metrics"] or ()))}
@@ -242,7 +262,10 @@ class Recorder:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
         coarsest = None if self._noise is None else self._noise.coarsest
         forced = None if self._forcing is None else self._forcing.found()
-        self._writer.write(Counters(per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, **counted))
+        unseen = () if self._witness is None else self._witness.unseen
+        self._writer.write(
+            Counters(per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, unseen=unseen, **counted)
+        )
         self._writer.close()
 
 

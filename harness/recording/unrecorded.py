@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["Unrecorded"]
+__all__ = ["Unrecorded", "owner_of"]
 
 # The classes of Keras 3, tf_keras and TensorFlow that make variables of their own, and what a sentence calls them.
 _OWNERS = {
@@ -44,7 +44,7 @@ class Unrecorded:
         def creator(next_creator: Any, **kwargs: Any) -> Any:
             variable = next_creator(**kwargs)
             if tf.executing_eagerly() and variable.dtype != tf.string:
-                owner = _owner()
+                owner = owner_of()
                 # The models of tf_keras count their steps.
                 if owner != "a model" or not variable.dtype.is_integer:
                     self._made.append((weakref.ref(variable), owner))
@@ -79,7 +79,7 @@ class Unrecorded:
         return found
 
 
-def _owner() -> str:
+def owner_of() -> str:
     """Whose constructor or method is making a variable: the nearest caller that is a known class of a known package."""
     frame = inspect.currentframe()
     while frame is not None:

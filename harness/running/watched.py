@@ -42,6 +42,7 @@ def watch_step(
     seed: int,
     timeout: float,
     threads: int | None = None,
+    reports: bool = True,
 ) -> Sight:
     """Watch one step, as often as is needed to know what rounding does to it.
 
@@ -53,6 +54,7 @@ def watch_step(
         seed: as of the run that was judged.
         timeout: seconds for each of the runs.
         threads: that TensorFlow's pools have in the reference, None for as many as there are.
+        reports: whether the program reports its steps; of one that does not they are those that the harness sees.
 
     Raises:
         RunFailed: one of them failed.
@@ -71,7 +73,8 @@ def watch_step(
                 for name, under, noise in batch:
                     cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
                     bound = None if under is case else threads
-                    assignment = _assignment(place / name, seed, noise, bound, step, last)
+                    watching = Watching(step, str(place / name / "watched"), last)
+                    assignment = _assignment(place / name, seed, noise, bound, watching, witness=not reports)
                     runs.append(stack.enter_context(cluster.start(run_client, program, under, assignment)))
                 for run in runs:
                     run.join()
@@ -80,17 +83,20 @@ def watch_step(
     return Sight(tuple(found["run"]), found[_PLAIN][0], noisy)
 
 
-def _assignment(place: Path, seed: int, noise: int | None, threads: int | None, step: int, last: bool) -> Assignment:
-    folders = {name: place / name for name in ("traces", "kept", "watched")}
-    for folder in folders.values():
+def _assignment(
+    place: Path, seed: int, noise: int | None, threads: int | None, watching: Watching, *, witness: bool
+) -> Assignment:
+    traces, kept = place / "traces", place / "kept"
+    for folder in (traces, kept, Path(watching.path)):
         folder.mkdir(parents=True)
     return Assignment(
-        traces=str(folders["traces"]),
-        directory=str(folders["kept"]),
+        traces=str(traces),
+        directory=str(kept),
         seed=seed,
         noise=noise,
         threads=threads,
-        watching=Watching(step, str(folders["watched"]), last),
+        watching=watching,
+        witness=witness,
     )
 
 

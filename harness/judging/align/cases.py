@@ -15,6 +15,7 @@ import msgspec
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
+from harness.evidence.seen import completed
 from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
 from harness.judging.align.killed import killed_case
 from harness.judging.align.local_values import with_local_values_marked
@@ -62,6 +63,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
 
     A part in which a client recorded nothing has none: there is nothing to hold against the reference.
     """
+    parts, reference, notes = _completed(parts, reference)
     number = 1 + len(parts.earlier)
     done = _Done()
     cases: list[Case] = []
@@ -81,9 +83,26 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     return (
         *cases,
         replace(
-            last, links=parts.links, saves=parts.saves, struck=struck, where=_where(number, number) if cases else ""
+            last,
+            links=parts.links,
+            saves=parts.saves,
+            struck=struck,
+            where=_where(number, number) if cases else "",
+            notes=notes,
         ),
     )
+
+
+def _completed(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tuple[str, ...]]:
+    """Both with what the harness saw by itself, where nobody reported it.
+
+    Not of a run in parts: a part counts its steps from 1, and nobody knows yet which of the reference's they are.
+    """
+    if parts.earlier or parts.must_resume:
+        return parts, reference, ()
+    found = completed([reference.trace, parts.last, *reference.perturbed], with_examples=2)
+    truth, last, *perturbed = found.traces
+    return replace(parts, last=last), replace(reference, trace=truth, perturbed=tuple(perturbed)), found.notes
 
 
 def _where(number: int, count: int) -> str:

@@ -80,7 +80,8 @@ class Case:
     Of an interrupted run `run` is the resumed part and `reference` the steps that it should have; `interruption` holds
     the rest. `links` is what the links between the tasks of the whole run carried, None if there are none. `struck` are
     the numbers that faults have changed, here or in what was restored. `saves` are those
-    of the whole run, known to its last part. `where` names the part of a run in parts.
+    of the whole run, known to its last part. `where` names the part of a run in parts. `notes` are what a verdict says
+    of what the harness saw by itself.
     """
 
     run: RunTrace
@@ -91,6 +92,7 @@ class Case:
     struck: tuple[StruckAt, ...] = ()
     where: str = ""
     saves: Saves | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
-from unittest import mock
 
 from harness.evidence.eps import EPS
+from harness.recording.patches import patched
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,17 +86,6 @@ class Source:
                 return original(*args, **options)
 
         return call
-
-
-@contextlib.contextmanager
-def patched(owner: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Replace a function of TensorFlow's by what `around` makes of it.
-
-    AutoGraph leaves the new one as it is, since it bears the module's name, and converts what that calls as before.
-    """
-    original = getattr(owner, name)
-    with mock.patch.object(owner, name, functools.wraps(original)(around(original))):
-        yield
 
 
 def fingerprint(array: np.ndarray[Any, Any]) -> int:

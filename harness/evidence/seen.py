@@ -1,0 +1,176 @@
+"""Puts what the harness saw by itself into the steps of traces, as if the program had reported it, unless it did.
+
+What is put there must be certain whatever a program means by its numbers, because laws judge it: variables, the loss
+that `fit` logs, and examples. Losses and gradients of single replicas are not: a program may rightly add them up or
+average them. They stay in `Step.seen`, for rules (`told`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from harness.evidence.observed import unique_names
+from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Step
+
+__all__ = ["Completed", "completed"]
+
+_FILLED = ("loss", "variables", "examples")
+_Kinds = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The traces in the order given, and sentences about what could not be put into them."""
+
+    traces: tuple[RunTrace, ...]
+    notes: tuple[str, ...] = ()
+
+
+def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Completed:
+    """These traces of one program, each step with what was seen of it and was reported in none of them.
+
+    A program that never called `record.step` has the steps that were seen. Something is put into a step only if it was
+    seen at this step in all traces and clients, a variable only if it has the same name, dtype and shape everywhere.
+
+    Args:
+        traces: the reference's first.
+        with_examples: of how many of them, from the first on, examples are to be compared: noise changes data.
+    """
+    clients = [client for trace in traces for client in trace.clients]
+    if not any(client.seen for client in clients):
+        return Completed(tuple(traces))
+    recorded = any(client.steps for client in clients)
+    whole = [RunTrace(tuple(_with_seen(client, recorded) for client in trace.clients)) for trace in traces]
+    free = [what for what in _FILLED if not _reported(whole, what)]
+    steps = _Steps(whole)
+    filled = [RunTrace(tuple(_filled(client, steps, free) for client in trace.clients)) for trace in whole]
+    notes = () if recorded else _notes(clients)
+    if "examples" in free and with_examples:
+        compared, why = _with_examples(filled[:with_examples])
+        filled[:with_examples] = compared
+        notes += why
+    return Completed(tuple(filled), notes)
+
+
+def _notes(clients: Sequence[ClientTrace]) -> tuple[str, ...]:
+    """What a verdict says of a program that has reported no step."""
+    unseen = dict.fromkeys(sentence for client in clients for sentence in client.counters.unseen)
+    said = "the program never calls record.step: its steps, and what is judged of them, are what Lockstep saw by itself"
+    return (said, *(f"not seen: {sentence}" for sentence in unseen))
+
+
+def _with_seen(client: ClientTrace, recorded: bool) -> ClientTrace:
+    """The client with `Step.seen` in each step; with the steps that were seen, if the program recorded none."""
+    if not recorded:
+        steps = tuple(Step(index=seen.index, at=seen.at, seen=seen) for seen in client.seen)
+        return msgspec.structs.replace(client, steps=steps)
+    by_step: dict[int, list[Seen]] = {}
+    for seen in client.seen:
+        by_step.setdefault(seen.after + 1, []).append(seen)
+    steps = tuple(
+        msgspec.structs.replace(step, seen=_together(by_step.get(number, [])))
+        for number, step in enumerate(client.steps, start=1)
+    )
+    return msgspec.structs.replace(client, steps=steps)
+
+
+def _together(several: Sequence[Seen]) -> Seen | None:
+    """What was seen between two calls of `record.step`, as one step: variables as they were last, all examples."""
+    if len(several) < 2:
+        return several[0] if several else None
+    rows = [seen.examples for seen in several]
+    joined = None
+    if len({len(each) for each in rows if each is not None}) == 1 and None not in rows:
+        joined = tuple(tuple(id_ for part in parts for id_ in part) for parts in zip(*rows, strict=True))
+    columns = several[0].columns if len({seen.columns for seen in several}) == 1 else ()
+    last = several[-1]
+    return msgspec.structs.replace(last, examples=joined, columns=columns, losses=(), gradients=(), reduced=())
+
+
+def _reported(traces: Iterable[RunTrace], what: str) -> bool:
+    steps = (step for trace in traces for client in trace.clients for step in client.steps)
+    return any(getattr(step, what) is not None for step in steps)
+
+
+class _Steps:
+    """What was seen at each step in all traces and clients alike."""
+
+    def __init__(self, traces: Sequence[RunTrace]) -> None:
+        seen = [{step.index: step.seen for step in client.steps} for trace in traces for client in trace.clients]
+        common = set.intersection(*(set(steps) for steps in seen)) if seen else set()
+        everywhere = {index: [steps[index] for steps in seen] for index in common}
+        self.loss = {index for index, all_ in everywhere.items() if all(one is not None and one.loss for one in all_)}
+        self.variables = {index: _alike(all_) for index, all_ in everywhere.items()}
+
+
+def _alike(all_: Sequence[Seen | None]) -> frozenset[str]:
+    """The names under which everybody saw the same variables."""
+    kinds = [_kinds(() if seen is None else seen.variables or ()) for seen in all_]
+    first = kinds[0] if kinds else {}
+    return frozenset(name for name, kind in first.items() if all(other.get(name) == kind for other in kinds))
+
+
+def _kinds(variables: Sequence[SeenVariable]) -> dict[str, _Kinds]:
+    """By name, the dtype and shape of each variable of this name."""
+    found: dict[str, _Kinds] = {}
+    for variable in variables:
+        found[variable.name] = (*found.get(variable.name, ()), (variable.copies[0].dtype, variable.copies[0].shape))
+    return found
+
+
+def _filled(client: ClientTrace, steps: _Steps, free: Sequence[str]) -> ClientTrace:
+    return msgspec.structs.replace(client, steps=tuple(_filled_step(step, steps, free) for step in client.steps))
+
+
+def _filled_step(step: Step, steps: _Steps, free: Sequence[str]) -> Step:
+    seen = step.seen
+    if seen is None:
+        return step
+    if "loss" in free and step.index in steps.loss:
+        step = msgspec.structs.replace(step, loss=seen.loss)
+    if "variables" in free and (names := steps.variables.get(step.index)):
+        kept = [variable for variable in seen.variables or () if variable.name in names]
+        named = zip(unique_names([variable.name for variable in kept]), kept, strict=True)
+        step = msgspec.structs.replace(step, variables=tuple(one.as_reported(name) for name, one in named))
+    return step
+
+
+def _with_examples(traces: Sequence[RunTrace]) -> tuple[list[RunTrace], tuple[str, ...]]:
+    """These with the examples that were seen, each by its place in the first trace; or as they are, and why."""
+    every = [(client, step.seen) for trace in traces for client in trace.clients for step in client.steps]
+    known = [seen for client, seen in every if seen is not None and _of_all_replicas(client, seen)]
+    if not known:
+        return list(traces), ()
+    if len(known) < len(every):
+        return list(traces), ("examples were not seen of each replica at each step, so that they are not compared",)
+    if len({seen.columns for seen in known}) > 1:
+        return list(traces), ("replicas are called with tensors of other lengths, so that examples are not compared",)
+    places: dict[int, int] = {}
+    for id_ in _rows(traces[0]):
+        places.setdefault(id_, len(places))
+    if any(id_ not in places for trace in traces[1:] for id_ in _rows(trace)):
+        text = "the run has examples that the reference never has, to the bit, so that examples are not compared"
+        return list(traces), (text,)
+    return [RunTrace(tuple(_placed(client, places) for client in trace.clients)) for trace in traces], ()
+
+
+def _of_all_replicas(client: ClientTrace, seen: Seen) -> bool:
+    return seen.examples is not None and len(seen.examples) == max(1, client.header.local_replicas)
+
+
+def _rows(trace: RunTrace) -> Iterator[int]:
+    for client in trace.clients:
+        for step in client.steps:
+            for part in (step.seen and step.seen.examples) or ():
+                yield from part
+
+
+def _placed(client: ClientTrace, places: dict[int, int]) -> ClientTrace:
+    def placed(step: Step) -> Step:
+        parts = (step.seen and step.seen.examples) or ()
+        return msgspec.structs.replace(step, examples=tuple(tuple(places[id_] for id_ in part) for part in parts))
+
+    return msgspec.structs.replace(client, steps=tuple(map(placed, client.steps)))

@@ -1,0 +1,23 @@
+"""Sees what a program does at TensorFlow's and Keras's own seams, without being told; a new file is a new seam."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import cast
+
+from harness.recording.witness._witness import Witness
+from harness.recording.witness.protocol import Seam
+
+__all__ = ["Seam", "Witness", "all_seams"]
+
+
+def all_seams() -> tuple[Seam, ...]:
+    """Every seam of this package; what marks a call as a step is around what looks at that call."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    modules = [
+        importlib.import_module(f"{__name__}.{name}")
+        for name in names
+        if name != "protocol" and not name.startswith("_")
+    ]
+    return tuple(cast("Seam", each) for each in sorted(modules, key=lambda module: getattr(module, "AROUND", False)))

@@ -1,0 +1,116 @@
+"""Every variable that a program makes, by what it is called, and which of them are judged."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from harness.recording.shards import name_of
+from harness.recording.tensors import is_keras_variable, tensor_of
+from harness.recording.unrecorded import owner_of
+
+__all__ = ["Entry", "Registry"]
+
+_FRAMES_MAX = 24
+"""Between the constructor of a Keras variable and that of the TensorFlow variable in it are fewer calls."""
+
+_LOCAL = ("gradient_accumulator",)
+"""In the names of variables that keep what each replica has by itself until it is reduced (Keras 3's
+`gradient_accumulation_steps`).
+"""
+
+
+@dataclass(eq=False)
+class Entry:
+    """A variable that was made.
+
+    Attributes:
+        made: refers to it.
+        owner: whose it is, as of `harness.recording.unrecorded`.
+        keras: refers to the Keras variable that holds it, if one does; that knows its path.
+        trained: whether a tape was asked for a gradient of it, or an optimizer was given one.
+    """
+
+    made: weakref.ref[Any]
+    owner: str
+    keras: weakref.ref[Any] | None
+    trained: bool = False
+
+    @property
+    def name(self) -> str:
+        """What Keras or TensorFlow calls it."""
+        holder = None if self.keras is None else self.keras()
+        return name_of(holder if holder is not None else self.made()) or "variable"
+
+    def judged(self, variable: Any) -> bool:
+        """Whether it has to be the same in every replica and in the reference, whatever a program means by it.
+
+        So it is with what is trained and with what optimizers and layers of Keras keep. What a program keeps for
+        itself, or in a metric, may rightly differ from worker to worker. A variable that is reduced when it is read is
+        not read here: that may be a collective.
+        """
+        import tensorflow as tf
+
+        if not (variable.dtype.is_floating or variable.dtype.is_complex):
+            return False
+        if getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
+            return False
+        kept = self.trained or self.owner in ("an optimizer", "a layer", "a model")
+        return kept and not any(part in self.name for part in _LOCAL)
+
+
+class Registry:
+    """The variables in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._known: dict[int, Entry] = {}
+        self._lock = threading.Lock()
+        self._judged: list[Entry] | None = None
+
+    def add(self, variable: Any) -> None:
+        """Note a variable where it is made."""
+        entry = Entry(weakref.ref(variable), owner_of(), _holder())
+        with self._lock:
+            self._entries.append(entry)
+            self._known[id(variable)] = entry
+            self._judged = None
+
+    def train(self, variable: Any) -> None:
+        """Note that a variable is trained."""
+        entry = self.entry(variable)
+        if entry is not None and not entry.trained:
+            entry.trained, self._judged = True, None
+
+    def entry(self, variable: Any) -> Entry | None:
+        """That of a variable of Keras or TensorFlow, or of one copy of a distributed one."""
+        import tensorflow as tf
+
+        inner = tensor_of(variable)
+        found = self._known.get(id(inner))
+        if found is None and not isinstance(inner, tf.distribute.DistributedValues):
+            # TensorFlow hangs it on the handle of a copy.
+            container = getattr(getattr(inner, "handle", None), "_distributed_container", None)
+            inner = container() if callable(container) else getattr(inner, "_variable", None)
+            found = self._known.get(id(inner))
+        return found if found is not None and found.made() is inner else None
+
+    def judged(self) -> list[tuple[Entry, Any]]:
+        """Those that are judged and still there."""
+        if self._judged is None:
+            there = [(entry, entry.made()) for entry in self._entries]
+            self._judged = [entry for entry, variable in there if variable is not None and entry.judged(variable)]
+        return [(entry, variable) for entry in self._judged if (variable := entry.made()) is not None]
+
+
+def _holder() -> weakref.ref[Any] | None:
+    frame, count = sys._getframe(1), 0  # noqa: SLF001 - who calls is all that is to be known
+    while frame.f_back is not None and count < _FRAMES_MAX:
+        frame, count = frame.f_back, count + 1
+        caller = frame.f_locals.get("self") if frame.f_code.co_name.startswith("_initialize") else None
+        if caller is not None and is_keras_variable(caller):
+            return weakref.ref(caller)
+    return None

@@ -1,0 +1,92 @@
+"""Reads variables after a step: the first copy whole, the others only as far as they differ from it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.trace import Array, SeenVariable
+from harness.recording.witness._registry import Entry
+from harness.recording.witness.protocol import Gathered
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["BYTES_MAX", "ELEMENTS_MAX", "kept", "read"]
+
+BYTES_MAX = 16 << 20
+"""Of the first copies of all variables that are kept of each step. Of more, those after steps 1, 2, 4, 8 and so on."""
+
+ELEMENTS_MAX = 1 << 16
+"""Of a variable with more elements as many at most are kept, evenly apart. Whether copies agree is asked of all."""
+
+_SMALL = 1 << 16
+"""Bytes that are copied faster than NumPy compares them."""
+
+
+def read(
+    gathered: Gathered, variables: Sequence[tuple[Entry, Any]], *, last: bool = False
+) -> tuple[SeenVariable, ...] | None:
+    """All of these as they are now; None at a step at which they are too much, other than the last."""
+    number = gathered.number
+    large = sum(_bytes(variable) for _, variable in variables) > BYTES_MAX
+    if large and number & (number - 1) and not last:
+        gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB after each step; only after steps 1, 2, 4, 8, ...")
+        return None
+    copies = [_copies(variable) for _, variable in variables]
+    arrays = iter(gathered.reader.read([copy for each in copies for copy in each]))
+    found = []
+    for (entry, _), own in zip(variables, copies, strict=True):
+        known = [array for array in itertools.islice(arrays, len(own)) if array is not None]
+        if len(known) == len(own):  # none of them is still without a value
+            found.append(SeenVariable(entry.name, "mirrored" if _spread(entry.made()) else "plain", *kept(known)))
+    return tuple(found) or None
+
+
+def _spread(variable: Any) -> bool:
+    import tensorflow as tf
+
+    return isinstance(variable, tf.distribute.DistributedValues)
+
+
+def _copies(variable: Any) -> tuple[Any, ...]:
+    return tuple(variable.values) if _spread(variable) else (variable,)
+
+
+def _bytes(variable: Any) -> int:
+    return int(variable.shape.num_elements() or 0) * int(variable.dtype.size)
+
+
+def kept(copies: Sequence[np.ndarray[Any, Any]]) -> tuple[tuple[Array, ...], int]:
+    """What is kept of the copies of a variable: the first one, those that differ from it, and how many do not."""
+    first, *others = copies
+    differing = [other for other in others if not _same(first, other)]
+    samples = [_sample(copy) for copy in (first, *differing)]
+    if first.size > ELEMENTS_MAX and differing:
+        # Where copies differ, what is kept of them does.
+        where = int((_bits(first) != _bits(differing[0])).argmax()) // first.itemsize
+        for sample, copy in zip(samples, (first, *differing), strict=True):
+            sample[-1] = copy.reshape(-1)[where]
+    return tuple(map(Array.of, samples)), len(others) - len(differing)
+
+
+def _sample(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, or of a large one a row of elements evenly apart."""
+    if array.size <= ELEMENTS_MAX:
+        return array
+    return array.reshape(-1)[:: -(-array.size // ELEMENTS_MAX)].copy()
+
+
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    import numpy as np
+
+    if one.nbytes <= _SMALL:
+        return one.tobytes() == other.tobytes()
+    return one.nbytes == other.nbytes and np.array_equal(_bits(one), _bits(other))
+
+
+def _bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,0 +1,170 @@
+"""The witness of one process: which seams it has, and how what they see becomes frames of the trace."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from harness.evidence.observed import unique_names
+from harness.evidence.trace import Array, Seen, SeenVariable, Value
+from harness.recording.noise import Noise
+from harness.recording.watch import Watch
+from harness.recording.witness._registry import Entry
+from harness.recording.witness._values import LOSS
+from harness.recording.witness._variables import read
+from harness.recording.witness.protocol import Event, Gathered, Seam, StepSeen
+
+__all__ = ["Witness"]
+
+
+class Witness:
+    """Writes what it sees of each training step into the trace, next to what the program reports.
+
+    Args:
+        strategy: of this run.
+        local_replicas: how many of its replicas this process has.
+        seams: where it looks.
+        noise: of a rerun of the reference: variables that the program does not report are perturbed as those that it
+            does.
+        watch: of a rerun of which a step is watched, in which this is not the program's.
+    """
+
+    def __init__(
+        self,
+        strategy: Any,
+        local_replicas: int,
+        seams: Iterable[Seam],
+        noise: Noise | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        quiet = [each for each in (noise, watch) if each is not None]
+
+        @contextlib.contextmanager
+        def silent() -> Iterator[None]:
+            with contextlib.ExitStack() as stack:
+                for each in quiet:
+                    stack.enter_context(each.silent())
+                yield
+
+        self._gathered = Gathered(strategy, local_replicas, silent)
+        self._gathered.written = self._write
+        self._noise = noise
+        self._seams = () if (why := _blind(strategy)) else tuple(seams)
+        if why:
+            self._gathered.note(why)
+        self._send: Callable[[Seen], None] = lambda seen: None
+        self._calls = 0
+        self.observed = 0
+
+    @contextlib.contextmanager
+    def active(self, send: Callable[[Seen], None]) -> Iterator[None]:
+        """See what the program does in this context; `send` gets each frame."""
+        self._send = send
+        with contextlib.ExitStack() as stack:
+            for seam in self._seams:
+                stack.enter_context(seam.active(self._gathered))
+            yield
+            # The program has ended; nothing follows in which its last step would be looked at.
+            self._gathered.look(last=True)
+
+    def reported(self, observables: Iterable[str], *, step: bool) -> None:
+        """The program is about to report these, as of a step or of the end: what it reports is not looked at again."""
+        self._gathered.reported.update(observables)
+        self._gathered.look()
+        self._calls += step
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What could not be seen."""
+        return tuple(self._gathered.unseen)
+
+    def _variables(self, step: StepSeen, last: bool) -> tuple[SeenVariable, ...] | None:
+        import tensorflow as tf
+
+        gathered = self._gathered
+        wanted = gathered.in_full or last
+        if "variables" in gathered.reported or not (wanted or self._noise):
+            return None
+        # Another step may be being traced already.
+        with gathered.looking("variables"), tf.init_scope():
+            if self._noise is not None:
+                self._noise.nudge(variable for _, variable in step.variables)
+            return read(gathered, step.variables, last=last) if wanted else None
+
+    def _write(self, step: StepSeen, last: bool) -> None:
+        gathered = self._gathered
+        variables = self._variables(step, last)
+        columns, rows = _examples(step.events, gathered)
+        taken = sorted(
+            (each for each in step.events if each.kind == "tape"), key=lambda each: (each.replica, each.site)
+        )
+        seen = Seen(
+            index=gathered.number,
+            at=time.monotonic(),
+            after=self._calls,
+            loss=None if "loss" in gathered.reported else step.loss,
+            variables=variables,
+            examples=rows,
+            columns=columns,
+            losses=_by_replica(taken, lambda name: name == LOSS),
+            gradients=_by_replica(taken, lambda name: name != LOSS),
+            reduced=_reduced(step.events),
+        )
+        self.observed += bool(seen.variables or seen.loss or seen.losses)
+        self._send(seen)
+
+
+def _blind(strategy: Any) -> str | None:
+    """Why nothing can be seen under this strategy; None where something can."""
+    import tensorflow as tf
+
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return "what workers do for a coordinator: no Python of this process runs there"
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return "what replicas of a TPU do, where no Python runs"
+    return None
+
+
+def _name(name: Any) -> str:
+    return name.name if isinstance(name, Entry) else str(name)
+
+
+def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Value, ...]:
+    """Values with one part for each replica; those that not every replica has are left out."""
+    found: dict[int, list[tuple[str, Array]]] = {}
+    for event in events:
+        pairs = zip(event.names, event.arrays, strict=True)
+        found.setdefault(event.replica, []).extend(
+            (_name(name), Array.of(array)) for name, array in pairs if wanted(name)
+        )
+    if not found:
+        return ()
+    by_replica = [
+        dict(zip(unique_names([name for name, _ in each]), [array for _, array in each], strict=True))
+        for _, each in sorted(found.items())
+    ]
+    return tuple(
+        Value(name, tuple(each[name] for each in by_replica), per_replica=True)
+        for name in by_replica[0]
+        if all(name in each for each in by_replica)
+    )
+
+
+def _reduced(events: list[Event]) -> tuple[Value, ...]:
+    """What left reductions, in the order in which the program was written; it bears no name."""
+    found = sorted((event for event in events if event.kind == "reduced"), key=lambda event: event.site)
+    return tuple(Value("", (Array.of(array),)) for event in found for array in event.arrays)
+
+
+def _examples(events: list[Event], gathered: Gathered) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:
+    """The columns and, for each local replica, the examples in the order in which it was called with them."""
+    found = sorted((each for each in events if each.kind == "examples"), key=lambda each: each.site)
+    if not found or "examples" in gathered.reported:
+        return (), None
+    columns = found[0].names if all(event.names == found[0].names for event in found) else ()
+    if len(found) == 1:
+        return columns, tuple(tuple(rows.tolist()) for rows in found[0].arrays)
+    joined = zip(*(event.arrays for event in found), strict=True)
+    return columns, tuple(tuple(number for rows in each for number in rows.tolist()) for each in joined)

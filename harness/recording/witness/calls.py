@@ -1,0 +1,45 @@
+"""Outermost calls of `tf.function`s, and of `Strategy.run` where a program runs eagerly: those that train are steps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.recording.patches import patched
+from harness.recording.witness.protocol import Gathered
+
+__all__ = ["AROUND", "active"]
+
+AROUND = True
+"""It is around what other seams do in a call: when that has ended, they have seen all of it."""
+
+
+@contextlib.contextmanager
+def active(gathered: Gathered) -> Iterator[None]:
+    """Know a step when it is made, within this context."""
+    import tensorflow as tf
+    from tensorflow.python.distribute import distribute_lib
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        """As for both, a function and `Strategy.run`."""
+
+        def call(called: Any, *args: Any, **options: Any) -> Any:
+            if not gathered.is_outermost:
+                in_graph = not (tf.executing_eagerly() or isinstance(called, polymorphic_function.Function))
+                with gathered.together() if in_graph else contextlib.nullcontext():
+                    return original(called, *args, **options)
+            with gathered.call(known=called in gathered.training) as was_step:
+                result = original(called, *args, **options)
+            if was_step() and isinstance(called, polymorphic_function.Function):
+                gathered.training.add(called)
+            return result
+
+        return call
+
+    with (
+        patched(polymorphic_function.Function, "__call__", around),
+        patched(distribute_lib.StrategyBase, "run", around),
+    ):
+        yield

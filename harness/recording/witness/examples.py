@@ -1,0 +1,74 @@
+"""What each replica's function is called with: a fingerprint of each example.
+
+An example is a row: the elements at one place along the first axis of all tensors that are as long along it as the
+first one. So a data set needs no ids, and whatever splits it, a distributed data set, a worker's own pipeline or slices
+made by hand, is seen at the same place: `Strategy.run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.recording.patches import patched
+from harness.recording.witness._rows import examples_of
+from harness.recording.witness.protocol import Event, Gathered
+
+__all__ = ["active"]
+
+
+@contextlib.contextmanager
+def active(gathered: Gathered) -> Iterator[None]:
+    """See the examples of every `Strategy.run` that trains in this context."""
+    from tensorflow.python.distribute import distribute_lib
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+            before = gathered.tapes
+            result = original(strategy, fn, args, kwargs, options)
+            # A function that was traced before runs no Python of its own, so that it may train as well.
+            if gathered.tapes > before or isinstance(fn, polymorphic_function.Function):
+                with gathered.looking("examples"):
+                    _see(gathered, strategy, (args, kwargs or {}))
+            return result
+
+        return run
+
+    with patched(distribute_lib.StrategyBase, "run", around):
+        yield
+
+
+def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
+    import tensorflow as tf
+    from tensorflow.python.eager import record
+
+    if strategy is not gathered.strategy or "examples" in gathered.reported or not gathered.sees():
+        return
+    found = enumerate(map(strategy.experimental_local_results, tf.nest.flatten(given)))
+    leaves = [(position, parts) for position, parts in found if parts and all(map(_has_rows, parts))]
+    count = len(leaves[0][1]) if leaves else 0
+    leaves = [(position, parts) for position, parts in leaves if len(parts) == count]
+    if not leaves:
+        gathered.note("examples: a replica's function is called with no tensors that have rows")
+        return
+    site, width = gathered.site(), len(leaves)
+    positions = [position for position, _ in leaves]
+    with record.stop_recording():
+        rows = [tf.fingerprint(parts[replica]) for replica in range(count) for _, parts in leaves]
+
+    def take(arrays: list[Any]) -> None:
+        columns, examples = examples_of([arrays[begin : begin + width] for begin in range(0, count * width, width)])
+        gathered.take(Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(examples)))
+
+    gathered.deliver(rows, take)
+
+
+def _has_rows(value: Any) -> bool:
+    import numpy as np
+    import tensorflow as tf
+
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, tf.Tensor) and bool(value.shape.rank) and value.dtype not in (tf.resource, tf.variant)

@@ -1,0 +1,321 @@
+"""What a seam of the witness is, and what all of them share: the step that is being made, and what was seen of it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.evidence.trace import Value
+from harness.recording.witness._reader import Reader
+from harness.recording.witness._registry import Entry, Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["STEPS_IN_FULL", "Event", "Gathered", "Seam", "StepSeen", "replica_number"]
+
+STEPS_IN_FULL = 16
+"""After these steps, of each doubling of their number eight are looked at, evenly apart, and the last of all: a mistake
+stays in what is trained. Examples are seen at every step.
+"""
+
+
+class Seam(Protocol):
+    """A module of this folder: one place at which something of a training step can be seen."""
+
+    def active(self, gathered: Gathered) -> contextlib.AbstractContextManager[None]:
+        """See what passes here, within this context."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that passed a seam.
+
+    Attributes:
+        kind: of the seam.
+        replica: its number over all workers.
+        site: the place in the program: of two that a replica passed, the later one has the larger number.
+        names: of the arrays.
+        arrays: copies.
+    """
+
+    kind: str
+    replica: int
+    site: int
+    names: tuple[Any, ...]
+    arrays: tuple[np.ndarray[Any, Any], ...]
+
+
+@dataclass
+class StepSeen:
+    """A step that was made: what passed the seams in it, the variables that it left, and what `fit` logged of it."""
+
+    events: list[Event] = field(default_factory=list)
+    variables: list[tuple[Entry, Any]] = field(default_factory=list)
+    loss: Value | None = None
+
+
+class _Batch:
+    """Tensors of one graph, and who gets the values of which."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.tensors: list[Any] = []
+        self._takers: list[tuple[int, Callable[[Sequence[Any]], None]]] = []
+
+    def add(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
+        self.tensors += tensors
+        self._takers.append((len(tensors), take))
+
+    def take(self, values: Sequence[Any]) -> None:
+        begin = 0
+        for count, take in self._takers:
+            take(values[begin : begin + count])
+            begin += count
+
+
+def _emit(tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
+    import tensorflow as tf
+
+    with tf.device("/cpu:0"):
+        tf.numpy_function(lambda *values: take(values), list(tensors), [], stateful=True)
+
+
+class Gathered:
+    """What the seams have seen since the last step was written.
+
+    A step is one outermost call of a `tf.function`, or of `Strategy.run` where a program runs eagerly, in which a tape
+    was asked for gradients of variables, or an optimizer given some. What was seen in calls of other kinds, such as an
+    evaluation, is forgotten. A step is looked at when the next one begins, or when the program reports something: only
+    then is it known whether it reports variables itself.
+
+    Attributes:
+        strategy: of the run.
+        local_replicas: how many of its replicas this process has.
+        registry: the variables that were made.
+        reader: reads variables.
+        reported: the observables that the program has reported itself until now.
+        tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
+            was built.
+        training: functions that were a step when they were traced: when they are called again, no Python is run.
+        unseen: sentences about what cannot be seen.
+        written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
+        number: of the step that is being made, from 1.
+        silent: a context in which noise perturbs nothing.
+    """
+
+    def __init__(
+        self, strategy: Any, local_replicas: int, silent: Callable[[], contextlib.AbstractContextManager[None]]
+    ) -> None:
+        self.strategy = strategy
+        self.local_replicas = max(1, local_replicas)
+        self.silent = silent
+        self.registry = Registry()
+        self.reader = Reader()
+        self.reported: set[str] = set()
+        self.tapes = 0
+        self.training: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.unseen: dict[str, None] = {}
+        self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
+        self.number = 1
+        self.made: StepSeen | None = None
+        self._events: list[Event] = []
+        self._sites = itertools.count()
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._apart = threading.local()
+        self._depth = 0
+        self._trained = False
+        self._batch: _Batch | None = None
+
+    @property
+    def in_full(self) -> bool:
+        """Whether numbers are kept of the step that is being made."""
+        apart = max(1, (1 << self.number.bit_length()) // STEPS_IN_FULL)
+        return self.number <= STEPS_IN_FULL or self.number % apart == 0
+
+    def site(self) -> int:
+        """The number of a place in the program that is being traced, or passed eagerly."""
+        return next(self._sites)
+
+    @contextlib.contextmanager
+    def looking(self, what: str) -> Iterator[None]:
+        """Around what a seam does besides the program's own: it costs a sentence if it fails, and never the program."""
+        try:
+            with self.silent():
+                yield
+        except Exception as error:  # noqa: BLE001 - see above
+            self.note(f"{what}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+
+    def note(self, text: str) -> None:
+        """Keep a sentence about something that cannot be seen, once."""
+        self.unseen[text] = None
+
+    def take(self, event: Event) -> None:
+        """Keep what passed a seam; also from TensorFlow's own threads."""
+        with self._lock:
+            self._events.append(event)
+
+    # ------------------------------------------------------------------ steps
+
+    @property
+    def is_outermost(self) -> bool:
+        """Whether the program itself is about to call something that may be a step, and not something that it called.
+
+        Threads of replicas belong to a call, and threads of the program's own are not looked at.
+        """
+        import tensorflow as tf
+
+        return self._depth == 0 and threading.get_ident() == self._thread and bool(tf.executing_eagerly())
+
+    def trains(self) -> None:
+        """A tape was asked for gradients of variables: what is being called is a step, or if nothing is, this is one.
+
+        Called before anything of the new step is carried out that could change a variable.
+        """
+        if self._depth == 0 and threading.get_ident() == self._thread:
+            self.tapes += 1
+            self.look()
+            self.made = self._step(self._events)
+            self._events = self.made.events
+        else:
+            self.updates()
+
+    def updates(self) -> None:
+        """In what is being called an optimizer is given gradients, by a tape or by hand: it is a step."""
+        self.tapes += 1
+        if self._depth and not self._trained:
+            self.look()
+            self._trained = True
+
+    @contextlib.contextmanager
+    def call(self, known: bool) -> Iterator[Callable[[], bool]]:
+        """Around an outermost call; `known` says that the same one was a step before.
+
+        Yields:
+            A function that tells, afterwards, whether it was a step.
+        """
+        if known:
+            self.look()
+        self._trained, self._depth, done = known, 1, False
+        try:
+            yield lambda: self._trained
+            done = True
+        finally:
+            self._depth = 0
+            with self._lock:
+                events, self._events = self._events, []
+            if done and self._trained:
+                self.made = self._step(events)
+
+    def _step(self, events: list[Event]) -> StepSeen:
+        # The program may have let go of its variables when they are read.
+        return StepSeen(events, [] if "variables" in self.reported else self.registry.judged())
+
+    def look(self, *, last: bool = False) -> None:
+        """Look at the step that was made last, if that has not been done; `last` says that no other will follow."""
+        if (step := self.made) is not None:
+            self.made = None
+            if self._events is step.events:
+                self._events = []
+            self.written(step, last)
+            self.number += 1
+
+    # ------------------------------------------------------------------ values
+
+    @contextlib.contextmanager
+    def cannot_see(self, why: str) -> Iterator[None]:
+        """Within this context, in this thread, no value can be had, for the reason given."""
+        before = getattr(self._apart, "why", None)
+        self._apart.why = before or why
+        try:
+            yield
+        finally:
+            self._apart.why = before
+
+    def deliver(
+        self,
+        tensors: Sequence[Any],
+        received: Callable[[list[np.ndarray[Any, Any]]], None],
+        *,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Hand the values of tensors over, now or each time that the graph is run which is being built, if wanted then.
+
+        The op that does it has no seed, and TensorFlow numbers the seeds of others by how many were asked for
+        (`framework/random_seed.py`), so that the program draws the same numbers.
+        """
+        import numpy as np
+        import tensorflow as tf
+        from tensorflow.python.eager import record
+        from tensorflow.python.framework import ops
+
+        if not self.sees():
+            return
+
+        def take(values: Sequence[Any]) -> None:
+            if wanted():
+                received([np.array(value) for value in values])  # copies: TensorFlow uses the memory again
+
+        with self.silent(), record.stop_recording():
+            if tf.executing_eagerly():
+                take(tensors)
+            elif self._batch is not None and self._batch.graph is ops.get_default_graph():
+                self._batch.add(tensors, take)
+            else:
+                _emit(tensors, take)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Around a `Strategy.run` inside of a graph: what is delivered in it leaves the graph by one op, at its end.
+
+        Each such op waits for Python, in a thread of TensorFlow's. What is inside of a loop or a branch has its own.
+        """
+        from tensorflow.python.eager import record
+        from tensorflow.python.framework import ops
+
+        before, batch = self._batch, _Batch(ops.get_default_graph())
+        self._batch = batch
+        try:
+            yield
+        finally:
+            self._batch = before
+        if batch.tensors:
+            with self.silent(), record.stop_recording():
+                _emit(batch.tensors, batch.take)
+
+    def sees(self) -> bool:
+        """Whether values can be had of what is being carried out or built here; if not, it is noted why."""
+        if (why := self._why_unseen()) is not None:
+            self.note(why)
+        return why is None
+
+    def _why_unseen(self) -> str | None:
+        import tensorflow as tf
+        from tensorflow.python.framework import ops
+        from tensorflow.python.ops import control_flow_util
+
+        if (why := getattr(self._apart, "why", None)) is not None:
+            return str(why)
+        if tf.executing_eagerly():
+            return None
+        graph = ops.get_default_graph()
+        if control_flow_util.GraphOrParentsInXlaContext(graph):
+            return "values inside of a function with jit_compile=True, which holds no Python"
+        return None
+
+
+def replica_number(gathered: Gathered) -> int | None:
+    """The number of the replica that is being run, over all workers; None outside of each or where it is no number."""
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    if context is None or context.strategy is not gathered.strategy:
+        return None
+    number = context._replica_id_in_sync_group  # noqa: SLF001 - the public property makes an op of it
+    return number if isinstance(number, int) else None

@@ -1,0 +1,371 @@
+"""Programs that report nothing, judged by what is seen of them; and that nothing is seen where it would disturb."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import verify
+from harness.evidence.trace import Seen
+from harness.recording.witness import Witness, all_seams
+from harness.recording.witness.protocol import Gathered
+from harness.subject.strategies import strategy_case
+from simulator import Cluster
+from tests.harness._sharing import sharing
+
+
+def _data() -> tuple[Any, Any]:
+    import numpy as np
+
+    features = np.random.default_rng(0).normal(size=(48, 4)).astype(np.float32)
+    return features, features.sum(axis=1, keepdims=True)
+
+
+def _model(keras: Any) -> Any:
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="tanh"), keras.layers.Dense(1)])
+
+
+def _loop(strategy: Any, record: Any, *, mistake: str = "", flavour: str = "keras") -> None:
+    """The custom loop of TensorFlow's tutorial; `mean` and `own` are mistakes that one replica hides."""
+    import importlib
+
+    import tensorflow as tf
+
+    keras = importlib.import_module(flavour)
+    distributed = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(_data()).batch(12))
+    with strategy.scope():
+        model = _model(keras)
+        optimizer = keras.optimizers.SGD(0.1, momentum=0.5)
+        optimizer.build(model.trainable_variables)
+
+    def replica_step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            per_example = tf.reduce_sum((model(x, training=True) - y) ** 2, axis=1)
+            loss = tf.reduce_mean(per_example) if mistake == "mean" else tf.reduce_sum(per_example) / 12
+        gradients = tape.gradient(loss, model.trainable_variables)
+        if mistake == "own" and strategy.num_replicas_in_sync > 1:
+            for gradient, variable in zip(gradients, model.trainable_variables, strict=True):
+                variable.value.assign_sub(0.1 * gradient)
+        else:
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(replica_step, args=batch), axis=None)
+
+    for batch in distributed:
+        step(batch)
+
+
+def _fit(strategy: Any, record: Any, *, flavour: str, whole: bool = False) -> None:
+    """`fit` with validation; with `whole` each replica gets a global batch of its own."""
+    import importlib
+
+    import tensorflow as tf
+
+    keras = importlib.import_module(flavour)
+    x, y = _data()
+    with strategy.scope():
+        model = _model(keras)
+        model.compile(optimizer="adam", loss="mse", metrics=["mae"])
+    size = 12 * strategy.num_replicas_in_sync if whole else 12
+    data = tf.data.Dataset.from_tensor_slices((x, y))
+    model.fit(data.batch(size), epochs=2, verbose=0, validation_data=data.take(24).batch(12))
+
+
+_MISTAKES = [
+    pytest.param("mean", "mirrored-2", "variables_match_reference", "loss_times_replicas", marks=pytest.mark.full),
+    ("own", "mirrored-2", "replicas_agree", "gradients_not_reduced"),
+    pytest.param("mean", "multi_worker-2", "variables_match_reference", "loss_times_replicas", marks=pytest.mark.full),
+    pytest.param("own", "multi_worker-2", "replicas_agree", "gradients_not_reduced", marks=pytest.mark.full),
+]
+
+
+@pytest.mark.parametrize(("mistake", "strategy", "law", "rule"), _MISTAKES)
+def test_a_wrong_loop_that_reports_nothing_is_named(mistake: str, strategy: str, law: str, rule: str) -> None:
+    """Its variables are wrong, and what each replica contributed proves why."""
+    verdict = verify(sharing(functools.partial(_loop, mistake=mistake), _loop), strategy, explain=False)
+    assert verdict.outcome == "inconsistent"
+    assert {each.law for each in verdict.judgements if each.status == "broken"} >= {law}, str(verdict)
+    assert verdict.explanation is not None, str(verdict)
+    assert verdict.explanation.rule == rule
+
+
+_RIGHT: list[Any] = [
+    (_loop, "mirrored-2"),
+    (functools.partial(_fit, flavour="tf_keras"), "multi_worker-2"),
+    *(
+        pytest.param(program, strategy, marks=pytest.mark.full)
+        for program in (
+            functools.partial(_loop, flavour="tf_keras"),
+            functools.partial(_fit, flavour="keras"),
+            functools.partial(_fit, flavour="tf_keras"),
+        )
+        for strategy in ("one_device", "mirrored-2")
+    ),
+    pytest.param(_loop, "multi_worker-2", marks=pytest.mark.full),
+]
+
+
+@pytest.mark.parametrize(("program", "strategy"), _RIGHT)
+def test_a_right_program_that_reports_nothing_is_consistent(program: Callable[..., None], strategy: str) -> None:
+    """Its variables, slots and examples are held against the reference's, and of `fit` the loss of each epoch."""
+    verdict = verify(program, strategy)
+    assert verdict.outcome == "consistent", str(verdict)
+    held = {each.law: each.compared for each in verdict.judgements if each.status == "held"}
+    assert held["variables_match_reference"] >= 4 * 8
+    assert held["examples_match_reference"] >= 4
+    assert ("loss_matches_reference" in held) == (program is not _loop and getattr(program, "func", None) is _fit)
+    assert "never calls record.step" in str(verdict)
+
+
+@pytest.mark.full
+def test_what_each_replica_gets_is_known_without_ids() -> None:
+    """A `fit` of which each replica gets a global batch takes fewer steps with more examples each."""
+    verdict = verify(functools.partial(_fit, flavour="keras", whole=True), "mirrored-2", explain=False)
+    text = str(verdict)
+    assert verdict.outcome == "inconsistent"
+    assert "step 1: 24 examples, expected 12" in text
+
+
+def _in_a_task() -> dict[str, Any]:
+    """What needs TensorFlow, in one process with two replicas."""
+    strategy = strategy_case("mirrored-2").build()
+    return {name: check(strategy) for name, check in _CHECKS.items()}
+
+
+def _seeing(strategy: Any, program: Callable[[], Any], reported: tuple[str, ...] = ()) -> tuple[Any, list[Seen], Any]:
+    """What a program returns, the steps that were seen, and what was not."""
+    found: list[Seen] = []
+    witness = Witness(strategy, strategy.num_replicas_in_sync, all_seams())
+    witness.reported(reported, step=False)
+    with witness.active(found.append):
+        result = program()
+    return result, found, witness.unseen
+
+
+def _random_numbers(strategy: Any) -> bool:
+    """Dropout, and random ops without a seed of their own, in functions that train: the same with the seams."""
+    import numpy as np
+    import tensorflow as tf
+
+    def program() -> Any:
+        tf.random.set_seed(5)
+        with strategy.scope():
+            w = tf.Variable(tf.random.normal([3, 2]), aggregation=tf.VariableAggregation.SUM)
+
+        def replica(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                y = tf.nn.dropout((x + tf.random.normal([4, 3])) @ w, 0.5)
+                loss = tf.reduce_sum(y**2)
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss + tf.random.uniform([])
+
+        step = tf.function(lambda x: strategy.run(replica, args=(x,)))
+        drawn = [strategy.experimental_local_results(step(tf.ones([4, 3]))) for _ in range(3)]
+        return [float(each) for pair in drawn for each in pair], w.values[1].numpy().tolist()
+
+    alone = program()
+    watched, seen, _ = _seeing(strategy, program)
+    return len(seen) == 3 and bool(seen[0].gradients) and np.array_equal(alone[0], watched[0]) and alone == watched
+
+
+def _evaluation_is_no_step(strategy: Any) -> list[int]:
+    """Training, evaluation and training again: steps, and how many examples of each."""
+    import tensorflow as tf
+
+    def program() -> None:
+        with strategy.scope():
+            w = tf.Variable([[1.0], [2.0]], aggregation=tf.VariableAggregation.SUM)
+
+        def replica(x: Any, train: bool) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x @ w)
+            if train:
+                w.assign_sub(tape.gradient(loss, w))
+            return loss
+
+        train = tf.function(lambda x: strategy.run(replica, args=(x, True)))
+        test = tf.function(lambda x: strategy.run(replica, args=(x, False)))
+        for rows in (3, 5):
+            train(tf.ones([rows, 2]))
+            test(tf.ones([7, 2]))
+
+    return [len((seen.examples or ((),))[0]) for seen in _seeing(strategy, program)[1]]
+
+
+def _only_optimizers(strategy: Any) -> list[int]:
+    """An optimizer that is given gradients made by hand takes a step; a metric that is updated and reset takes none."""
+    import keras
+    import tensorflow as tf
+    import tf_keras
+
+    def program() -> None:
+        with strategy.scope():
+            w = tf.Variable([1.0, 2.0], name="w")
+            optimizers = [keras.optimizers.SGD(0.5), tf_keras.optimizers.SGD(0.5)]
+            metrics = [keras.metrics.Mean(), tf_keras.metrics.Mean()]
+            for optimizer in optimizers:
+                optimizer.build([w])
+
+        def apply(number: int, gradient: Any) -> None:
+            optimizers[number].apply_gradients([(tf.identity(gradient), w)])
+
+        def measure(number: int, value: Any) -> None:
+            metrics[number].update_state(value)
+
+        for number in (0, 1):
+            tf.function(lambda x, number=number: strategy.run(apply, args=(number, x)))(tf.ones([2]))
+            tf.function(lambda x, number=number: strategy.run(measure, args=(number, x)))(tf.ones([2]))
+            tf.function(metrics[number].reset_state)()
+
+    return [len(seen.variables or ()) for seen in _seeing(strategy, program)[1]]
+
+
+def _places_without_python(strategy: Any) -> tuple[int, str]:
+    """A jit-compiled gradient and a jacobian: both are steps, and what cannot be had of them is said."""
+    import tensorflow as tf
+
+    def program() -> None:
+        w = tf.Variable([1.0, 2.0])
+
+        @tf.function(jit_compile=True)
+        def compiled(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x * w)
+            return tape.gradient(loss, w)
+
+        @tf.function
+        def rows(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                y = x * w
+            return tape.jacobian(y, w)
+
+        for step in (compiled, rows):
+            strategy.run(step, args=(tf.ones([2]),))
+
+    _, seen, unseen = _seeing(strategy, program)
+    return sum(bool(each.variables) for each in seen), "; ".join(unseen)
+
+
+def _kinds_of_variables(strategy: Any) -> list[str]:
+    """Of a step with all kinds of variables, the names of those that are looked at."""
+    import keras
+    import tensorflow as tf
+
+    def program() -> None:
+        with strategy.scope():
+            trained = tf.Variable(1.0, name="trained", aggregation=tf.VariableAggregation.SUM)
+            tf.Variable(1.0, name="own_of_the_program")
+            local = tf.Variable(1.0, name="on_read", synchronization=tf.VariableSynchronization.ON_READ)
+            counter = tf.Variable(0, name="counter", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+            metric = keras.metrics.Mean()
+            optimizer = keras.optimizers.SGD(0.1, momentum=0.5, name="sgd")
+            optimizer.build([trained])
+
+        def replica() -> None:
+            with tf.GradientTape() as tape:
+                loss = trained * 2.0 + local
+            gradients = tape.gradient(loss, [trained, local])
+            counter.assign_add(1)
+            optimizer.apply([gradients[0]], [trained])
+            metric.update_state(loss)
+
+        strategy.run(replica)
+
+    (seen,) = _seeing(strategy, program)[1]
+    return [variable.name for variable in seen.variables or ()]
+
+
+def _what_is_reported(strategy: Any) -> bool:
+    """Variables that the program reports are not read a second time."""
+    import tensorflow as tf
+
+    def program() -> None:
+        w = tf.Variable(1.0)
+
+        @tf.function
+        def step() -> None:
+            with tf.GradientTape() as tape:
+                loss = w * 2.0
+            w.assign_sub(tape.gradient(loss, w))
+
+        step()
+
+    looked, reported = (_seeing(strategy, program, given)[1][0].variables for given in ((), ("variables",)))
+    return bool(looked) and reported is None
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "random": _random_numbers,
+    "evaluation": _evaluation_is_no_step,
+    "optimizers": _only_optimizers,
+    "no_python": _places_without_python,
+    "variables": _kinds_of_variables,
+    "reported": _what_is_reported,
+}
+
+
+@pytest.fixture(scope="module")
+def in_a_task() -> dict[str, Any]:
+    """What the checks found, all in one process."""
+    with Cluster(strategy_case("mirrored-2").topology, timeout=60) as cluster:
+        found: dict[str, Any] = cluster.run(_in_a_task)["local:0"].value
+    return found
+
+
+def test_seams_change_no_random_number(in_a_task: dict[str, Any]) -> None:
+    """Their ops have no seeds, and those behind them keep theirs."""
+    assert in_a_task["random"]
+
+
+def test_only_what_trains_is_a_step(in_a_task: dict[str, Any]) -> None:
+    """An evaluation is none, and the examples that it reads are nobody's."""
+    assert in_a_task["evaluation"] == [3, 5]
+
+
+def test_gradients_made_by_hand_make_a_step(in_a_task: dict[str, Any]) -> None:
+    """There are two, each with the variable and the learning rates; what metrics do to their own is no step."""
+    assert len(in_a_task["optimizers"]) == 2
+    assert min(in_a_task["optimizers"]) >= 3
+
+
+def test_where_no_python_runs_it_is_said(in_a_task: dict[str, Any]) -> None:
+    """Both calls are steps, and their variables are seen."""
+    steps, unseen = in_a_task["no_python"]
+    assert steps == 2
+    assert "jit_compile=True" in unseen
+    assert "jacobian" in unseen
+
+
+def test_only_what_must_agree_is_looked_at(in_a_task: dict[str, Any]) -> None:
+    """No metric, no integer, nothing that is reduced when it is read, nothing that the program keeps for itself."""
+    assert in_a_task["variables"] == ["trained", "sgd/learning_rate", "sgd/trained_0_momentum"]
+
+
+def test_what_is_reported_is_not_looked_at(in_a_task: dict[str, Any]) -> None:
+    """It wins anyhow."""
+    assert in_a_task["reported"]
+
+
+def test_numbers_of_eight_steps_in_each_doubling_are_kept() -> None:
+    """And of all of the first 16."""
+    gathered = Gathered(None, 1, pytest.fail)
+    kept = []
+    for number in range(1, 257):
+        gathered.number = number
+        kept += [number] if gathered.in_full else []
+    assert kept[:16] == list(range(1, 17))
+    assert [sum(low <= each < 2 * low for each in kept) for low in (16, 32, 64, 128)] == [8, 8, 8, 8]
+
+
+def test_a_new_file_is_a_new_seam(tmp_path: Path) -> None:
+    """Nobody names the files of the folder; what marks a step comes last, around all others."""
+    names = [getattr(seam, "__name__", "").rpartition(".")[2] for seam in all_seams()]
+    assert names[-1] == "calls"
+    assert {"tapes", "made", "logs", "examples", "reductions", "optimizers"} < set(names)
