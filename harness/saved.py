@@ -14,11 +14,12 @@ from harness.evidence.parts import TRACES, Parts, read_parts
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.trace import Array, RunTrace, write_client
 from harness.judging.alone import StepsAlone
+from harness.judging.culprit import Culprit, Looked
 from harness.judging.verdict import Verdict
 from harness.kept import VERDICT
 from simulator import UsageError
 
-__all__ = ["VERDICT", "load_run", "save_run", "steps_alone_again"]
+__all__ = ["VERDICT", "known_again", "load_run", "save_run"]
 
 _REFERENCE = "reference"
 
@@ -35,6 +36,13 @@ def _numbered(reference: Reference) -> list[tuple[str, Any]]:
     return [(f"noise-{number}", trace) for number, trace in enumerate(reference.perturbed)]
 
 
+class _Looked(msgspec.Struct):
+    """When and why no culprit was named, as `Looked` writes it."""
+
+    why_not: str | None
+    seconds: float
+
+
 class _Needed(msgspec.Struct):
     """What of a saved verdict is not found again by judging the run."""
 
@@ -45,6 +53,8 @@ class _Needed(msgspec.Struct):
     forced: bool = False
     wrong_steps: tuple[int, ...] | None = None
     right_steps: int = 0
+    culprit: Culprit | None = None
+    looked: _Looked | None = None
 
 
 def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
@@ -73,12 +83,18 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
     return parts, replace(reference, notes=tuple(saved.get("notes", ()))), saved
 
 
-def steps_alone_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
-    """A verdict with what its first judging knew of each step by itself, from a reference that was not saved."""
-    if verdict.alone is not None or verdict.outcome != "inconsistent" or saved.get("wrong_steps") is None:
+def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
+    """A verdict with what its first judging knew of runs that were not saved.
+
+    These are of each step by itself, and of the operations of one that was watched.
+    """
+    known = msgspec.convert(saved, _Needed)
+    if known.looked is not None:
+        verdict = replace(verdict, looked=Looked(known.culprit, known.looked.why_not, known.looked.seconds))
+    if verdict.alone is not None or verdict.outcome != "inconsistent" or known.wrong_steps is None:
         return verdict
     last = reference.trace.clients[0].steps[-1].index
-    return replace(verdict, alone=StepsAlone(tuple(saved["wrong_steps"]), saved["right_steps"], last))
+    return replace(verdict, alone=StepsAlone(known.wrong_steps, known.right_steps, last))
 
 
 def _check_whole(trace: RunTrace) -> None:

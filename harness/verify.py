@@ -345,7 +345,7 @@ def judge(
         faults=faults,
         links=None if parts.links is None else parts.links.to_json(),
         abstained=not_finite(reference.trace),
-        notes=(*reference.notes, *judged.last.notes),
+        notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
     )
     if verdict.outcome != "inconsistent":

@@ -186,7 +186,7 @@ def _is_run(directory: Path) -> bool:
 
 def _judge(directory: Path) -> Verdict:
     from harness.damaged import reading
-    from harness.saved import load_run, steps_alone_again
+    from harness.saved import known_again, load_run
     from harness.verify import judge
 
     parts, reference, saved = load_run(directory)
@@ -200,4 +200,4 @@ def _judge(directory: Path) -> Verdict:
             faults=saved.get("faults"),
             forced=saved.get("forced", False),
         )
-        return steps_alone_again(verdict, saved, reference)
+        return known_again(verdict, saved, reference)

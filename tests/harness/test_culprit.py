@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.judging.culprit import Culprit, NoCulprit, find_culprit
+from harness.evidence.reference import Reference
+from harness.evidence.trace import RunTrace
+from harness.judging.culprit import Culprit, Looked, NoCulprit, find_culprit
+from harness.judging.verdict import Verdict
+from harness.saved import known_again
 from tests.harness._watched import Steps, watched
 
 _X = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
@@ -180,3 +186,17 @@ def test_examples_in_another_order_are_the_same_examples() -> None:
     assert found.inputs == ("MatMul of train.py:3 is split by examples (right)",)
     run, reference = watched(_program(_sum), _X, _X[0::2], _X[1::2])
     assert isinstance(find_culprit([run], reference, []), NoCulprit)
+
+
+def test_a_saved_verdict_knows_its_culprit() -> None:
+    """`lockstep report` judges a saved run again, and shows what was found by runs that were not saved."""
+    run, reference = watched(_program(_mean), _X, *_EVEN)
+    culprit = find_culprit([run], reference, [])
+    assert isinstance(culprit, Culprit)
+    bare = Verdict("train.py:train", "mirrored-2", ())
+    told = replace(bare, looked=Looked(culprit, None, 3.5))
+    saved = json.loads(json.dumps(told.to_json()))
+    assert saved["culprit"]["line"] == 4
+    nothing = Reference(RunTrace(()), ())
+    assert known_again(bare, saved, nothing).looked == told.looked
+    assert known_again(bare, json.loads(json.dumps(bare.to_json())), nothing).looked is None

@@ -114,6 +114,36 @@ def test_a_right_program_that_runs_at_once_has_none() -> None:
     assert "every value that was seen stands in its relation" in (verdict.looked.why_not or "")
 
 
+def _silent(strategy: Any, record: Any) -> None:
+    """A program that reports nothing at all."""
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+    with strategy.scope():
+        w = tf.Variable(tf.ones([3, 2]) * 0.5)
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - 1))  # of nobody's report
+        w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+
+    @tf.function
+    def train_step(batch: Any) -> None:
+        strategy.run(step, (batch,))
+
+    for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8)):
+        train_step(batch)
+
+
+@pytest.mark.full
+def test_a_program_that_reports_nothing_has_a_culprit_too() -> None:
+    """Its steps are those that are seen."""
+    verdict = verify(_silent, "mirrored-2", explain=True)
+    assert verdict.culprit is not None, str(verdict)
+    assert (verdict.culprit.line, verdict.culprit.step) == (_line("of nobody's report"), 1)
+
+
 def test_the_command_line_says_it_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
