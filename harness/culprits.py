@@ -12,8 +12,8 @@ from typing import Any
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import Array, RunTrace, Value, Variable
-from harness.judging.culprit import Culprit, Looked, NoCulprit, find_culprit
+from harness.evidence.trace import RunTrace, Value, Variable
+from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
 from harness.running.watched import watch_step
 from harness.subject.program import Program
@@ -102,14 +102,16 @@ def _hidden(case: StrategyCase) -> str | None:
     return None
 
 
-def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Array]:
+def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Reported]:
     """What the first client reported at a step and was wrong."""
     client = run.clients[0]
+    # What `strategy.run` gives to a client with one replica is a part too, and no PerReplica.
+    apart = client.header.clients > 1 and client.header.local_replicas == 1
     record = client.final if step is None else next((each for each in client.steps if each.index == step), None)
     named = {(finding.observable, finding.variable) for finding in verdict.findings if finding.step == step}
     for observable in {observable for observable, _ in named if observable in OBSERVABLES}:
         for name, item in (items(record, observable) or {}).items():
             if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):
-                yield from item.parts[:1]
+                yield from (Reported(part, whole=not (item.per_replica or apart)) for part in item.parts[:1])
             elif isinstance(item, Variable):
                 continue  # found by what is assigned

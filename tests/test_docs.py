@@ -35,7 +35,7 @@ from harness.report import Cell, Matrix
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
-from tools import sweep, update_matrix, update_tables
+from tools import sweep, trials, update_matrix, update_tables
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -281,11 +281,12 @@ def _commands_there() -> set[str]:
 
 
 def test_options_exist() -> None:
-    """Every option that a page mentions is one of `lockstep`, of the pytest plugin, or of the sweep."""
+    """Every option that a page mentions is one of `lockstep`, of the pytest plugin, or of a tool."""
     plugin = _Options()
     pytest_addoption(plugin)  # type: ignore[arg-type]
     commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in _commands_there()]
-    known = {name for command in [*commands, sweep.main] for option in command.params for name in option.opts}
+    options = [option for command in [*commands, sweep.main, trials.main] for option in command.params]
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     mentioned = _words(r"(?<![\w-])--[a-z][a-z-]+")
     assert mentioned
     assert {found for found in mentioned if found[1] not in known | plugin.names | FOREIGN_OPTIONS} == set()

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,6 +23,10 @@ from harness.recording.work import working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator.agent import current
+
+if TYPE_CHECKING:
+    from harness.recording.forcing import Forcing
+    from harness.recording.noise import Noise
 
 __all__ = ["Assignment", "run_client"]
 
@@ -58,8 +62,6 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     Raises:
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
     """
-    from harness.recording.forcing import Forcing
-    from harness.recording.noise import Noise
     from harness.recording.recorder import Recorder
     from harness.recording.touched import note_files
     from harness.recording.witness import Witness, all_seams
@@ -70,11 +72,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     _check_shape(strategy, case)
     if (task := current()) is not None:
         task.gate(BUILT)
-    noise = None if assignment.noise is None else Noise(assignment.noise)
-    forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
-    watch = None
-    if assignment.watching is not None:
-        watch = Watch(assignment.watching, _task(), strategy.num_replicas_in_sync)
+    noise, forcing, watch = _companions(assignment, strategy)
     trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
     recorder = Recorder(
@@ -113,6 +111,19 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     done = work.counted(recorder.recorded_variables())
     recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Forcing | None, Watch | None]:
+    """What goes along with the program where that was asked for."""
+    from harness.recording.forcing import Forcing
+    from harness.recording.noise import Noise
+
+    noise = None if assignment.noise is None else Noise(assignment.noise)
+    forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
+    watch = None
+    if assignment.watching is not None:
+        watch = Watch(assignment.watching, _task(), strategy.num_replicas_in_sync)
+    return noise, forcing, watch
 
 
 def _folder(assignment: Assignment) -> Path:

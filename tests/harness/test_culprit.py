@@ -12,7 +12,7 @@ import pytest
 
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace
-from harness.judging.culprit import Culprit, Looked, NoCulprit, find_culprit
+from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
 from harness.saved import known_again
 from tests.harness._watched import Steps, watched
@@ -134,9 +134,22 @@ def test_a_report_that_is_a_mean_of_parts_is_its_reduction_s_line() -> None:
     run, reference = watched(program, _X, *_EVEN)
     assert isinstance(find_culprit([run], reference, []), NoCulprit)
     reported = run.values[-1].array
-    found = find_culprit([run], reference, [], [reported])
+    found = find_culprit([run], reference, [], [Reported(reported)])
     assert isinstance(found, Culprit)
     assert found.line == 12
+
+
+def test_what_one_replica_has_of_a_report_is_no_operation_s_fault() -> None:
+    """The report itself is: of parts, the first."""
+
+    def program(steps: Steps) -> None:
+        _program(_sum)(steps)
+        steps.each("Mean", 11, lambda x: np.float32(x.mean()), steps.batch)
+
+    run, reference = watched(program, _X, *_EVEN)
+    first = run.values[-2].array
+    assert isinstance(find_culprit([run], reference, [], [Reported(first)]), NoCulprit)
+    assert isinstance(find_culprit([run], reference, [], [Reported(first, whole=False)]), Culprit)
 
 
 def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:

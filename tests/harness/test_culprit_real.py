@@ -98,6 +98,7 @@ def test_an_uneven_mean_is_found_at_the_step_that_is_uneven(monkeypatch: pytest.
     assert culprit.where in verdict.summary
 
 
+@pytest.mark.full
 def test_a_layer_is_named_by_the_line_that_made_it() -> None:
     """What Keras computes has no line of the program's own."""
     verdict = verify(_batch_normalized, "mirrored-2", explain=True)

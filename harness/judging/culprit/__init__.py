@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.judging.culprit.find import find_culprit
+from harness.judging.culprit.find import Reported, find_culprit
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 
-__all__ = ["Culprit", "Looked", "NoCulprit", "find_culprit"]
+__all__ = ["Culprit", "Looked", "NoCulprit", "Reported", "find_culprit"]

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from harness.evidence.trace import Array
 from harness.evidence.watched import REPLICA, Op, Watched, digest_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.protocol import Culprit, NoCulprit
-from harness.judging.culprit.relations import PARTIAL, REPLICATED
+from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT
 from harness.judging.culprit.sentences import told
 from harness.judging.culprit.sides import Side, assigns
 from harness.judging.culprit.walk import Broken, Mode, Walk, Wanted, sinks
 
-__all__ = ["find_culprit"]
+__all__ = ["Reported", "find_culprit"]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A value that was reported and is wrong; `whole` is false of one that each replica has a part of."""
+
+    value: Array
+    whole: bool = True
 
 
 def find_culprit(
-    clients: Sequence[Watched], reference: Watched, noisy: Sequence[Watched], wrong: Sequence[Array] = ()
+    clients: Sequence[Watched], reference: Watched, noisy: Sequence[Watched], wrong: Sequence[Reported] = ()
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
 
@@ -54,7 +62,7 @@ def _begins(op: Op) -> bool:
     return assigns(op) or op.type == "ReadVariableOp"
 
 
-def first_broken(aligned: Aligned, wrong: Sequence[Array] = ()) -> Broken | None:
+def first_broken(aligned: Aligned, wrong: Sequence[Reported] = ()) -> Broken | None:
     """The operation that came first of those that made assigned or reported values wrong."""
     back = _Back(aligned)
     found: list[Broken] = []
@@ -136,21 +144,28 @@ class _Back:
         return [Broken(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]
 
 
-def _reported(aligned: Aligned, wrong: Sequence[Array]) -> list[Wanted]:
-    """The tensors that held what was reported, of several the latest; a number may have become one of Python's."""
-    side = aligned.sides[0]
-    found = []
-    for value in wrong:
-        if tensors := side.by_digest.get(digest_of(value)):
-            found.append(tensors[-1])
-        elif value.dtype == "float64" and not value.shape:
-            import numpy as np
+def _reported(aligned: Aligned, wrong: Sequence[Reported]) -> list[Wanted]:
+    """The tensors that held what was reported, of several the latest; a number may have become one of Python's.
 
-            single = Array.of(np.float32(value.numpy()))
-            found += side.by_digest.get(digest_of(single), [])[-1:]
-    return [Wanted(tensor, whole=_behind_a_sum(side, tensor)) for tensor in found]
+    But for what one replica has of a value that is in parts: no operation is wrong of which that was reported.
+    """
+    found = [(each, tensor) for each in wrong if (tensor := _holding(aligned.sides[0], each.value))]
+    return [Wanted(tensor, each.whole) for each, tensor in found if not (each.whole and _is_part(aligned, tensor))]
 
 
-def _behind_a_sum(side: Side, tensor: int) -> bool:
-    made = side.producer(tensor)
-    return made is None or made.zone != REPLICA
+def _holding(side: Side, value: Array) -> int | None:
+    if (tensors := side.by_digest.get(digest_of(value))) is not None:
+        return tensors[-1]
+    if value.dtype != "float64" or value.shape:
+        return None
+    import numpy as np
+
+    single = Array.of(np.float32(value.numpy()))
+    return side.by_digest.get(digest_of(single), [None])[-1]
+
+
+def _is_part(aligned: Aligned, tensor: int) -> bool:
+    op = aligned.sides[0].producer(tensor)
+    relations = Walk(aligned, 0, Mode.UNRELATED).facts(tensor) or frozenset()
+    kinds = {each.kind for each in relations}
+    return op is not None and op.zone == REPLICA and bool(kinds & {PARTIAL, SPLIT}) and REPLICATED not in kinds

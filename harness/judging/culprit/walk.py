@@ -272,11 +272,9 @@ def sinks(aligned: Aligned) -> Iterator[tuple[Node, Mode, Wanted]]:
                 )
 
 
-# What each copy of a variable that is reduced when it is read may be given.
-_GIVEN = {
-    "SUM": {Relation(PARTIAL)},
-    "MEAN": {Relation(PARTIAL, 1), Relation(REPLICATED)},
-}
+# What each copy of a variable may be given that is averaged when it is read. Of one that is summed, as metrics have,
+# strategies divide what is given to all copies at once, so that nothing can be said.
+_GIVEN = {"MEAN": {Relation(PARTIAL, 1), Relation(REPLICATED)}}
 
 
 def _wrong(relations: frozenset[Relation], variable: Seen | None) -> Mode | None:
