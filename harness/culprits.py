@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Value, Variable
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
-from harness.running.watched import watch_step
+from harness.running.watched import Sight, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
@@ -86,11 +87,19 @@ def _looked(
             )
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
-        found = find_culprit(sight.clients, sight.reference, sight.noisy, wrong)
+        found = _found(sight, wrong)
         if isinstance(found, Culprit) or not found.earlier:
             return found
         wrong = []
     return found
+
+
+def _found(sight: Sight, wrong: list[Reported]) -> Culprit | NoCulprit:
+    try:
+        return find_culprit(sight.clients, sight.reference, sight.noisy, wrong)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with this, the verdict stands
+        warnings.warn(f"looking for a culprit failed: {error!r}", RuntimeWarning, stacklevel=3)
+        return NoCulprit(f"looking for it failed: {type(error).__name__}")
 
 
 def _hidden(case: StrategyCase) -> str | None:

@@ -73,7 +73,7 @@ class Op(msgspec.Struct, frozen=True, array_like=True):
 class Taken(msgspec.Struct, frozen=True, array_like=True):
     """One value of a tensor: the first, second, ... that it had in the step.
 
-    Of a large one, of this `shape`, `array` is a sketch: every row by itself, projected onto a few numbers.
+    Of a large one, of this `shape`, `array` is a sketch: of every row a few sums.
     """
 
     tensor: int

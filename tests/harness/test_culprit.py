@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from harness import culprits
+from harness.culprits import with_culprit
+from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import ClientTrace, Header, RunTrace, Step
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
+from harness.running.watched import Sight
 from harness.saved import known_again
+from harness.subject.program import Program
+from harness.subject.strategies import strategy_case
 from tests.harness._watched import Steps, watched
 
 _X = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
@@ -213,3 +220,26 @@ def test_a_saved_verdict_knows_its_culprit() -> None:
     nothing = Reference(RunTrace(()), ())
     assert known_again(bare, saved, nothing).looked == told.looked
     assert known_again(bare, json.loads(json.dumps(bare.to_json())), nothing).looked is None
+
+
+def test_a_verdict_stands_whatever_is_wrong_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect in here costs the culprit, with a warning."""
+
+    def failing(*args: Any, **options: Any) -> Culprit:
+        raise IndexError("of nothing")
+
+    monkeypatch.setattr(culprits, "find_culprit", failing)
+    monkeypatch.setattr(culprits, "watch_step", lambda *args, **options: Sight((), None, ()))  # type: ignore[arg-type]
+    monkeypatch.setattr(culprits, "read_parts", lambda directory: Parts(RunTrace((_client(),))))
+    reference = Reference(RunTrace((_client(),)), ())
+    bare = Verdict("train.py:train", "mirrored-2", ())
+    program = Program("train.py:train", b"", "")
+    with pytest.warns(RuntimeWarning, match="of nothing"):
+        told = with_culprit(bare, program, strategy_case("mirrored-2"), Path(), reference, seed=1, timeout=1.0)
+    assert told.culprit is None
+    assert told.looked is not None
+    assert told.looked.why_not == "looking for it failed: IndexError"
+
+
+def _client() -> ClientTrace:
+    return ClientTrace(Header("local:0", 0, "default", 1, 1, 1, 1), (Step(1, 0.0),))

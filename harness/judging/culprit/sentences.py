@@ -141,6 +141,8 @@ def _output(aligned: Aligned, node: Node) -> str:
         relations = aligned.output(number, position)
         if relations is None or (any(relation.right for relation in relations) and not is_extreme(relations)):
             continue
+        if aligned.reference.is_sketched(truth):
+            return "a value that is too large to be kept whole"
         values = aligned.reference.values(truth)
         parts = [aligned.sides[each.client].values(aligned.op(each).outputs[position]) for each in nodes]
         for turn, value in enumerate(values):
@@ -170,7 +172,7 @@ def _compared(
         at = f"{list(index)} " if index else ""
         found = " and ".join(f"{part[index]:.5g}" for part in parts)
         kinds = {relation.kind for relation in relations}
-        one = "parts that add up to" if PARTIAL in kinds and REPLICATED not in kinds else "expected"
-        return f"{at}expected {one} {value[index]:.5g}, found {found}".replace("expected expected", "expected")
+        sums = "parts that add up to " if PARTIAL in kinds and REPLICATED not in kinds else ""
+        return f"{at}expected {sums}{value[index]:.5g}, found {found}"
     shapes = " and ".join(str(list(part.shape)) for part in parts)
     return f"expected values of shape {list(value.shape)}, found other ones of shapes {shapes}"
