@@ -136,7 +136,8 @@ def test_a_report_that_is_a_mean_of_parts_is_its_reduction_s_line() -> None:
 
     def program(steps: Steps) -> None:
         _program(_sum)(steps)
-        steps.summed(12, steps.each("Sum", 11, lambda x: np.float32(x.sum()), steps.batch), 0.5)
+        total = steps.summed(12, steps.each("Sum", 11, lambda x: np.float32(x.sum()), steps.batch), 0.5)
+        steps.called(13, total[0])
 
     run, reference = watched(program, _X, *_EVEN)
     assert isinstance(find_culprit([run], reference, []), NoCulprit)

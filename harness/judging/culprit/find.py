@@ -13,7 +13,7 @@ from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT
 from harness.judging.culprit.sentences import told
 from harness.judging.culprit.sides import Side, assigns
-from harness.judging.culprit.walk import Broken, Mode, Walk, Wanted, sinks
+from harness.judging.culprit.walk import CALLS, Broken, Mode, Walk, Wanted, sinks
 
 __all__ = ["Reported", "find_culprit"]
 
@@ -149,19 +149,23 @@ def _reported(aligned: Aligned, wrong: Sequence[Reported]) -> list[Wanted]:
 
     But for what one replica has of a value that is in parts: no operation is wrong of which that was reported.
     """
-    found = [(each, tensor) for each in wrong if (tensor := _holding(aligned.sides[0], each.value))]
-    return [Wanted(tensor, each.whole) for each, tensor in found if not (each.whole and _is_part(aligned, tensor))]
+    found = [(each, _holding(aligned.sides[0], each.value)) for each in wrong]
+    return [
+        Wanted(tensors[-1], each.whole)
+        for each, tensors in found
+        if tensors and not (each.whole and any(_is_part(aligned, tensor) for tensor in tensors))
+    ]
 
 
-def _holding(side: Side, value: Array) -> int | None:
-    if (tensors := side.by_digest.get(digest_of(value))) is not None:
-        return tensors[-1]
-    if value.dtype != "float64" or value.shape:
-        return None
-    import numpy as np
+def _holding(side: Side, value: Array) -> list[int]:
+    """The tensors that held a value; without what a function gave, if an operation in it is known to have held it."""
+    found = side.by_digest.get(digest_of(value), [])
+    if not found and value.dtype == "float64" and not value.shape:
+        import numpy as np
 
-    single = Array.of(np.float32(value.numpy()))
-    return side.by_digest.get(digest_of(single), [None])[-1]
+        found = side.by_digest.get(digest_of(Array.of(np.float32(value.numpy()))), [])
+    inside = [tensor for tensor in found if (op := side.producer(tensor)) and not op.type.startswith(CALLS)]
+    return inside or found
 
 
 def _is_part(aligned: Aligned, tensor: int) -> bool:

@@ -16,7 +16,7 @@ from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
 from harness.judging.culprit.sides import assigns
 
-__all__ = ["Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
+__all__ = ["CALLS", "Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
 
 
 # What adds up values of replicas, which the reference does not do.
@@ -25,7 +25,7 @@ _SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
 # What is rightly another one in each program: constants, and examples, whose sameness is judged by itself.
 _GIVEN_APART = ("Const", "Iterator", "Optional", "MultiDevice")
 # What carries out functions, in which the operations are that give the result.
-_CALLS = ("While", "StatelessWhile", "If", "StatelessIf", "Case", "PartitionedCall", "StatefulPartitionedCall", "__")
+CALLS = ("While", "StatelessWhile", "If", "StatelessIf", "Case", "PartitionedCall", "StatefulPartitionedCall", "__")
 _SHAPES = ("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs")
 
 
@@ -133,7 +133,7 @@ class Walk:
             self.summed = Node(self._client, op.number)
         if op.type in ("Input", "Placeholder"):
             return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
-        if op.type.startswith(_CALLS) and (inside := self._origin(wanted.tensor, op)):
+        if op.type.startswith(CALLS) and (inside := self._origin(wanted.tensor, op)):
             return [replace(wanted, tensor=each) for each in inside]
         if op.type == "ReadVariableOp" and (last := self._assigned_before(op)) is not None:
             op = last
