@@ -85,8 +85,11 @@ def test_the_place_may_have_any_name(name: str | bytes, place: Path) -> None:
     done = _run(script, here)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert done.stdout
-    gone = lambda: not Path(done.stdout).exists() and not os.listdir(here)  # noqa: E731, PTH208 - pathlib takes no bytes
-    eventually(gone, "the directories to be removed")
+    eventually(lambda: not Path(done.stdout).exists() and _is_empty(here), "the directories to be removed")
+
+
+def _is_empty(directory: bytes) -> bool:
+    return not os.listdir(directory)  # noqa: PTH208 - pathlib takes no bytes
 
 
 READ_ONLY = """
