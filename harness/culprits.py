@@ -13,7 +13,7 @@ from typing import Any
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import RunTrace, Value, Variable
+from harness.evidence.trace import RunTrace, Value
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
 from harness.running.watched import Sight, watch_step
@@ -112,7 +112,7 @@ def _hidden(case: StrategyCase) -> str | None:
 
 
 def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Reported]:
-    """What the first client reported at a step and was wrong."""
+    """What the first client reported at a step and was wrong, but for variables, whose assignments are looked at."""
     client = run.clients[0]
     # What `strategy.run` gives to a client with one replica is a part too, and no PerReplica.
     apart = client.header.clients > 1 and client.header.local_replicas == 1
@@ -122,5 +122,3 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Report
         for name, item in (items(record, observable) or {}).items():
             if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):
                 yield from (Reported(part, whole=not (item.per_replica or apart)) for part in item.parts[:1])
-            elif isinstance(item, Variable):
-                continue  # found by what is assigned

@@ -38,6 +38,7 @@ __all__ = [
     "Value",
     "Variable",
     "Work",
+    "chief_first",
     "frames",
     "merge",
     "read_client",
@@ -423,9 +424,10 @@ def write_client(path: Path, trace: ClientTrace) -> None:
 
 def merge(clients: Sequence[ClientTrace]) -> RunTrace:
     """Put the clients of one run together, chief or worker 0 first, the others by task name."""
+    return RunTrace(clients=tuple(sorted(clients, key=lambda client: chief_first(client.header.task))))
 
-    def order(client: ClientTrace) -> tuple[bool, str, int]:
-        job, _, index = client.header.task.partition(":")
-        return (job != "chief", job, int(index))
 
-    return RunTrace(clients=tuple(sorted(clients, key=order)))
+def chief_first(task: str) -> tuple[bool, str, int]:
+    """What tasks such as `worker:0` are sorted by: the chief, then by job and number."""
+    job, _, index = task.partition(":")
+    return job != "chief", job, int(index)

@@ -158,8 +158,7 @@ def _combining(seen: Working, next_key: Callable[[Any], Any], original: Callable
     """Count each time that this collective is carried out.
 
     TensorFlow asks for a new key each time: at once if it runs eagerly, and each time that a function is called which
-    the collective has become a part of (`CollectiveReplicaLauncher._next_instance_key`). So no op is needed for it; one
-    more in a graph would change the random numbers of those behind it.
+    the collective has become a part of (`CollectiveReplicaLauncher._next_instance_key`). So no op is needed for it.
     """
     import tensorflow as tf
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.evidence.independence import Touch, check_independent, read_touched
 from harness.evidence.parts import TRACES
 from harness.evidence.reference import Reference, read_reference
-from harness.evidence.trace import Forced, RunTrace
+from harness.evidence.trace import Forced, RunTrace, chief_first
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS
 from harness.running.repeated import PLAIN, Runs, noisy
 from harness.subject.program import Program
@@ -73,12 +73,8 @@ def forced_reference(
 
 def _first_client(directory: Path) -> Path:
     """The trace of the client whose variables are compared with the reference's: the chief's, or worker 0's."""
-
-    def order(trace: Path) -> tuple[bool, str, int]:
-        job, _, index = trace.stem.rpartition("-")
-        return job != "chief", job, int(index)
-
-    return min((directory / TRACES).glob("*.trace"), key=order)
+    traces = (directory / TRACES).glob("*.trace")
+    return min(traces, key=lambda trace: chief_first(trace.stem.replace("-", ":")))
 
 
 def _touched(runs: Runs, directory: Path, reference: Reference) -> dict[str, Sequence[Touch]]:

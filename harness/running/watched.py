@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.evidence.trace import chief_first
 from harness.evidence.watched import Watched, read_watched
 from harness.recording.client import Assignment, run_client
 from harness.recording.watch import Watching
@@ -101,8 +102,5 @@ def _assignment(
 
 
 def _read(place: Path) -> Sequence[Watched]:
-    def order(path: Path) -> tuple[bool, str, int]:
-        job, _, index = path.stem.rpartition("-")
-        return job != "chief", job, int(index)
-
-    return [read_watched(path) for path in sorted((place / "watched").glob("*.watched"), key=order)]
+    found = [read_watched(path) for path in (place / "watched").glob("*.watched")]
+    return sorted(found, key=lambda watched: chief_first(watched.task))
