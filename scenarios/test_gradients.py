@@ -119,7 +119,7 @@ def test_gradient_accumulation_of_keras3(strategy: StrategyCase) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.strategies("mirrored-2", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
+@pytest.mark.strategies("mirrored-3", "multi_worker-2")
 @pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_every_optimizer(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """All optimizers of both Kerases keep variables and slots as one device does."""

@@ -112,7 +112,7 @@ def test_every_right_pipeline_keeps_the_contract(
     strategy: StrategyCase, source: str, ask: Asking, pytestconfig: pytest.Config
 ) -> None:
     """Whatever is drawn of sizes, sources, policies and transformations, the formula says where each example goes."""
-    draws = 40 if pytestconfig.getoption("--profile") == "full" else 5
+    draws = 20 if pytestconfig.getoption("--profile") == "full" else 5
     _check(ask, strategy, IN_MEMORY if source == "memory" else IN_FILES, draws)
 
 
