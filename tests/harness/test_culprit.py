@@ -18,6 +18,8 @@ from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, Header, RunTrace, Step
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
+from harness.report import Cell, Matrix
+from harness.report.html import matrix_page
 from harness.running.watched import Sight
 from harness.saved import known_again
 from harness.subject.program import Program
@@ -160,6 +162,19 @@ def test_what_one_replica_has_of_a_report_is_no_operation_s_fault() -> None:
     assert isinstance(find_culprit([run], reference, [], [Reported(first, whole=False)]), Culprit)
 
 
+def test_a_report_that_is_a_mean_of_one_replica_is_no_operation_s_fault() -> None:
+    """Also where the replicas' means are in no relation to the reference's, because their shares are uneven."""
+
+    def program(steps: Steps) -> None:
+        _program(_sum)(steps)
+        steps.each("Mean", 11, lambda x: np.float32(x.mean()), steps.batch)
+
+    run, reference = watched(program, _X, _X[:3], _X[3:])
+    found = find_culprit([run], reference, [], [Reported(run.values[-2].array)])
+    assert isinstance(found, NoCulprit)
+    assert "what one replica has" in found.why
+
+
 def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
     """Parts that become a variable as they are."""
     run, reference = watched(_program(_sum, reduced=False), _X, *_EVEN)
@@ -221,6 +236,20 @@ def test_a_saved_verdict_knows_its_culprit() -> None:
     nothing = Reference(RunTrace(()), ())
     assert known_again(bare, saved, nothing).looked == told.looked
     assert known_again(bare, json.loads(json.dumps(bare.to_json())), nothing).looked is None
+
+
+def test_the_page_shows_it_and_keeps_it_text() -> None:
+    """A failing cell opens with the line, what happened there and what came in; markup in a program stays text."""
+    run, reference = watched(_program(_mean), _X, *_EVEN)
+    culprit = find_culprit([run], reference, [])
+    assert isinstance(culprit, Culprit)
+    named = replace(culprit, source="loss = mean('<script>')")
+    told = replace(Verdict("train.py:train", "mirrored-2", ()), looked=Looked(named, None, 3.5)).to_json()
+    page = matrix_page(Matrix(cells=[Cell("row", "mirrored-2", "FAIL", verdicts=(told,))]))
+    assert f"culprit: {culprit.where}  loss = mean(&#39;&lt;script&gt;&#39;)" in page
+    assert "the mean of the two is the reference" in page
+    bare = Verdict("train.py:train", "mirrored-2", ()).to_json()
+    assert "culprit" not in matrix_page(Matrix(cells=[Cell("row", "mirrored-2", "FAIL", verdicts=(bare,))]))
 
 
 def test_a_verdict_stands_whatever_is_wrong_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

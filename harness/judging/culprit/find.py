@@ -10,7 +10,7 @@ from harness.evidence.watched import REPLICA, Op, Watched, digest_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.protocol import Culprit, NoCulprit
-from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT
+from harness.judging.culprit.relations import PARTIAL, REPLICATED
 from harness.judging.culprit.sentences import told
 from harness.judging.culprit.sides import Side, assigns
 from harness.judging.culprit.walk import CALLS, Broken, Mode, Walk, Wanted, sinks
@@ -48,6 +48,8 @@ def find_culprit(
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
     found = first_broken(aligned, wrong)
+    if found is None and any(_of_one_replica(aligned, each) for each in wrong):
+        return NoCulprit("what was reported is what one replica has; the others have other values")
     if found is None:
         return NoCulprit("every value that was seen stands in its relation to the reference's")
     op = aligned.op(found.node)
@@ -147,14 +149,17 @@ class _Back:
 def _reported(aligned: Aligned, wrong: Sequence[Reported]) -> list[Wanted]:
     """The tensors that held what was reported, of several the latest; a number may have become one of Python's.
 
-    But for what one replica has of a value that is in parts: no operation is wrong of which that was reported.
+    But for what one replica has and others have not: no operation is wrong of which that was reported.
     """
     found = [(each, _holding(aligned.sides[0], each.value)) for each in wrong]
     return [
-        Wanted(tensors[-1], each.whole)
-        for each, tensors in found
-        if tensors and not (each.whole and any(_is_part(aligned, tensor) for tensor in tensors))
+        Wanted(tensors[-1], each.whole) for each, tensors in found if tensors and not _of_one_replica(aligned, each)
     ]
+
+
+def _of_one_replica(aligned: Aligned, reported: Reported) -> bool:
+    """Whether a value stands for all replicas that is only one's own."""
+    return reported.whole and any(_is_part(aligned, tensor) for tensor in _holding(aligned.sides[0], reported.value))
 
 
 def _holding(side: Side, value: Array) -> list[int]:
@@ -169,7 +174,14 @@ def _holding(side: Side, value: Array) -> list[int]:
 
 
 def _is_part(aligned: Aligned, tensor: int) -> bool:
+    """Whether each replica has a value of its own there, in whatever relation all of them are to the reference's."""
     op = aligned.sides[0].producer(tensor)
-    relations = Walk(aligned, 0, Mode.UNRELATED).facts(tensor) or frozenset()
-    kinds = {each.kind for each in relations}
-    return op is not None and op.zone == REPLICA and bool(kinds & {PARTIAL, SPLIT}) and REPLICATED not in kinds
+    number = None if op is None or op.zone != REPLICA else aligned.truths.get(Node(0, op.number))
+    if op is None or number is None:
+        return False
+    place = op.outputs.index(tensor)
+    nodes = aligned.counterparts[number]
+    digests = [
+        [each.digest for each in aligned.sides[node.client].taken(aligned.op(node).outputs[place])] for node in nodes
+    ]
+    return any(each != digests[0] for each in digests)
