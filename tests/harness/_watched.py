@@ -51,12 +51,17 @@ class Steps:
         self.ops.append(Op(len(self.ops) + 1, kind, "", zone, index, (number,), number, tuple(inputs), outputs))
         return self._tensors if outputs else 0
 
-    def each(self, kind: str, line: int, compute: Callable[..., Any], *inputs: Sequence[int]) -> list[int]:
-        """One operation in each replica."""
-        return [
-            self._op(kind, line, REPLICA, index, given, compute(*(self._arrays[one] for one in given)))
-            for index, given in enumerate(zip(*inputs, strict=True))
-        ]
+    def each(
+        self, kind: str, line: int, compute: Callable[..., Any], *inputs: Sequence[int], name: str = ""
+    ) -> list[int]:
+        """One operation in each replica, or in the first if there are fewer inputs; `name` is the one in a graph."""
+        found = []
+        for index, given in enumerate(zip(*inputs, strict=True)):
+            found.append(self._op(kind, line, REPLICA, index, given, compute(*(self._arrays[one] for one in given))))
+            self.ops[-1] = msgspec.structs.replace(
+                self.ops[-1], name=name, differentiates=name.startswith("gradient_tape/")
+            )
+        return found
 
     def constant(self, line: int, value: Any) -> list[int]:
         """The same constant in each replica."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from harness.culprits import with_culprit
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, Header, RunTrace, Step
+from harness.evidence.watched import Watched
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
 from harness.report import Cell, Matrix
@@ -30,6 +32,7 @@ _X = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
 _W = np.array([0.5, -1.0, 2.0, 0.25], np.float32)
 _EVEN = (_X[:4], _X[4:])
 _UNEVEN = (_X[:5], _X[5:])
+_DIVIDED = "gradient_tape/loss/truediv/RealDiv"
 
 
 def _program(
@@ -203,6 +206,47 @@ def test_what_a_step_began_with_sends_to_the_step_before(step: int) -> None:
     else:
         assert isinstance(found, Culprit)
         assert "begins with another value" in found.relation
+
+
+def test_a_branch_that_one_replica_takes_is_the_line_in_it() -> None:
+    """What is added up is right or wrong by which replica went where; the sum itself is what it should be."""
+
+    def program(steps: Steps, everyone: bool = False) -> None:
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        gradient = _sum(steps, steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w), w)
+        taking = len(gradient) if everyone else 1
+        gradient[:taking] = steps.each("Mul", 6, lambda g: np.float32(0.1) * g, gradient[:taking])
+        steps.assign(10, "w", steps.summed(9, gradient))
+
+    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
+    assert isinstance(found, Culprit)
+    assert found.line == 6
+    assert "only replica 0 came here" in found.relation
+    alike = find_culprit(*_one(watched(functools.partial(program, everyone=True), _X, *_EVEN)), [])
+    assert isinstance(alike, NoCulprit)
+
+
+def test_a_gradient_s_factor_is_the_line_that_is_differentiated() -> None:
+    """A loss function of the program's own divides, and a library, which divides too, asks for the gradient."""
+
+    def program(steps: Steps) -> None:
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
+        divided = steps.each("RealDiv", 4, lambda r: r / np.float32(steps.replicas), rows, name="loss/truediv")
+        steps.each("Sum", 5, lambda r: np.float32(r.sum()), divided, name="loss/Sum")
+        ones = steps.each("Tile", 8, np.ones_like, rows, name="gradient_tape/loss/Tile")
+        by_row = steps.each("RealDiv", 8, lambda g: g / np.float32(steps.replicas), ones, name=_DIVIDED)
+        total = steps.each("Sum", 8, lambda g: np.float32(g.sum()), by_row, name="gradient_tape/loss/Sum")
+        steps.assign(10, "w", steps.summed(9, total))
+
+    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
+    assert isinstance(found, Culprit)
+    assert (found.line, found.op) == (4, "RealDiv")
+
+
+def _one(found: tuple[Watched, Watched]) -> tuple[list[Watched], Watched]:
+    run, reference = found
+    return [run], reference
 
 
 def test_other_examples_are_no_line_s_fault() -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from harness.evidence.trace import Array
 from harness.evidence.watched import REPLICA, Op, Watched, digest_of
 from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.entering import other_examples
+from harness.judging.culprit.forward import differentiated
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED
 from harness.judging.culprit.sentences import told
@@ -71,8 +73,11 @@ def first_broken(aligned: Aligned, wrong: Sequence[Reported] = ()) -> Broken | N
     for node, mode, wanted in sinks(aligned):
         back.tell(node)
         found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
-    for wanted in _reported(aligned, wrong):
-        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), back.reduced(wanted))
+    reported = _reported(aligned, wrong)
+    for wanted in reported:
+        found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
+    # Copies of a metric are added up when they are read: that is to blame only where nothing before it is.
+    found = found or [broken for wanted in reported for broken in back.reduced(wanted)]
     if not found:
         return None
     # Positions in a batch are rightly others in each replica, so that whole numbers are blamed last.
@@ -85,7 +90,9 @@ def first_broken(aligned: Aligned, wrong: Sequence[Reported] = ()) -> Broken | N
         targets = [Wanted(target, whole=False) for target in aligned.sides[0].watched.targets]
         if made := back.sources(first.mode, targets):
             return replace(made[0], summed=first.summed)
-    return first
+        return differentiated(aligned, first) or first
+    branched = None if first.node in aligned.truths else only_some(aligned, first.node)
+    return first if branched is None else Broken(branched, first.mode)
 
 
 class _Back:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.watched import REPLICA, Op
 from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sides import assigns
 from harness.judging.culprit.walk import Broken, Mode, is_extreme
@@ -87,6 +88,11 @@ def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
 
 def _reduced(aligned: Aligned, node: Node) -> str:
     """Of what only the run does, such as a sum over replicas, by what goes into it."""
+    if some := carried_out_by(aligned, node.client, aligned.op(node)):
+        who = f"replica {some[0]}" if len(some) == 1 else f"replicas {', '.join(map(str, some))}"
+        return (
+            f"of {len(aligned.places[REPLICA])} replicas only {who} came here: each takes a branch by what it has alone"
+        )
     side = aligned.sides[node.client]
     pending, relations = list(aligned.op(node).inputs), frozenset[Relation]()
     while pending and not relations:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.watched import Frame, Op
 from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
@@ -134,8 +135,10 @@ def _relation(relations: frozenset[Relation], replicas: int) -> str:
 def _output(aligned: Aligned, node: Node) -> str:
     """What an operation should have given, and what it gave: a number, or the one that is furthest off."""
     number, op = aligned.truths.get(node), aligned.op(node)
-    if number is None or assigns(op):
-        return "is not in the reference" if number is None else _assigned(aligned, number)
+    if number is None:
+        return "is not in every replica" if carried_out_by(aligned, node.client, op) else "is not in the reference"
+    if assigns(op):
+        return _assigned(aligned, number)
     theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
     for position, truth in enumerate(theirs.outputs):
         relations = aligned.output(number, position)

@@ -14,7 +14,7 @@ from harness.evidence.watched import Frame, Op, Taken, Watched
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Side", "assigns", "matched"]
+__all__ = ["Side", "assigns", "lines_of", "matched"]
 
 _ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 _Group = tuple[str, tuple[tuple[str, int, str], ...]]
@@ -31,6 +31,7 @@ class Side:
         for value in watched.values:
             self._taken[value.tensor].append(value)
         self._arrays: dict[int, list[np.ndarray[Any, Any]]] = {}
+        self._groups: dict[tuple[str, int], dict[_Group, list[Op]]] = {}
 
     def producer(self, tensor: int) -> Op | None:
         """The operation that gave a tensor."""
@@ -97,10 +98,11 @@ class Side:
 
     def groups(self, zone: str, index: int) -> dict[_Group, list[Op]]:
         """The operations that ran in a place by the lines that they belong to, in the order in which they were made."""
-        found: dict[_Group, list[Op]] = defaultdict(list)
+        if (known := self._groups.get((zone, index))) is not None:
+            return known
+        found = self._groups[zone, index] = defaultdict(list)
         for op in self._in(zone, index):
-            lines = tuple((frame.file, frame.line, frame.function) for frame in self.frames(op))
-            found[zone, lines].append(op)
+            found[zone, lines_of(self, op)].append(op)
         return found
 
     @cached_property
@@ -123,6 +125,11 @@ class Side:
                 for digest in dict.fromkeys(each.digest for each in self.taken(tensor)):
                     found[digest].append(tensor)
         return found
+
+
+def lines_of(side: Side, op: Op) -> tuple[tuple[str, int, str], ...]:
+    """The lines that an operation belongs to, outermost first, as they are the same in every process."""
+    return tuple((frame.file, frame.line, frame.function) for frame in side.frames(op))
 
 
 def assigns(op: Op) -> bool:
