@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from harness.judging.explain._prediction import check, judged
+from harness.judging.explain._reductions import factors_of
 from harness.judging.explain._response import combined, exceeding, excess, paired, span
 from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt
@@ -87,6 +88,8 @@ def in_variables(rule: str, cure: str, view: View) -> Attempt | None:
     order = np.argsort(norms)
     if any(factors[b] < factors[a] - SAME_NORM * max(map(abs, factors)) for a, b in itertools.pairwise(order)):
         return None
+    if not _may_be_clipped(view, step, list(pairs), norms):
+        return None
     return judged(
         rule,
         f"The gradients are right, but the variables after step {step} lack {', '.join(f'{f:.3g}' for f in factors)} "
@@ -94,3 +97,14 @@ def in_variables(rule: str, cure: str, view: View) -> Attempt | None:
         f"if each replica's gradient was clipped by itself. {cure}",
         exceeding(view, "variables", step, pairs.values(), combined(factors, parts)),
     )
+
+
+def _may_be_clipped(view: View, step: int, names: Sequence[str], norms: Sequence[float]) -> bool:
+    """Whether what left the reduction holds every shortened gradient with one norm, which no other one exceeds."""
+    factors = factors_of(view, step, names)
+    if factors is None:
+        return True  # it was not seen
+    reached = [abs(factor) * norm for factor, norm in zip(factors, norms, strict=True)]
+    whole = max(map(abs, factors)) * (1 - SAME_NORM)
+    shortened = [norm for factor, norm in zip(factors, reached, strict=True) if abs(factor) < whole]
+    return all(math.isclose(norm, max(reached), rel_tol=SAME_NORM) for norm in shortened)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from harness.judging.explain._prediction import check, evident, judged
+from harness.judging.explain._reductions import factors_of
 from harness.judging.explain._response import (
     combined,
     exceeding,
@@ -20,6 +21,9 @@ from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt
 
 __all__ = ["all_moved", "mean_is_right", "one_gradient"]
+
+_FEW = 1e-3
+"""A share of the largest factor that is as good as none."""
 
 
 def _summed_means(view: View, step: int) -> bool:
@@ -42,6 +46,8 @@ def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attemp
         return
     if view.wrong("gradients", step) and not _summed_means(view, step):
         return  # the gradients themselves are wrong, and the variables follow
+    if _was_changed(view, step, list(pairs)):
+        return
     off = excess(view, "variables", step, pairs.values())
     right = [view.truth("gradients", step, name) for name in pairs]
     larger = combined(span(off, [right]) or [0.0], [right])
@@ -69,6 +75,12 @@ def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attemp
                         )
                     ],
                 )
+
+
+def _was_changed(view: View, step: int, names: list[str]) -> bool:
+    """Whether a reduction was seen of what the program had made of the gradients, such as smaller ones by a branch."""
+    factors = [abs(factor) for factor in factors_of(view, step, names) or ()]
+    return bool(factors) and min(factors) > _FEW * max(factors) and min(factors) < (1 - _FEW) * max(factors)
 
 
 def mean_is_right(rule: str, cure: str, view: View, step: int, drifting: list[str]) -> Attempt | None:

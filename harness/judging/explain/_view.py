@@ -143,6 +143,13 @@ class View:
         """Whether copies of a variable differ."""
         return len({copy.tobytes() for copy in self.copies(step, name)}) > 1
 
+    def reduced(self, step: int | None) -> list[Floats]:
+        """What the first client's reductions gave at a step, in the order of the program, as far as that was seen."""
+        moment = self.moments.get(step)
+        record = None if moment is None else moment.records[0]
+        seen = record.seen if isinstance(record, Step) else None
+        return [] if seen is None else [_wide(value.parts[0].numpy()) for value in seen.reduced]
+
     def shards(self, step: int | None) -> list[tuple[int, ...]] | None:
         """The ids each replica consumed; None unless every client recorded them for every replica of its own."""
         moment = self.moments.get(step)

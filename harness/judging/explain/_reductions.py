@@ -1,0 +1,47 @@
+"""With which factor each replica's gradients came out of the reduction, where that was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.judging.explain._response import combined, span
+from harness.judging.explain._view import Floats, View
+
+__all__ = ["factors_of"]
+
+_OFF = 1e-4
+"""How far, relative to what came out, a sum of the parts may be from it: rounding of float32, and not another value."""
+
+
+def factors_of(view: View, step: int, names: Sequence[str]) -> list[float] | None:
+    """By replica, the factor with which its gradients stand in what left the reductions of a step.
+
+    Equal ones are a sum or a mean of what the tapes gave; others show what was done to a replica's gradients before
+    they were reduced.
+
+    Returns:
+        None if no reductions of such shapes were seen, or what left them is no such sum.
+    """
+    parts = [view.parts("gradients", step, name) for name in names]
+    known = [part for part in parts if part is not None and len(part) == view.replicas]
+    found = _in_order(view.reduced(step), known)
+    if not names or len(known) < len(names) or found is None:
+        return None
+    by_replica = [[part[replica] for part in known] for replica in range(view.replicas)]
+    factors = span(found, by_replica)
+    if factors is None:
+        return None
+    off = max(_largest(one - other) for one, other in zip(found, combined(factors, by_replica), strict=True))
+    return factors if off <= _OFF * max(map(_largest, found)) else None
+
+
+def _in_order(reduced: Iterable[Floats], parts: Sequence[Sequence[Floats]]) -> list[Floats] | None:
+    """Of what left reductions the arrays that are shaped as the gradients are, in the same order."""
+    rest = iter(reduced)
+    found = [next((array for array in rest if array.shape == part[0].shape), None) for part in parts]
+    kept = [array for array in found if array is not None]
+    return kept if len(kept) == len(found) else None
+
+
+def _largest(array: Floats) -> float:
+    return float(abs(array).max(initial=0.0))

@@ -1,0 +1,92 @@
+"""What left the reductions, where it was seen, tells what the program had made of gradients before it reduced them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.evidence.trace import Array, RunTrace, Seen, Step, Value
+from harness.judging.explain import explain
+from harness.judging.explain._clipping import norm_of
+from harness.judging.explain._reductions import factors_of
+from harness.judging.explain._view import Floats, View
+from harness.judging.laws import Case
+from tests.harness._replicated import case
+
+_Factors = Callable[[Sequence[float]], Sequence[float]]
+"""From the norms of the replicas' gradients to the factor that each was multiplied by."""
+
+
+def _with_reductions(found: Case, factors: _Factors) -> Case:
+    """A case in which what left the reductions was seen: the sum of the replicas' gradients, each with a factor."""
+    view = View(found)
+    client = found.run.clients[0]
+    steps = tuple(_seen(view, step, factors) for step in client.steps)
+    clients = (msgspec.structs.replace(client, steps=steps), *found.run.clients[1:])
+    return replace(found, run=RunTrace(clients))
+
+
+def _seen(view: View, step: Step, factors: _Factors) -> Step:
+    names = view.names("gradients", step.index)
+    parts = [view.parts("gradients", step.index, name) or [] for name in names]
+    given = factors(_norms(parts))
+    reduced = [sum(factor * part for factor, part in zip(given, each, strict=True)) for each in parts]
+    values = tuple(Value("", (Array.of(np.asarray(value, np.float32)),)) for value in reduced)
+    return msgspec.structs.replace(step, seen=Seen(index=step.index, at=0.0, reduced=values))
+
+
+def _norms(parts: Sequence[Sequence[Floats]]) -> list[float]:
+    return [norm_of(each) for each in zip(*parts, strict=True)]
+
+
+def _clipped(norms: Sequence[float]) -> list[float]:
+    return [min(1.0, 0.3 / norm) for norm in norms]
+
+
+def _branch(norms: Sequence[float]) -> list[float]:
+    """The largest one is made a tenth, which is shorter than the others are."""
+    return [0.1 if norm == max(norms) else 1.0 for norm in norms]
+
+
+def _same(norms: Sequence[float]) -> list[float]:
+    return [1.0 for _ in norms]
+
+
+def _rule(found: Case) -> str | None:
+    why = explain(found)
+    return None if why is None else why.rule
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize(("factors", "rule"), [(_clipped, "clipped_before_reduce"), (_branch, None)])
+def test_a_smaller_gradient_is_not_always_a_clipped_one(factors: _Factors, rule: str | None, replicas: int) -> None:
+    """Clipped ones all have the threshold as their norm, and nothing is longer."""
+    found = case(replicas, "clip_unseen", optimizer="sgd", slots=False, clip=0.3, unclipped=True)
+    assert _rule(found) == "clipped_before_reduce"  # where no reduction was seen, it is likely
+    assert _rule(_with_reductions(found, factors)) == rule
+
+
+@pytest.mark.parametrize(("factors", "rule"), [(_same, "gradients_not_reduced"), (_branch, None)])
+def test_an_update_by_one_gradient_is_not_a_sum_of_unequal_ones(factors: _Factors, rule: str | None) -> None:
+    """A sum of all that is left unused is no excuse; one of gradients that a branch made smaller explains it."""
+    assert _rule(_with_reductions(case(2, "only_1", optimizer="sgd"), factors)) == rule
+
+
+def test_factors_are_found_or_nothing_is_said() -> None:
+    """By replica; None where nothing was seen, or something else was reduced."""
+    found = case(3, "", optimizer="sgd")
+    names = View(found).names("gradients", 1)
+    assert factors_of(View(found), 1, names) is None
+    seen = View(_with_reductions(found, lambda norms: (1.0, 0.5, 0.25)))
+    assert factors_of(seen, 1, names) == pytest.approx([1.0, 0.5, 0.25], rel=1e-4)
+    first = _with_reductions(found, _same).run.clients[0].steps[0]
+    assert first.seen is not None
+    other = tuple(Value("", (Array.of(value.parts[0].numpy() ** 2),)) for value in first.seen.reduced)
+    changed = msgspec.structs.replace(first, seen=msgspec.structs.replace(first.seen, reduced=other))
+    client = msgspec.structs.replace(found.run.clients[0], steps=(changed, *found.run.clients[0].steps[1:]))
+    squared = replace(found, run=RunTrace((client, *found.run.clients[1:])))
+    assert factors_of(View(squared), 1, names) is None
