@@ -10,7 +10,7 @@ from harness.evidence.watched import REPLICA, Op, Watched, digest_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.entering import other_examples
-from harness.judging.culprit.forward import differentiated
+from harness.judging.culprit.forward import forward_of
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED
 from harness.judging.culprit.sentences import told
@@ -86,13 +86,20 @@ def first_broken(aligned: Aligned, wrong: Sequence[Reported] = ()) -> Broken | N
         key=lambda broken: (broken.mode is not Mode.UNRELATED, aligned.is_whole(broken.node), broken.node.number),
     )
     if aligned.op(first.node).differentiates:
-        # A mistake in what is differentiated is one in the gradient too; the line to mend is the former's.
-        targets = [Wanted(target, whole=False) for target in aligned.sides[0].watched.targets]
-        if made := back.sources(first.mode, targets):
-            return replace(made[0], summed=first.summed)
-        return differentiated(aligned, first) or first
+        return _differentiated(aligned, back, first)
     branched = None if first.node in aligned.truths else only_some(aligned, first.node)
     return first if branched is None else Broken(branched, first.mode)
+
+
+def _differentiated(aligned: Aligned, back: _Back, first: Broken) -> Broken:
+    """A mistake in what is differentiated is one in the gradient too; the line to mend is the former's."""
+    forward = forward_of(aligned, first.node)
+    ways = [(first.mode, aligned.sides[0].watched.targets)]
+    ways += [(mode, forward.outputs) for mode in (first.mode, *Mode) if forward is not None]
+    for mode, tensors in ways:
+        if made := back.sources(mode, [Wanted(tensor, whole=False) for tensor in tensors]):
+            return replace(made[0], summed=first.summed)
+    return first
 
 
 class _Back:

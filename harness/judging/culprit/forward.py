@@ -8,28 +8,14 @@ from __future__ import annotations
 
 from harness.evidence.watched import Op
 from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.relations import Relation
-from harness.judging.culprit.walk import Broken, Mode, is_multiple
 
-__all__ = ["differentiated"]
+__all__ = ["forward_of"]
 
 _TAPE = "gradient_tape/"
 
 
-def differentiated(aligned: Aligned, broken: Broken) -> Broken | None:
-    """The operation whose gradient is broken, where what it gives is wrong in the same way; None where it is right."""
-    forward = _forward(aligned, broken.node)
-    if forward is None:
-        return None
-    node = Node(broken.node.client, forward.number)
-    number = aligned.truths.get(node)
-    relations = None if number is None else aligned.output(number)
-    if relations is None or not _is_wrong(relations, broken.mode):
-        return None
-    return Broken(node, broken.mode, broken.summed)
-
-
-def _forward(aligned: Aligned, node: Node) -> Op | None:
+def forward_of(aligned: Aligned, node: Node) -> Op | None:
+    """The operation of whose gradient another one is a part; None where that cannot be told."""
     op = aligned.op(node)
     if _TAPE not in op.name:
         return None
@@ -45,7 +31,3 @@ def _forward(aligned: Aligned, node: Node) -> Op | None:
             return named[name]
         name = name.rpartition("/")[0]
     return None
-
-
-def _is_wrong(relations: frozenset[Relation], mode: Mode) -> bool:
-    return is_multiple(relations, whole=False) if mode is Mode.SCALED else not relations

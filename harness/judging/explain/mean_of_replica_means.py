@@ -71,8 +71,8 @@ def _unknown_weights(view: View) -> Attempt | None:
         f"At step {step} what the replicas contributed to the gradients gives the reference's values, all of them, "
         f"when the replicas have the shares {said}; they were {'averaged' if whole > 1 else 'summed'} with equal "
         "weights. So each divided by a number of its own, such as its tokens, its positions that are not padding, "
-        "the sum of its sample weights, or a variance of its batch. Divide by that number of the global batch: sum "
-        "what it is made of over all replicas first, "
+        "the sum of its sample weights, or a mean or variance of its batch. Divide by that number of the global batch: "
+        "sum what it is made of over all replicas first, "
         'tf.distribute.get_replica_context().all_reduce("sum", count), and reduce the losses with ReduceOp.SUM.',
         checks,
     )

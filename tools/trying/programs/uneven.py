@@ -91,7 +91,7 @@ def train_nothing_counts_as_zero(strategy, record):
         with tf.GradientTape() as tape:
             errors = tf.reduce_sum((x @ w + b - y) ** 2)
             mean = tf.math.divide_no_nan(errors, tf.cast(tf.shape(x)[0], tf.float32))  # guilty
-            loss = mean / strategy.num_replicas_in_sync  # guilty: one replica's mean alone is the whole one
+            loss = mean / strategy.num_replicas_in_sync  # guilty
         descend([w, b], tape.gradient(loss, [w, b]), SUM)
         return loss
 
