@@ -97,8 +97,11 @@ def _differentiated(aligned: Aligned, back: _Back, first: Broken) -> Broken:
     ways = [(first.mode, aligned.sides[0].watched.targets)]
     ways += [(mode, forward.outputs) for mode in (first.mode, *Mode) if forward is not None]
     for mode, tensors in ways:
-        if made := back.sources(mode, [Wanted(tensor, whole=False) for tensor in tensors]):
-            return replace(made[0], summed=first.summed)
+        for made in back.sources(mode, [Wanted(tensor, whole=False) for tensor in tensors])[:1]:
+            earlier = replace(made, summed=first.summed)
+            # What is differentiated may hold a gradient itself, which was made before it.
+            further = aligned.op(made.node).differentiates and made.node.number < first.node.number
+            return _differentiated(aligned, back, earlier) if further else earlier
     return first
 
 
@@ -136,7 +139,7 @@ class _Back:
     def _extreme(self, node: Node) -> list[Broken]:
         """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""
         walk = self._walks[Mode.UNRELATED]
-        made = [walk.first_extreme(tensor) for tensor in self._aligned.op(node).inputs if tensor]
+        made = [walk.first_extreme(tensor) for tensor in walk.aligned_before(node)]
         return [Broken(each, Mode.UNRELATED, walk.summed) for each in made if each is not None]
 
     def _multiplied(self, node: Node) -> list[Broken]:

@@ -11,7 +11,7 @@ from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sides import assigns
-from harness.judging.culprit.walk import Broken, Mode, is_extreme
+from harness.judging.culprit.walk import Broken, Mode, Walk, is_extreme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,15 +93,11 @@ def _reduced(aligned: Aligned, node: Node) -> str:
         return (
             f"of {len(aligned.places[REPLICA])} replicas only {who} came here: each takes a branch by what it has alone"
         )
-    side = aligned.sides[node.client]
-    pending, relations = list(aligned.op(node).inputs), frozenset[Relation]()
-    while pending and not relations:
-        op = side.producer(tensor := pending.pop(0))
-        if op is None or op.type == "Const":
-            continue
-        if (truth := aligned.truths.get(Node(node.client, op.number))) is None:
-            pending += op.inputs
-        else:
+    side, relations = aligned.sides[node.client], frozenset[Relation]()
+    for tensor in Walk(aligned, node.client, Mode.UNRELATED).aligned_before(node):
+        op = side.producer(tensor)
+        truth = None if op is None else aligned.truths.get(Node(node.client, op.number))
+        if op is not None and truth is not None and not relations:
             relations = aligned.output(truth, op.outputs.index(tensor)) or relations
     if Relation(REPLICATED) in relations:
         return (

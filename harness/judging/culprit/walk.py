@@ -225,6 +225,21 @@ class Walk:
             seen.update(op.inputs)
         return False
 
+    def aligned_before(self, node: Node) -> list[int]:
+        """The tensors that an operation computes from, as far back as those that the reference has too."""
+        pending, found, seen = list(self._aligned.op(node).inputs), list[int](), set[int]()
+        while pending:
+            tensor = pending.pop(0)
+            op = self._side.producer(tensor)
+            if op is None or op.type == "Const" or tensor in seen:
+                continue
+            seen.add(tensor)
+            if self._is_aligned(op):
+                found.append(tensor)
+            else:
+                pending += op.inputs
+        return found
+
     def first_extreme(self, tensor: int) -> Node | None:
         """Where a value came from that is a part of which the largest, or the smallest, counts."""
         found = None

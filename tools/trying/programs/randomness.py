@@ -65,7 +65,7 @@ def train_seeds_by_place(strategy, record):
 
     def replica_step(step, ids, x, y):
         places = tf.range(tf.shape(x)[0])  # guilty
-        noise = tf.map_fn(lambda place: tf.random.stateless_normal([6], [place, step]), places, tf.float32)
+        noise = tf.map_fn(lambda place: tf.random.stateless_normal([6], [place, step]), places, tf.float32)  # guilty
         return descend(w, x + 0.5 * noise, y)
 
     loop(strategy, record, replica_step, [w])
