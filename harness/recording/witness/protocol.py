@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.evidence.trace import Value
+from harness.recording.witness._leaving import Batch, emit
 from harness.recording.witness._reader import Reader
 from harness.recording.witness._registry import Entry, Registry
 
@@ -60,32 +61,6 @@ class StepSeen:
     loss: Value | None = None
 
 
-class _Batch:
-    """Tensors of one graph, and who gets the values of which."""
-
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
-        self.tensors: list[Any] = []
-        self._takers: list[tuple[int, Callable[[Sequence[Any]], None]]] = []
-
-    def add(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
-        self.tensors += tensors
-        self._takers.append((len(tensors), take))
-
-    def take(self, values: Sequence[Any]) -> None:
-        begin = 0
-        for count, take in self._takers:
-            take(values[begin : begin + count])
-            begin += count
-
-
-def _emit(tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
-    import tensorflow as tf
-
-    with tf.device("/cpu:0"):
-        tf.numpy_function(lambda *values: take(values), list(tensors), [], stateful=True)
-
-
 class Gathered:
     """What the seams have seen since the last step was written.
 
@@ -131,7 +106,7 @@ class Gathered:
         self._apart = threading.local()
         self._depth = 0
         self._trained = False
-        self._batch: _Batch | None = None
+        self._batch: Batch | None = None
 
     @property
     def in_full(self) -> bool:
@@ -268,7 +243,7 @@ class Gathered:
             elif self._batch is not None and self._batch.graph is ops.get_default_graph():
                 self._batch.add(tensors, take)
             else:
-                _emit(tensors, take)
+                emit(tensors, take)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -279,7 +254,7 @@ class Gathered:
         from tensorflow.python.eager import record
         from tensorflow.python.framework import ops
 
-        before, batch = self._batch, _Batch(ops.get_default_graph())
+        before, batch = self._batch, Batch(ops.get_default_graph())
         self._batch = batch
         try:
             yield
@@ -287,7 +262,7 @@ class Gathered:
             self._batch = before
         if batch.tensors:
             with self.silent(), record.stop_recording():
-                _emit(batch.tensors, batch.take)
+                emit(batch.tensors, batch.take)
 
     def sees(self) -> bool:
         """Whether values can be had of what is being carried out or built here; if not, it is noted why."""
