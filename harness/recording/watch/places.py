@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.evidence.watched import OUTER, REPLICA, UPDATE, Frame
 
-__all__ = ["Places", "zone"]
+__all__ = ["AROUND", "Places", "zone"]
 
 # Frames of these files begin the function of a replica or of an update: what called them differs between strategies.
 _BOUNDARIES = (
@@ -28,7 +28,7 @@ _DIFFERENTIATING = ("backprop.py", "gradients_util.py", "imperative_grad.py")
 # Files that AutoGraph writes, where TensorFlow has no lines of the program instead.
 _CONVERTED = "__autograph_generated_file"
 # Functions of the noise that call those of TensorFlow which they stand for; all others make operations of their own.
-_AROUND = ("call", "cast", "create", "creator", "execute", "gradient", "reduce", "reduce_to", "scan", "summed")
+AROUND = ("call", "cast", "create", "creator", "execute", "gradient", "reduce", "reduce_to", "scan", "summed")
 
 _Stack = tuple[tuple[str, int, str], ...]
 
@@ -134,7 +134,7 @@ class Places:
                 merged = merged or base == "mirrored_run.py"
             elif file.startswith(self._tensorflow) and base in _DIFFERENTIATING and function != "watch_accessed":
                 differentiates = True
-            elif file.startswith(self._noise) and function not in _AROUND:
+            elif file.startswith(self._noise) and function not in AROUND:
                 ours = True
         inner = [
             self._number(Frame(file, line, function, self._is_own(file)))

@@ -1,0 +1,41 @@
+"""Where a watched step's operations were made, as far as that hangs on names of other files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.recording import noise
+from harness.recording.watch.places import AROUND
+
+_REPLACED = {"original", "next_creator"}
+
+
+def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """What is in a function, without the functions in it."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            yield node
+            pending += ast.iter_child_nodes(node)
+
+
+def _around(source: str) -> set[str]:
+    """The functions that call what they stand for."""
+    return {
+        function.name
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.FunctionDef)
+        for node in _own(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _REPLACED
+    }
+
+
+def test_noise_that_stands_for_tensorflow_s_functions_is_known_by_name() -> None:
+    """Else the operations of a new kind of noise would be taken for those that it perturbs, which then had no bound."""
+    files = Path(noise.__file__).parent.glob("*.py")
+    found = set[str]().union(*(_around(path.read_text()) for path in files))
+    assert found == set(AROUND)
+    assert _around("def other(original):\n    def moved():\n        return original()\n") == {"moved"}
