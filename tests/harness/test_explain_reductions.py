@@ -24,15 +24,21 @@ _Factors = Callable[[Sequence[float]], Sequence[float]]
 def _with_reductions(found: Case, factors: _Factors) -> Case:
     """A case in which what left the reductions was seen: the sum of the replicas' gradients, each with a factor."""
     view = View(found)
-    client = found.run.clients[0]
-    steps = tuple(_seen(view, step, factors) for step in client.steps)
-    clients = (msgspec.structs.replace(client, steps=steps), *found.run.clients[1:])
-    return replace(found, run=RunTrace(clients))
+    return replace(found, run=_all_seen(view, found.run, factors), reference=_all_seen(view, found.reference, factors))
 
 
-def _seen(view: View, step: Step, factors: _Factors) -> Step:
+def _all_seen(view: View, trace: RunTrace, factors: _Factors) -> RunTrace:
+    client = trace.clients[0]
+    steps = tuple(_seen(view, step, factors, alone=trace is view.case.reference) for step in client.steps)
+    return RunTrace((msgspec.structs.replace(client, steps=steps), *trace.clients[1:]))
+
+
+def _seen(view: View, step: Step, factors: _Factors, *, alone: bool) -> Step:
     names = view.names("gradients", step.index)
-    parts = [view.parts("gradients", step.index, name) or [] for name in names]
+    if alone:
+        parts = [[view.truth("gradients", step.index, name)] for name in names]
+    else:
+        parts = [view.parts("gradients", step.index, name) or [] for name in names]
     given = factors(_norms(parts))
     reduced = [sum(factor * part for factor, part in zip(given, each, strict=True)) for each in parts]
     values = tuple(Value("", (Array.of(np.asarray(value, np.float32)),)) for value in reduced)
@@ -52,6 +58,11 @@ def _branch(norms: Sequence[float]) -> list[float]:
     return [0.1 if norm == max(norms) else 1.0 for norm in norms]
 
 
+def _by_own_norm(norms: Sequence[float]) -> list[float]:
+    """As a learning rate from the norm: the larger, the less, but not down to one norm."""
+    return [1.0 / (1.0 + norm) for norm in norms]
+
+
 def _same(norms: Sequence[float]) -> list[float]:
     return [1.0 for _ in norms]
 
@@ -62,7 +73,9 @@ def _rule(found: Case) -> str | None:
 
 
 @pytest.mark.parametrize("replicas", [2, 3])
-@pytest.mark.parametrize(("factors", "rule"), [(_clipped, "clipped_before_reduce"), (_branch, None)])
+@pytest.mark.parametrize(
+    ("factors", "rule"), [(_clipped, "clipped_before_reduce"), (_branch, None), (_by_own_norm, None)]
+)
 def test_a_smaller_gradient_is_not_always_a_clipped_one(factors: _Factors, rule: str | None, replicas: int) -> None:
     """Clipped ones all have the threshold as their norm, and nothing is longer."""
     found = case(replicas, "clip_unseen", optimizer="sgd", slots=False, clip=0.3, unclipped=True)
@@ -81,7 +94,7 @@ def test_factors_are_found_or_nothing_is_said() -> None:
     found = case(3, "", optimizer="sgd")
     names = View(found).names("gradients", 1)
     assert factors_of(View(found), 1, names) is None
-    seen = View(_with_reductions(found, lambda norms: (1.0, 0.5, 0.25)))
+    seen = View(_with_reductions(found, lambda norms: (1.0, 0.5, 0.25)[: len(norms)]))
     assert factors_of(seen, 1, names) == pytest.approx([1.0, 0.5, 0.25], rel=1e-4)
     first = _with_reductions(found, _same).run.clients[0].steps[0]
     assert first.seen is not None

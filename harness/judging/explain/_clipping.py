@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from harness.judging.explain._prediction import check, judged
-from harness.judging.explain._reductions import factors_of
+from harness.judging.explain._reductions import factor_of_truth, factors_of
 from harness.judging.explain._response import combined, exceeding, excess, paired, span
 from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt
@@ -107,4 +107,15 @@ def _may_be_clipped(view: View, step: int, names: Sequence[str], norms: Sequence
     reached = [abs(factor) * norm for factor, norm in zip(factors, norms, strict=True)]
     whole = max(map(abs, factors)) * (1 - SAME_NORM)
     shortened = [norm for factor, norm in zip(factors, reached, strict=True) if abs(factor) < whole]
-    return all(math.isclose(norm, max(reached), rel_tol=SAME_NORM) for norm in shortened)
+    truth = factor_of_truth(view, step, names)
+    if truth is not None:
+        # On one device the gradient is shortened to the same norm, or not at all; the parts may have been averaged.
+        norm = abs(truth) * norm_of([view.truth("gradients", step, name) for name in names])
+        pairs = [(norm, max(reached)), (abs(truth), max(map(abs, factors)))]
+        if not any(_same(one, other * k) for one, other in pairs for k in (1, view.replicas)):
+            return False
+    return all(_same(norm, max(reached)) for norm in shortened)
+
+
+def _same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=SAME_NORM)

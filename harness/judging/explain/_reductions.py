@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from harness.judging.explain._response import combined, span
 from harness.judging.explain._view import Floats, View
 
-__all__ = ["factors_of"]
+__all__ = ["factor_of_truth", "factors_of"]
 
 _OFF = 1e-4
 """How far, relative to what came out, a sum of the parts may be from it: rounding of float32, and not another value."""
@@ -24,10 +24,21 @@ def factors_of(view: View, step: int, names: Sequence[str]) -> list[float] | Non
     """
     parts = [view.parts("gradients", step, name) for name in names]
     known = [part for part in parts if part is not None and len(part) == view.replicas]
-    found = _in_order(view.reduced(step), known)
-    if not names or len(known) < len(names) or found is None:
+    return _fitting(view.reduced(step), known) if len(known) == len(names) else None
+
+
+def factor_of_truth(view: View, step: int, names: Sequence[str]) -> float | None:
+    """The factor with which the reference's gradients came out of its reduction; None if that was not seen."""
+    factors = _fitting(view.reduced_truth(step), [[view.truth("gradients", step, name)] for name in names])
+    return None if factors is None else factors[0]
+
+
+def _fitting(reduced: Iterable[Floats], parts: Sequence[Sequence[Floats]]) -> list[float] | None:
+    """The factors, by replica, of the sum that the reduced arrays are; `parts` are by array and replica."""
+    found = _in_order(reduced, parts)
+    if not parts or found is None:
         return None
-    by_replica = [[part[replica] for part in known] for replica in range(view.replicas)]
+    by_replica = list(zip(*parts, strict=True))
     factors = span(found, by_replica)
     if factors is None:
         return None

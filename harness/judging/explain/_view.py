@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -146,9 +146,12 @@ class View:
     def reduced(self, step: int | None) -> list[Floats]:
         """What the first client's reductions gave at a step, in the order of the program, as far as that was seen."""
         moment = self.moments.get(step)
-        record = None if moment is None else moment.records[0]
-        seen = record.seen if isinstance(record, Step) else None
-        return [] if seen is None else [_wide(value.parts[0].numpy()) for value in seen.reduced]
+        return _reduced([] if moment is None else moment.records[:1])
+
+    def reduced_truth(self, step: int | None) -> list[Floats]:
+        """The same of the reference, whose reductions give what they are given."""
+        steps = self.case.reference.clients[0].steps
+        return _reduced([record for record in steps if record.index == step])
 
     def shards(self, step: int | None) -> list[tuple[int, ...]] | None:
         """The ids each replica consumed; None unless every client recorded them for every replica of its own."""
@@ -162,6 +165,11 @@ class View:
     def _recorded(self, observable: str, step: int | None, name: str) -> list[Value | Variable | None]:
         moment = self.moments.get(step)
         return [] if moment is None else [(items(record, observable) or {}).get(name) for record in moment.records]
+
+
+def _reduced(records: Iterable[object]) -> list[Floats]:
+    seen = [record.seen for record in records if isinstance(record, Step) and record.seen is not None]
+    return [_wide(value.parts[0].numpy()) for each in seen for value in each.reduced]
 
 
 def _wide(array: np.ndarray[Any, Any]) -> Floats:
