@@ -16,7 +16,7 @@ from harness import culprits
 from harness.culprits import with_culprit
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import ClientTrace, Header, RunTrace, Step
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Step
 from harness.evidence.watched import Watched
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
@@ -150,6 +150,20 @@ def test_a_report_that_is_a_mean_of_parts_is_its_reduction_s_line() -> None:
     found = find_culprit([run], reference, [], [Reported(reported)])
     assert isinstance(found, Culprit)
     assert found.line == 12
+
+
+@pytest.mark.parametrize(("off", "known"), [(1e-6, True), (1e-2, False)])
+def test_a_report_is_known_again_though_its_last_bits_are_others(off: float, known: bool) -> None:
+    """A large model computes in several threads, which take turns as they like."""
+
+    def program(steps: Steps) -> None:
+        _program(_sum)(steps)
+        total = steps.summed(12, steps.each("Mean", 11, lambda x: np.float32(x.mean()), steps.batch), 0.7)
+        steps.called(13, total[0])
+
+    run, reference = watched(program, _X, *_EVEN)
+    reported = Array.of(run.values[-1].array.numpy() * np.float32(1 + off))
+    assert isinstance(find_culprit([run], reference, [], [Reported(reported)]), Culprit) == known
 
 
 def test_what_one_replica_has_of_a_report_is_no_operation_s_fault() -> None:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["Side", "assigns", "lines_of", "matched"]
 
 _ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
+_NEARLY = 1e-4
+"""As a share of the largest number: what threads that take turns make of a sum is far less."""
+
+_FLOATS = ("float32", "float64")
 _Group = tuple[str, tuple[tuple[str, int, str], ...]]
 
 
@@ -48,6 +52,24 @@ class Side:
         if sketched and not self.is_sketched(tensor):
             return [sketch(value) if value.ndim > 1 else value for value in self._arrays[tensor]]
         return self._arrays[tensor]
+
+    def near(self, value: np.ndarray[Any, Any]) -> list[int]:
+        """The tensors that held nearly a value, in the order of their operations; none of a whole number, which others
+        hold by accident.
+        """
+        import numpy as np
+
+        if value.dtype.kind != "f" or np.all(value == np.round(value)):
+            return []
+        off = _NEARLY * float(np.max(np.abs(value)))
+        return [
+            tensor
+            for op in self.watched.ops
+            for tensor in op.outputs
+            for taken in self.taken(tensor)
+            if taken.shape is None and tuple(taken.array.shape) == value.shape and taken.array.dtype in _FLOATS
+            if np.all(np.abs(taken.array.numpy() - value) <= off)
+        ]
 
     def is_sketched(self, tensor: int) -> bool:
         """Whether sketches were kept of it."""
