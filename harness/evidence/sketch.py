@@ -18,11 +18,11 @@ def sketch(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
     Rows stay rows and sums stay sums, so what holds of the values of replicas, that they are the reference's rows or
     add up to it, holds of their sketches too. An error in one element is an error in one of the sums, which grow like
-    the root of the number of their terms.
+    the root of the number of their terms. A list of numbers is one row, such as all gradients joined for a reduction.
     """
     import numpy as np
 
-    rows = value.reshape(value.shape[0], -1)
+    rows = value.reshape(value.shape[0] if value.ndim > 1 else 1, -1)
     length = rows.shape[1]
     signs = _signs(length)
     found = np.zeros((len(rows), _SUMS))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.sketch import sketch
-from harness.judging.culprit.relations import PARTIAL, SPLIT, Relation, holding
+from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation, holding
 
 _VALUE = np.random.default_rng(0).normal(size=(6, 40, 500)).astype(np.float32)
 
@@ -43,3 +43,13 @@ def test_a_sketch_is_small_and_the_same_each_time() -> None:
     """Processes that know nothing of each other make the same sketch."""
     assert sketch(_VALUE).shape == (6, 16)
     assert np.array_equal(sketch(_VALUE), sketch(_VALUE))
+
+
+def test_a_list_of_numbers_is_one_row() -> None:
+    """Of which parts add up, or everybody has the same; a share of the list has sums of its own."""
+    value = _VALUE.reshape(-1)
+    share = (0.3 * value).astype(np.float32)
+    assert sketch(value).shape == (1, 16)
+    assert Relation(PARTIAL) in holding(sketch(value), [sketch(share), sketch(value - share)], _allowed(value))
+    assert Relation(REPLICATED) in holding(sketch(value), [sketch(value)] * 2, _allowed(value))
+    assert not holding(sketch(value), [sketch(value), sketch(share)], _allowed(value))

@@ -76,8 +76,9 @@ class Side:
         return any(each.shape is not None for each in self.taken(tensor))
 
     def row(self, tensor: int) -> tuple[int, ...]:
-        """The shape of its rows."""
-        return next((tuple(each.shape or each.array.shape)[1:] for each in self.taken(tensor)), ())
+        """The shape of its rows; of a list of numbers, which is sketched as one row, its own."""
+        shape = next((tuple(each.shape or each.array.shape) for each in self.taken(tensor)), ())
+        return shape[1:] if len(shape) > 1 else shape
 
     def frames(self, op: Op) -> tuple[Frame, ...]:
         """The lines that an operation belongs to, outermost first."""

@@ -40,7 +40,7 @@ class Values:
         if value.dtype.kind not in "fciub" and value.dtype.name != "bfloat16":
             return
         whole = Array.of(value)
-        sketched = value.nbytes > FULL_BYTES and value.dtype.kind == "f" and value.ndim > 1
+        sketched = value.nbytes > FULL_BYTES and value.dtype.kind == "f"
         kept, shape = (Array.of(sketch(value)), value.shape) if sketched else (whole, None)
         taken = Taken(tensor, kept, digest_of(whole), shape)
         with self._lock:
