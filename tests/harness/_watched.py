@@ -87,12 +87,14 @@ class Steps:
         """The end of a function that gives a value which was computed in it."""
         self._op("__inference_step_1", line, OUTER, 0, self.batch, self._arrays[result])
 
-    def assign(self, line: int, name: str, values: Sequence[int], kind: str = "mirrored") -> None:
+    def assign(
+        self, line: int, name: str, values: Sequence[int], kind: str = "mirrored", aggregation: str = "NONE"
+    ) -> None:
         """Change each replica's copy of a variable."""
         for index, value in enumerate(values):
             self._op("AssignSubVariableOp", line, REPLICA, index, (0, value), None)
             self.ops[-1] = self._of_variable(self.ops[-1], name)
-        self.variables.append(Seen(name, kind))
+        self.variables.append(Seen(name, kind, aggregation))
 
     @staticmethod
     def _of_variable(op: Op, name: str) -> Op:

@@ -201,6 +201,21 @@ def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
     assert "have not been added up" in found.relation
 
 
+def test_what_replicas_keep_for_themselves_is_wrong_only_where_something_is() -> None:
+    """The variance of a layer whose mean is used: each replica has its own, and nobody reads it."""
+
+    def program(steps: Steps) -> None:
+        _program(_sum)(steps)
+        own = steps.each("Variance", 11, lambda x: x.var(axis=0), steps.batch)
+        steps.assign(12, "variance", own, kind="on_read", aggregation="MEAN")
+
+    run, reference = watched(program, _X, *_EVEN)
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, Culprit)
+    assert found.line == 11
+    assert isinstance(find_culprit([run], reference, [], consistent=True), NoCulprit)
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_what_a_step_began_with_sends_to_the_step_before(step: int) -> None:
     """Or, at the first step, to the line that made the variable."""

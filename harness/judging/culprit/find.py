@@ -29,7 +29,12 @@ class Reported:
 
 
 def find_culprit(
-    clients: Sequence[Watched], reference: Watched, noisy: Sequence[Watched], wrong: Sequence[Reported] = ()
+    clients: Sequence[Watched],
+    reference: Watched,
+    noisy: Sequence[Watched],
+    wrong: Sequence[Reported] = (),
+    *,
+    consistent: bool = False,
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
 
@@ -38,6 +43,8 @@ def find_culprit(
         reference: the default strategy's.
         noisy: the same with noise.
         wrong: reported values that are wrong.
+        consistent: whether nothing wrong was found. Then what each replica keeps for itself is as it should be: it was
+            judged as it is read, or nobody reads it, such as the variance of a layer of which the mean is used.
     """
     aligned = Aligned(clients, reference, noisy)
     if not aligned.counterparts:
@@ -46,10 +53,10 @@ def find_culprit(
         return NoCulprit("the replicas were given other examples than the reference")
     # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
     first = Aligned(clients, reference, noisy, turns=1)
-    found = first_broken(first, wrong)
+    found = first_broken(first, wrong, on_read=not consistent)
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
-    found = first_broken(aligned, wrong)
+    found = first_broken(aligned, wrong, on_read=not consistent)
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit("what was reported is what one replica has; the others have other values")
     if found is None:
@@ -66,11 +73,11 @@ def _begins(op: Op) -> bool:
     return assigns(op) or op.type == "ReadVariableOp"
 
 
-def first_broken(aligned: Aligned, wrong: Sequence[Reported] = ()) -> Broken | None:
+def first_broken(aligned: Aligned, wrong: Sequence[Reported] = (), *, on_read: bool = True) -> Broken | None:
     """The operation that came first of those that made assigned or reported values wrong."""
     back = _Back(aligned)
     found: list[Broken] = []
-    for node, mode, wanted in sinks(aligned):
+    for node, mode, wanted in sinks(aligned, on_read=on_read):
         back.tell(node)
         found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
     reported = _reported(aligned, wrong)

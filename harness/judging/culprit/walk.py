@@ -267,13 +267,20 @@ def is_multiple(relations: frozenset[Relation], whole: bool) -> bool:
     return bool(relations) and not any(relation.right for relation in relations)
 
 
-def sinks(aligned: Aligned) -> Iterator[tuple[Node, Mode, Wanted]]:
-    """Assignments that give a variable what it does not have in the reference: how that is wrong, and of what."""
+def sinks(aligned: Aligned, *, on_read: bool = True) -> Iterator[tuple[Node, Mode, Wanted]]:
+    """Assignments that give a variable what it does not have in the reference: how that is wrong, and of what.
+
+    Args:
+        aligned: run and reference.
+        on_read: whether variables count of which each replica keeps its own until somebody reads them.
+    """
     for theirs in aligned.reference.assigning():
         nodes = aligned.counterparts.get(theirs.number, ())
         if not nodes:
             continue
         variable = aligned.variables.get(aligned.op(nodes[0]).variable)
+        if not on_read and variable is not None and variable.kind == "on_read":
+            continue
         for position, truth in enumerate(theirs.inputs):
             given = [(node.client, aligned.op(node).inputs) for node in nodes]
             if not truth or any(position >= len(inputs) or not inputs[position] for _, inputs in given):
