@@ -93,10 +93,23 @@ def verify(program: str, **options: Any) -> int:
     from simulator import UsageError
 
     try:
+        _check_form(program)
         _check(options)
         return _verify(program, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _check_form(program: str) -> None:
+    """Point whoever names a whole file to the ways to verify it."""
+    from simulator import UsageError
+
+    if program.endswith(".py") and Path(program).is_file():
+        raise UsageError(
+            f"{program} names a file and no function. Verify a function of it with {program}:FUNCTION, such as "
+            f"{program}:train; or the script as it is, with one process: lockstep verify --devices cpu:2 -- python "
+            f"{program}, or with several: lockstep verify --worker 2 -- python {program}"
+        )
 
 
 def _check(options: dict[str, Any]) -> None:
