@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
-from harness.evidence.trace import RunTrace, Seen, StandIn
+from harness.evidence.trace import RunTrace, StandIn
+from harness.judging.native_scale import factor_of, times_of
 from harness.judging.verdict import Verdict
 
 __all__ = ["doubted"]
@@ -18,13 +20,13 @@ __all__ = ["doubted"]
 _ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
 _ASSUME += "sum over replicas) or =R (it is a size)"
 _RECORD = "or verify the training as a function with `record`"
-_NEAR = 1e-4
-"""As large a relative error two sums of gradients may have that are said to be multiples; they have some digits of
-float32 in common, and the factor is 2 at least.
-"""
+_SCALED = 1e-2
+"""By so much a factor differs from one that says something: it is a whole number, or one by that."""
 
 
-def doubted(verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int) -> Verdict:
+def doubted(
+    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, native: RunTrace | None = None
+) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
     Args:
@@ -32,6 +34,8 @@ def doubted(verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int)
         run: what its clients have left.
         reference: what the script has left that was run as its own reference.
         replicas: of the run, in sync.
+        native: what the script has left that was run as on one device, with a batch for one replica; None if it could
+            not be.
     """
     counters = reference.clients[0].counters
     told = counters.stand_ins
@@ -42,15 +46,20 @@ def doubted(verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int)
     if unknown := [each for each in told if each.trust == "unknown"]:
         text = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
         return _abstained(verdict, text)
+    factor = None if native is None else factor_of(run, native, replicas)
+    wrong = factor is not None and abs(factor - 1.0) > _SCALED
+    if verdict.outcome == "consistent" and wrong:
+        return _abstained(verdict, _grows(float(factor or 0.0)))
     if verdict.outcome != "inconsistent":
         return verdict
-    why = next(_reasons(verdict, run, reference, told, replicas), None)
+    reasons = [_reasons(verdict, run, reference, told)]
+    if not wrong:
+        reasons.append(_misled(times_of(run, reference), certain=factor is not None))
+    why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else _abstained(verdict, why)
 
 
-def _reasons(
-    verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequence[StandIn], replicas: int
-) -> Iterator[str]:
+def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequence[StandIn]) -> Iterator[str]:
     """Why a run that differs may be right."""
     if assumed := [each for each in told if each.trust == "assumed"]:
         yield (
@@ -70,13 +79,39 @@ def _reasons(
             "shards its data by the number of the worker, the reference has read one shard only. Leave sharding to "
             f"strategy.experimental_distribute_dataset or to an InputContext, {_RECORD}"
         )
-    if _divided(run, reference, replicas):
+
+
+def _misled(times: float | None, *, certain: bool) -> Iterator[str]:
+    """Why it may be the reference that is wrong, of which the run's first gradients are so many times.
+
+    Args:
+        times: None if they are no multiple.
+        certain: whether it is known that each replica contributes what it should.
+    """
+    if times is None or abs(times - 1.0) <= _SCALED:
+        return
+    if certain:
         yield (
-            f"what the replicas of the run add up to is its reference's divided by {replicas}, the number of replicas: "
-            "either the script divides by it once too often, or it divides by the number of examples of one replica, "
-            "which in the reference has those of all. Divide by the global batch, with "
-            "tf.nn.compute_average_loss(..., global_batch_size=...), and verify again"
+            "the run adds up to what the script computes on one device, and its reference does not: it was told "
+            f"another number of replicas than it needs, or divides by the examples of one replica. {_ASSUME}, {_RECORD}"
         )
+    elif times < 1.0:
+        yield (
+            f"what the replicas of the run add up to is {times:.4g} times what its reference computes: either the "
+            "script divides once too often, or it divides by the number of examples of one replica, which in the "
+            "reference has those of all. Divide by the global batch, with tf.nn.compute_average_loss(..., "
+            "global_batch_size=...), and verify again"
+        )
+
+
+def _grows(factor: float) -> str:
+    """Of a script that divides as its reference does, and by something that does not grow with the replicas."""
+    return (
+        f"what the replicas add up to at step 1 is {factor:.4g} times what the script computes on one device, on "
+        "average over the same examples. That is right if its loss is meant as a sum over examples, and wrong if it "
+        "divides by the batch of one replica. Divide by the global batch, with tf.nn.compute_average_loss(..., "
+        f"global_batch_size=...), and verify again; for a sum, {_RECORD}"
+    )
 
 
 def _abstained(verdict: Verdict, why: str) -> Verdict:
@@ -107,37 +142,3 @@ def _same_examples(run: RunTrace, reference: RunTrace) -> bool:
 def _examples(trace: RunTrace) -> Counter[int]:
     seen = [seen for client in trace.clients for seen in client.seen]
     return Counter(number for each in seen for rows in each.examples or () for number in rows)
-
-
-def _divided(run: RunTrace, reference: RunTrace, replicas: int) -> bool:
-    """Whether what leaves the run's reductions, or its replicas' gradients together, are the reference's divided."""
-    first = [next(iter(client.seen), None) for client in (*run.clients, *reference.clients)]
-    *clients, truth = [each for each in first if each is not None]
-    if len(clients) < len(run.clients):
-        return False
-    reduced = _norms(clients[0], "reduced"), _norms(truth, "reduced")
-    parts = _summed(clients), _summed([truth])
-    return any(_is_multiple(mine, theirs, replicas) for mine, theirs in (reduced, parts))
-
-
-def _norms(seen: Seen, what: str) -> list[float]:
-    import numpy as np
-
-    return [float(np.linalg.norm(part.numpy().astype("f8"))) for value in getattr(seen, what) for part in value.parts]
-
-
-def _summed(clients: Sequence[Seen]) -> list[float]:
-    import numpy as np
-
-    columns = zip(*(each.gradients for each in clients), strict=False)
-    return [
-        float(np.linalg.norm(sum(part.numpy().astype("f8") for value in values for part in value.parts)))
-        for values in columns
-    ]
-
-
-def _is_multiple(mine: Sequence[float], truth: Sequence[float], replicas: int) -> bool:
-    """Whether the truth is so many times mine, in each of them that is not zero."""
-    if not mine or len(mine) != len(truth) or not any(truth):
-        return False
-    return all(abs(one * replicas - other) <= _NEAR * other for one, other in zip(mine, truth, strict=True))

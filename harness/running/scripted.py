@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.evidence.independence import Touch
+from harness.evidence.trace import RunTrace
+from harness.running.reference import reference_of
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator import UsageError
+from simulator import LockstepError, UsageError
 
-__all__ = ["check_apart", "ready"]
+__all__ = ["check_apart", "native_trace", "ready"]
 
 _KINDS = ("mirrored", "multi_worker")
 
@@ -43,6 +45,20 @@ def ready(program: Program, case: StrategyCase, forced: bool, *disturbed: object
     if forced:
         raise UsageError(f"a script's reference cannot be set to the run's variables after each step; {instead}")
     return program.under(case.name, case.replicas, case.workers)
+
+
+def native_trace(program: Program, *, seed: int, timeout: float) -> RunTrace | None:
+    """What a script leaves as on one device, with a batch for one replica; None if it cannot be run so.
+
+    Args:
+        program: the script.
+        seed: as of `verify`.
+        timeout: as of `verify`.
+    """
+    try:
+        return reference_of(program.alone(), seed=seed, perturbed=False, timeout=timeout).trace
+    except LockstepError:
+        return None
 
 
 def check_apart(program: str, runs: Mapping[str, Sequence[Touch]]) -> None:

@@ -77,6 +77,11 @@ class Program:
         script = msgspec.structs.replace(self.script, strategy=strategy, replicas=replicas, workers=workers)
         return Program.of_script(script)
 
+    def alone(self) -> Program:
+        """A script as it is on one device, for its first step: with one replica, which is told that there is one."""
+        assert self.script is not None
+        return Program.of_script(msgspec.structs.replace(self.script, replicas=1, workers=1, first=1))
+
     @classmethod
     def _from_callable(cls, function: Callable[..., Any]) -> Program:
         if not callable(function):

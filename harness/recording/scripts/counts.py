@@ -47,8 +47,8 @@ class Count:
         return tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
 
     def _as_whole(self, how: str) -> int:
-        """Of a size or a count, such as a batch."""
-        return self.taken("in a replica", 1) if self._inside else self.taken(how, self._replicas)
+        """Of a size or a count."""
+        return self.taken("in a replica", 1, "assumed") if self._inside else self.taken(how, self._replicas)
 
     def __index__(self) -> int:
         return self.taken("in a replica", 1) if self._inside else self.taken("as a count", self._replicas, "assumed")
@@ -105,9 +105,11 @@ class Count:
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, float) and other == 1.0:
             return other * self._plainly("by 1.0 *")
-        if hasattr(other, "dtype") and not isinstance(other, (int, float)):
-            return other * self._plainly("multiplies a tensor")
-        return other * self._as_whole("multiplies")
+        if isinstance(other, int):  # such as the batch, also where a replica asks for it
+            return other * self.taken("multiplies", self._replicas)
+        if isinstance(other, float) and not self._inside:
+            return other * self.taken("multiplies", self._replicas)
+        return other * self.taken("multiplies", self._replicas, "unknown")
 
     __rmul__ = __mul__
 

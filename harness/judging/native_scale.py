@@ -1,0 +1,104 @@
+"""By what factor a script's replicas contribute more than they should, by the script as it runs on one device.
+
+The reference of a script has the whole batch and divides by what the script divides by. Where that is the batch of one
+replica, written as a number, it divides as wrongly as the run does. So the script is also run as if it were started on
+one device: there its batch is that of one replica, and of the same examples each replica of the cluster has to
+contribute the R-th part of what that run computes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.evidence.trace import RunTrace, Seen
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Gradients = list[np.ndarray]
+
+__all__ = ["factor_of", "times_of"]
+
+_NEAR = 1e-3
+"""As large a relative error two numbers may have that count as equal: factors are whole numbers, or one by them."""
+
+
+def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
+    """How many times as much as it should a step of the run takes; None where that cannot be known.
+
+    Args:
+        run: of the script in the cluster.
+        native: of the script with one replica, which is told that there is one.
+        replicas: of the run, in sync.
+    """
+    first = [next(iter(client.seen), None) for client in run.clients]
+    alone = next(iter(native.clients[0].seen), None)
+    clients = [seen for seen in first if seen is not None]
+    if alone is None or len(clients) < len(first) or not alone.gradients or not alone.examples:
+        return None
+    parts = [part for seen in clients for part in _parts(seen)]
+    examples = [Counter(rows) for seen in clients for rows in seen.examples or ()]
+    if len(parts) != replicas or len(examples) != replicas or any(len(part) != len(parts[0]) for part in parts):
+        return None
+    whole = _sum(parts)
+    share = _multiple([*_reduced(clients[0])], whole, ordered=False)
+    truth, mine = _parts(alone)[0], Counter(alone.examples[0])
+    if share is None:
+        return None
+    if mine == sum(examples, Counter()):
+        found = _multiple(whole, truth)
+    elif mine in examples:
+        found = _multiple(parts[examples.index(mine)], truth)
+        found = None if found is None else found * replicas
+    else:
+        found = None
+    return None if found is None else found * share
+
+
+def times_of(run: RunTrace, reference: RunTrace) -> float | None:
+    """How many times those of the reference the gradients are by which the run takes its first step."""
+    sums = []
+    for trace in (run, reference):
+        seen = [next(iter(client.seen), None) for client in trace.clients]
+        parts = [part for each in seen if each is not None for part in _parts(each)]
+        if not parts or seen[0] is None or any(len(part) != len(parts[0]) for part in parts):
+            return None
+        whole = _sum(parts)
+        sums.append((whole, _multiple(_reduced(seen[0]), whole, ordered=False)))
+    (mine, share), (truth, other) = sums
+    found = _multiple(mine, truth)
+    return found if found is None or share is None or other is None else found * share / other
+
+
+def _parts(seen: Seen) -> list[Gradients]:
+    """The gradients of each local replica."""
+    count = len(seen.gradients[0].parts) if seen.gradients else 0
+    return [[value.parts[index].numpy().astype("f8") for value in seen.gradients] for index in range(count)]
+
+
+def _reduced(seen: Seen) -> Gradients:
+    return [part.numpy().astype("f8") for value in seen.reduced for part in value.parts]
+
+
+def _sum(parts: Sequence[Gradients]) -> Gradients:
+    return [sum(arrays[1:], arrays[0]) for arrays in zip(*parts, strict=True)]
+
+
+def _multiple(mine: Gradients, truth: Gradients, *, ordered: bool = True) -> float | None:
+    """The number by which all of the truth is multiplied in mine; None if there is none."""
+    import numpy as np
+
+    if len(mine) != len(truth) or not mine:
+        return None
+    if not ordered:  # what leaves a reduction bears no name
+        mine, truth = ([np.array([size]) for size in sorted(map(np.linalg.norm, each))] for each in (mine, truth))
+    if any(one.shape != other.shape for one, other in zip(mine, truth, strict=True)):
+        return None
+    one, other = (np.concatenate([array.ravel() for array in each]) for each in (mine, truth))
+    square = float(other @ other)
+    if not square or not np.isfinite(one).all() or not np.isfinite(other).all():
+        return None
+    factor = float(one @ other) / square
+    return factor if float(np.linalg.norm(one - factor * other)) <= _NEAR * float(np.linalg.norm(one)) else None
