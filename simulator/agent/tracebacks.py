@@ -8,9 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["hide_own_frames", "without_own"]
+__all__ = ["hide_own_frames", "leave_out_own", "without_own"]
 
-_OWN = (f"{Path(__file__).parents[1]}/", f"{Path(__file__).parents[2] / '_lockstep'}/")
+_ROOT = Path(__file__).parents[2]
+_OWN = tuple(f"{_ROOT / name}/" for name in ("simulator", "harness", "_lockstep"))
 
 
 def hide_own_frames() -> None:
@@ -19,11 +20,16 @@ def hide_own_frames() -> None:
         return
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        for each in _chained(error):
-            each.__traceback__ = without_own(each.__traceback__)
+        leave_out_own(error)
         return sys.__excepthook__(kind, error, error.__traceback__ or trace)
 
     sys.excepthook = show
+
+
+def leave_out_own(error: BaseException) -> None:
+    """Take our frames out of the traceback of an exception, and of those that it came from."""
+    for each in _chained(error):
+        each.__traceback__ = without_own(each.__traceback__)
 
 
 def without_own(trace: TracebackType | None, own: Iterable[str] = _OWN) -> TracebackType | None:

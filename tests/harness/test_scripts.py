@@ -31,6 +31,8 @@ from harness.running.scripted import check_apart
 from harness.subject.program import Program
 from harness.subject.script import Script
 from simulator import Cluster, Topology, UsageError
+from tools.scripts import result_of
+from tools.unmodified.cases import cases
 
 LOOP = """
 import sys
@@ -318,3 +320,21 @@ def test_what_was_told_survives_the_file() -> None:
     counters = Counters(stand_ins=(StandIn("a", "b:1", "2", "assumed"),), cut=3)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(counters), type=Counters) == counters
     assert issubclass(Abstained, Exception)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name",
+    [
+        "multi_worker_loop",
+        "multi_worker_loop:not_sharded",
+        "manual_shards",
+        "tf_keras_fit",
+        "custom_loop:divided_twice",
+    ],
+)
+def test_scripts_as_people_write_them(name: str) -> None:
+    """Some of those in tools/unmodified, by the command: `python tools/scripts.py` verifies them all."""
+    (case,) = cases(name)
+    result = result_of(case)
+    assert result.outcome == case.answer, result

@@ -46,7 +46,7 @@ def decay(epoch):
 
 class PrintLR(tf.keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
-        print(f"\nLearning rate for epoch {epoch + 1} is {float(model.optimizer.learning_rate)}")
+        print(f"\nLearning rate for epoch {epoch + 1} is {model.optimizer.learning_rate.numpy()}")
 
 
 callbacks = [
