@@ -30,7 +30,7 @@ from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
 from harness.running.observe import check_hardware, run_once
 from harness.running.reference import reference_of
-from harness.running.scripted import check_apart, native_trace, ready
+from harness.running.scripted import check_apart, native_traces, ready
 from harness.saved import save_run
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
@@ -176,8 +176,8 @@ def _verified(
         if program.script is not None:
             touched = read_touched(directory / TRACES)
             check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
-            native = native_trace(program, **asked.of_reference)
-            verdict = doubted(verdict, read_parts(directory).last, reference.trace, case.replicas, native)
+            natives = native_traces(program, **asked.of_reference)
+            verdict = doubted(verdict, read_parts(directory).last, reference.trace, case.replicas, natives)
         elif asked.explain is not False and asked.derived and changes is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     if changes is None and is_wanted(verdict, asked.explain):

@@ -117,7 +117,7 @@ def result_of(case: Case) -> Result:
         answer=case.answer,
         outcome="failed" if error else _outcome(found),
         rule=(found.get("explanation") or {}).get("rule"),
-        culprit=culprit.get("where"),
+        culprit=f"{culprit['file']}:{culprit['line']}" if culprit else None,
         why=error or found.get("abstained"),
         seconds=round(time.monotonic() - began, 1),
     )

@@ -20,12 +20,21 @@ __all__ = ["doubted"]
 _ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
 _ASSUME += "sum over replicas) or =R (it is a size)"
 _RECORD = "or verify the training as a function with `record`"
+_UNCHECKED = (
+    "the numbers are those of its reference, but the script depends on the number of replicas or workers, and it could "
+    "not be checked whether each of them contributes its share: at step 1 no replica has the examples, or takes the "
+    "gradients, that the script has on one device. So a loss that is divided by the batch of one replica, or a batch "
+    f"that each replica reads whole, would not be found; {_RECORD}"
+)
+_SHUFFLED = "shuffle_before_shard"
+"""The cause of `harness.judging.explain.causes` that may be no mistake."""
+
 _SCALED = 1e-2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
 
 
 def doubted(
-    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, native: RunTrace | None = None
+    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natives: Sequence[RunTrace] = ()
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -34,8 +43,8 @@ def doubted(
         run: what its clients have left.
         reference: what the script has left that was run as its own reference.
         replicas: of the run, in sync.
-        native: what the script has left that was run as on one device, with a batch for one replica; None if it could
-            not be.
+        natives: what the script has left that was run as on one device, with a batch for one replica: of the whole
+            data, or of one worker's.
     """
     counters = reference.clients[0].counters
     told = counters.stand_ins
@@ -43,13 +52,19 @@ def doubted(
     if counters.cut is not None:
         notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
-    if unknown := [each for each in told if each.trust == "unknown"]:
+    factors = [factor_of(run, native, replicas) for native in natives]
+    factor = next((each for each in factors if each is not None), None)
+    wrong = factor is not None and abs(factor - 1.0) > _SCALED
+    unknown = [each for each in told if each.trust == "unknown"]
+    # What each replica contributes is what one device computes, so that it was taken for the right number.
+    settled = verdict.outcome == "consistent" and factor is not None and not wrong
+    if unknown and not settled:
         text = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
         return _abstained(verdict, text)
-    factor = None if native is None else factor_of(run, native, replicas)
-    wrong = factor is not None and abs(factor - 1.0) > _SCALED
     if verdict.outcome == "consistent" and wrong:
         return _abstained(verdict, _grows(float(factor or 0.0)))
+    if verdict.outcome == "consistent" and factor is None and any(_is_size(each) for each in told):
+        return _abstained(verdict, _UNCHECKED)
     if verdict.outcome != "inconsistent":
         return verdict
     reasons = [_reasons(verdict, run, reference, told)]
@@ -73,12 +88,33 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
             "steps, so that the numbers of a step cannot be compared: its workers order their shards by themselves. "
             "Shuffle before the data is sharded, with a seed, or not at all"
         )
+    if "examples_match_reference" in broken and _cause(verdict) == _SHUFFLED:
+        yield (
+            "each worker shuffles all examples in an order of its own before they are sharded, since the shuffle has "
+            "no seed, so that some examples come more often than others. That is right where a training only draws "
+            "from them. Give the shuffle a seed, or shuffle after sharding, and verify again"
+        )
+    if "examples_match_reference" in broken and len(run.clients) > 1 and _cause(verdict) is None:
+        yield (
+            "the run has seen other examples than its reference, and no known mistake reproduces them: its workers may "
+            "shuffle their own shards. Shuffle before the data is sharded, with a seed, or not at all"
+        )
     if "examples_match_reference" in broken and any(each.what == "TF_CONFIG" for each in told):
         yield (
             f"the run has seen other examples than its reference, and {_places(told, 'TF_CONFIG')}: if the script "
             "shards its data by the number of the worker, the reference has read one shard only. Leave sharding to "
             f"strategy.experimental_distribute_dataset or to an InputContext, {_RECORD}"
         )
+
+
+def _cause(verdict: Verdict) -> str | None:
+    """The mistake in the input pipeline that reproduces the examples which the run has seen."""
+    return None if verdict.explanation is None else verdict.explanation.cause
+
+
+def _is_size(told: StandIn) -> bool:
+    """Whether what was answered depends on the size of the cluster."""
+    return told.what.startswith("num_replicas_in_sync") or told.what in ("InputContext", "TF_CONFIG")
 
 
 def _misled(times: float | None, *, certain: bool) -> Iterator[str]:

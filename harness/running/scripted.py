@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from harness.evidence.independence import Touch
@@ -11,7 +12,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, UsageError
 
-__all__ = ["check_apart", "native_trace", "ready"]
+__all__ = ["check_apart", "native_traces", "ready"]
 
 _KINDS = ("mirrored", "multi_worker")
 
@@ -47,18 +48,24 @@ def ready(program: Program, case: StrategyCase, forced: bool, *disturbed: object
     return program.under(case.name, case.replicas, case.workers)
 
 
-def native_trace(program: Program, *, seed: int, timeout: float) -> RunTrace | None:
-    """What a script leaves as on one device, with a batch for one replica; None if it cannot be run so.
+def native_traces(program: Program, *, seed: int, timeout: float) -> list[RunTrace]:
+    """What a script leaves as on one device, with a batch for one replica: of one worker's data, and of all.
 
     Args:
         program: the script.
         seed: as of `verify`.
         timeout: as of `verify`.
+
+    Returns:
+        One trace or two, and none where it cannot be run so.
     """
-    try:
-        return reference_of(program.alone(), seed=seed, perturbed=False, timeout=timeout).trace
-    except LockstepError:
-        return None
+    assert program.script is not None
+    found = []
+    for pipelines in dict.fromkeys((program.script.workers, 1)):
+        with contextlib.suppress(LockstepError):
+            alone = program.alone(pipelines)
+            found.append(reference_of(alone, seed=seed, perturbed=False, timeout=timeout).trace)
+    return found
 
 
 def check_apart(program: str, runs: Mapping[str, Sequence[Touch]]) -> None:

@@ -77,10 +77,15 @@ class Program:
         script = msgspec.structs.replace(self.script, strategy=strategy, replicas=replicas, workers=workers)
         return Program.of_script(script)
 
-    def alone(self) -> Program:
-        """A script as it is on one device, for its first step: with one replica, which is told that there is one."""
+    def alone(self, pipelines: int) -> Program:
+        """A script as it is on one device, for its first step: with one replica, which is told that there is one.
+
+        Args:
+            pipelines: it reads what the first of so many workers reads.
+        """
         assert self.script is not None
-        return Program.of_script(msgspec.structs.replace(self.script, replicas=1, workers=1, first=1))
+        told = msgspec.structs.replace(self.script, replicas=1, workers=1, first=1, pipelines=pipelines)
+        return Program.of_script(told)
 
     @classmethod
     def _from_callable(cls, function: Callable[..., Any]) -> Program:

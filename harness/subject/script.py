@@ -31,6 +31,7 @@ class Script(msgspec.Struct, frozen=True):
         strategy: the name of the strategy under which it is verified, empty until that is known.
         replicas: of that strategy, in sync.
         workers: of that strategy.
+        pipelines: as how many workers' input the reference reads the first one's.
         first: how many steps are judged.
         assume: what the reference takes for the number of replicas at a line, by `FILE:LINE`.
     """
@@ -41,6 +42,7 @@ class Script(msgspec.Struct, frozen=True):
     strategy: str = ""
     replicas: int = 1
     workers: int = 1
+    pipelines: int = 1
     first: int = FIRST_STEPS
     assume: dict[str, int] = {}
 

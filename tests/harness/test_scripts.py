@@ -25,6 +25,7 @@ from harness.evidence.trace import (
     Value,
 )
 from harness.judging.doubted import doubted
+from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
 from harness.judging.verdict import Verdict
 from harness.running.scripted import check_apart
@@ -261,20 +262,47 @@ def test_a_difference_stands_where_nothing_is_doubtful() -> None:
 def test_what_is_not_certain_decides(trust: str, right: bool, outcome: str) -> None:
     """An assumption may be why a run differs; what is unknown may also be why one does not."""
     told = (StandIn("num_replicas_in_sync divides 1", "train.py:9", "1", trust),)
-    run, reference = _trace(gradient=4.0, examples=ORDER), _trace(gradient=2.0, examples=ORDER, told=told)
+    run, reference = _trace(gradient=2.0, examples=ORDER, clients=2), _trace(gradient=2.0, examples=ORDER, told=told)
     before = Verdict("train.py", "mirrored-2", (HOLDS,)) if right else _verdict("variables_match_reference")
-    verdict = doubted(before, run, reference, 2)
+    # Whether the sums of the replicas are the right ones is not known, and only matters where sizes are answered.
+    told_of_size = [_trace(gradient=2.0, examples=[[1]])] if trust != "unknown" else []
+    verdict = doubted(before, run, reference, 2, told_of_size)
     assert verdict.outcome == outcome
     if outcome == "abstained":
         assert "train.py:9" in str(verdict.abstained)
 
 
+def test_what_is_unknown_is_settled_by_one_device() -> None:
+    """Each replica contributes what it should, so the number was the right one; a sum that grows settles nothing."""
+    told = (StandIn("num_replicas_in_sync divides 1", "train.py:9", "1", "unknown"),)
+    run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
+    right = Verdict("train.py", "mirrored-2", (HOLDS,))
+    for alone, outcome in ((2.0, "consistent"), (1.0, "abstained")):
+        native = _trace(gradient=alone, examples=[[1]])
+        assert doubted(right, run, reference, 2, [native]).outcome == outcome
+
+
+def test_a_share_that_cannot_be_checked_is_not_taken_for_right() -> None:
+    """If the script depends on the size of the cluster; one that does not is what it is on one device."""
+    right = Verdict("train.py", "mirrored-2", (HOLDS,))
+    native = _trace(gradient=2.0, examples=[[7]])
+    for what, outcome in (("InputContext", "abstained"), ("replica_id_in_sync_group", "consistent")):
+        told = (StandIn(what, "train.py:9", "1", "sure"),)
+        run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
+        assert doubted(right, run, reference, 2, [native]).outcome == outcome
+
+
 def test_the_same_examples_in_other_steps_are_no_mistake() -> None:
     """Workers that shuffle their own shards; but examples that are missing are one."""
     reference = _trace(gradient=2.0, examples=ORDER)
-    for examples, outcome in (([[1, 3], [2, 4]], "abstained"), ([[1, 3], [1, 4]], "inconsistent")):
-        run = _trace(gradient=2.0, examples=examples, clients=2)
-        assert doubted(_verdict("examples_match_reference"), run, reference, 2).outcome == outcome
+    reordered, twice = (_trace(gradient=2.0, examples=ids, clients=2) for ids in ([[1, 3], [2, 4]], [[1, 3], [1, 4]]))
+    assert doubted(_verdict("examples_match_reference"), reordered, reference, 2).outcome == "abstained"
+    # Of workers, others are a mistake only if one is known that makes them.
+    assert doubted(_verdict("examples_match_reference"), twice, reference, 2).outcome == "abstained"
+    for cause, outcome in (("auto_shard_off", "inconsistent"), ("shuffle_before_shard", "abstained")):
+        why = Explanation("examples_duplicated", "the shards overlap", cause)
+        explained = dataclasses.replace(_verdict("examples_match_reference"), explanation=why)
+        assert doubted(explained, twice, reference, 2).outcome == outcome
 
 
 def test_a_gradient_that_is_the_references_divided_is_not_judged() -> None:
@@ -304,7 +332,7 @@ def test_what_a_replica_should_contribute_is_known_from_one_device(
     native = _trace(gradient=alone, examples=[[1]])
     same = Verdict("train.py", "mirrored-2", (HOLDS,))
     before = same if of_run == of_reference else _verdict("variables_match_reference")
-    assert doubted(before, run, reference, 2, native).outcome == outcome
+    assert doubted(before, run, reference, 2, [native]).outcome == outcome
 
 
 def test_runs_that_write_the_same_file_are_refused() -> None:

@@ -127,7 +127,8 @@ def _from_functions(stand_ins: StandIns) -> Iterator[None]:
         def distribute(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
             def whole(_: Any) -> Any:
                 stand_ins.note("InputContext", f"one input pipeline, {replicas} replicas in sync")
-                return _joined(dataset_fn(tf.distribute.InputContext(1, 0, replicas)), replicas, stand_ins)
+                context = tf.distribute.InputContext(stand_ins.script.pipelines, 0, replicas)
+                return _joined(dataset_fn(context), replicas, stand_ins)
 
             return original(strategy, whole, options)
 
