@@ -26,6 +26,10 @@ _UNCHECKED = (
     "gradients, that the script has on one device. So a loss that is divided by the batch of one replica, or a batch "
     f"that each replica reads whole, would not be found; {_RECORD}"
 )
+_EXAMPLES = "examples_match_reference"
+_NOT_COMPARED = "examples are not compared"
+"""In the notes of `harness.evidence.seen`."""
+
 _SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that may be no mistake."""
 
@@ -82,24 +86,31 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
             f"Make it the same for any number of replicas (no dropout, synchronized=True), {_RECORD}"
         )
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
-    if "examples_match_reference" in broken and _same_examples(run, reference):
+    compared = any(law.law == _EXAMPLES and law.status != "not_judged" for law in verdict.judgements)
+    if not compared and (len(run.clients) > 1 or any(_NOT_COMPARED in note for note in verdict.notes)):
+        yield (
+            "the run differs from its reference, and it is not known that both have seen the same examples: data may "
+            "be drawn anew in each process, or in another order. Give what draws or shuffles a seed, and shuffle "
+            "before the data is sharded"
+        )
+    if _EXAMPLES in broken and _same_examples(run, reference):
         yield (
             "over all steps the run has seen the same examples as its reference, each as often, but not in the same "
             "steps, so that the numbers of a step cannot be compared: its workers order their shards by themselves. "
             "Shuffle before the data is sharded, with a seed, or not at all"
         )
-    if "examples_match_reference" in broken and _cause(verdict) == _SHUFFLED:
+    if _EXAMPLES in broken and _cause(verdict) == _SHUFFLED:
         yield (
             "each worker shuffles all examples in an order of its own before they are sharded, since the shuffle has "
             "no seed, so that some examples come more often than others. That is right where a training only draws "
             "from them. Give the shuffle a seed, or shuffle after sharding, and verify again"
         )
-    if "examples_match_reference" in broken and len(run.clients) > 1 and _cause(verdict) is None:
+    if _EXAMPLES in broken and len(run.clients) > 1 and _cause(verdict) is None:
         yield (
             "the run has seen other examples than its reference, and no known mistake reproduces them: its workers may "
             "shuffle their own shards. Shuffle before the data is sharded, with a seed, or not at all"
         )
-    if "examples_match_reference" in broken and any(each.what == "TF_CONFIG" for each in told):
+    if _EXAMPLES in broken and any(each.what == "TF_CONFIG" for each in told):
         yield (
             f"the run has seen other examples than its reference, and {_places(told, 'TF_CONFIG')}: if the script "
             "shards its data by the number of the worker, the reference has read one shard only. Leave sharding to "

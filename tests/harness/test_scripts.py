@@ -231,9 +231,11 @@ def _trace(*, gradient: float, examples: list[list[int]], clients: int = 1, told
     return RunTrace(tuple(found))
 
 
-def _verdict(*laws: str) -> Verdict:
+def _verdict(*laws: str, examples: bool = True) -> Verdict:
     finding = Finding("law", "what differs", step=1, observable="variables")
-    return Verdict("train.py", "mirrored-2", tuple(judged(law, 1, (finding,)) for law in laws))
+    broken = [judged(law, 1, (finding,)) for law in laws]
+    held = [judged("examples_match_reference", 1, ())] if examples and "examples_match_reference" not in laws else []
+    return Verdict("train.py", "mirrored-2", (*broken, *held))
 
 
 ORDER = [[1, 2], [3, 4]]
@@ -280,6 +282,17 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
     for alone, outcome in ((2.0, "consistent"), (1.0, "abstained")):
         native = _trace(gradient=alone, examples=[[1]])
         assert doubted(right, run, reference, 2, [native]).outcome == outcome
+
+
+def test_numbers_on_examples_that_nobody_compared_are_not_judged() -> None:
+    """Each worker may have drawn its own; in one process the data is the same, unless it is seen not to be."""
+    reference = _trace(gradient=2.0, examples=ORDER)
+    unknown = _verdict("variables_match_reference", examples=False)
+    assert doubted(unknown, _trace(gradient=4.0, examples=ORDER, clients=2), reference, 2).outcome == "abstained"
+    alone = _trace(gradient=4.0, examples=ORDER)
+    assert doubted(unknown, alone, reference, 2).outcome == "inconsistent"
+    noted = dataclasses.replace(unknown, notes=("the run has others, so that examples are not compared",))
+    assert doubted(noted, alone, reference, 2).outcome == "abstained"
 
 
 def test_a_share_that_cannot_be_checked_is_not_taken_for_right() -> None:

@@ -209,7 +209,7 @@ def _sharded(stand_ins: StandIns) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def shard(dataset: Any, num_shards: Any, *args: Any, **options: Any) -> Any:
-            if stand_ins.asked_by_script() and tf.get_static_value(num_shards) != 1:
+            if stand_ins.asked_by_script() and tf.get_static_value(num_shards) != stand_ins.script.pipelines:
                 raise stand_ins.cannot(
                     "Dataset.shard by the number of the worker: the reference is one worker and reads all. Leave "
                     "sharding to strategy.experimental_distribute_dataset, or shard by the InputContext of "
