@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from _lockstep.verdicts import announce, on_verdict
 from harness.culprits import is_wanted, with_culprit
-from harness.errors import Abstained
+from harness.errors import Abstained, NothingObserved
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
@@ -155,7 +155,9 @@ def _verified(
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
         reference = reference_of(program, perturbed=asked.derived and not forced, check=forced, **asked.of_reference)
-    except Abstained as why:
+    except (Abstained, NothingObserved) as why:
+        if program.script is None and isinstance(why, NothingObserved):
+            raise
         return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why), forced=forced)
     except RunFailed as failure:
         if program.script is None:

@@ -14,6 +14,7 @@ from harness import verify
 from harness.cli import _lockstep
 from harness.errors import Abstained
 from harness.evidence.independence import Touch
+from harness.evidence.reference import Reference
 from harness.evidence.trace import (
     Array,
     ClientTrace,
@@ -29,6 +30,7 @@ from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
 from harness.judging.verdict import Verdict
 from harness.running.scripted import check_apart
+from harness.saved import known_again
 from harness.subject.program import Program
 from harness.subject.script import Script
 from simulator import Cluster, Topology, UsageError
@@ -148,6 +150,16 @@ def test_what_one_replica_cannot_answer_is_not_judged(place: Path) -> None:
     assert verdict.abstained.startswith("train.py:9: experimental_distribute_values_from_function")
 
 
+@pytest.mark.full
+def test_a_script_that_trains_nothing_is_not_judged(place: Path) -> None:
+    """Nor is it a usage error, as a function that reports nothing is: a script was never asked to report."""
+    (place / "train.py").write_text("import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()\n")
+    verdict = verify(["python", "train.py"], "mirrored-2")
+    assert verdict.outcome == "abstained"
+    assert "observed nothing" in str(verdict.abstained)
+
+
+@pytest.mark.full
 def test_a_strategy_of_another_shape_fails(place: Path) -> None:
     """The script, not Lockstep, builds the strategy; what comes out has to be what was asked for."""
     (place / "train.py").write_text(LOOP.replace("MirroredStrategy()", 'MirroredStrategy(["CPU:0"])'))
@@ -346,6 +358,14 @@ def test_what_a_replica_should_contribute_is_known_from_one_device(
     same = Verdict("train.py", "mirrored-2", (HOLDS,))
     before = same if of_run == of_reference else _verdict("variables_match_reference")
     assert doubted(before, run, reference, 2, [native]).outcome == outcome
+
+
+def test_a_saved_verdict_that_abstained_is_not_judged_again() -> None:
+    """What one device computes was not saved, so that `lockstep report` knows less than the verdict did."""
+    saved = {"program": "train.py", "tasks": {}, "seconds": 1.0, "abstained": "nobody knows"}
+    reference = Reference(_trace(gradient=2.0, examples=ORDER))
+    again = known_again(_verdict("variables_match_reference"), saved, reference)
+    assert (again.outcome, again.abstained) == ("abstained", "nobody knows")
 
 
 def test_runs_that_write_the_same_file_are_refused() -> None:
