@@ -33,7 +33,7 @@ _NOT_COMPARED = "examples are not compared"
 _SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that may be no mistake."""
 
-_SCALED = 1e-2
+_SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
 
 
@@ -73,7 +73,7 @@ def doubted(
         return verdict
     reasons = [_reasons(verdict, run, reference, told)]
     if not wrong:
-        reasons.append(_misled(times_of(run, reference), certain=factor is not None))
+        reasons.append(_misled(times_of(run, reference, replicas), certain=factor is not None))
     why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else _abstained(verdict, why)
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["factor_of", "times_of"]
 
-_NEAR = 1e-3
-"""As large a relative error two numbers may have that count as equal: factors are whole numbers, or one by them."""
+_NEAR = 0.05
+"""So much of a gradient may be left over where it counts as a multiple of another: bfloat16 has eight bits, and what is
+asked for are factors of two and more, not errors, which laws find.
+"""
 
 
 def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
@@ -43,7 +45,7 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
     if len(parts) != replicas or len(examples) != replicas or any(len(part) != len(parts[0]) for part in parts):
         return None
     whole = _sum(parts)
-    share = _multiple([*_reduced(clients[0])], whole, ordered=False)
+    share = _share(_reduced(clients[0]), whole, replicas)
     truth, mine = _parts(alone)[0], Counter(alone.examples[0])
     if share is None:
         return None
@@ -57,19 +59,38 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
     return None if found is None else found * share
 
 
-def times_of(run: RunTrace, reference: RunTrace) -> float | None:
+def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
     """How many times those of the reference the gradients are by which the run takes its first step."""
     sums = []
-    for trace in (run, reference):
+    for trace, count in ((run, replicas), (reference, 1)):
         seen = [next(iter(client.seen), None) for client in trace.clients]
         parts = [part for each in seen if each is not None for part in _parts(each)]
         if not parts or seen[0] is None or any(len(part) != len(parts[0]) for part in parts):
             return None
         whole = _sum(parts)
-        sums.append((whole, _multiple(_reduced(seen[0]), whole, ordered=False)))
+        sums.append((whole, _share(_reduced(seen[0]), whole, count)))
     (mine, share), (truth, other) = sums
     found = _multiple(mine, truth)
     return found if found is None or share is None or other is None else found * share / other
+
+
+def _share(reduced: Gradients, whole: Gradients, replicas: int) -> float | None:
+    """Whether a reduction has added up or averaged the replicas' gradients: 1, or one by their number.
+
+    What leaves a reduction bears no name, and not every gradient of it was seen.
+    """
+    import numpy as np
+
+    sizes = np.array([float(np.linalg.norm(array)) for array in reduced])
+    wanted = [size for array in whole if (size := float(np.linalg.norm(array)))]
+    if not wanted or not len(sizes):
+        return None
+    found = [
+        share
+        for share in dict.fromkeys((1.0, 1.0 / replicas))
+        if all(np.abs(sizes - share * size).min() <= _NEAR * share * size for size in wanted)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _parts(seen: Seen) -> list[Gradients]:
@@ -86,14 +107,12 @@ def _sum(parts: Sequence[Gradients]) -> Gradients:
     return [sum(arrays[1:], arrays[0]) for arrays in zip(*parts, strict=True)]
 
 
-def _multiple(mine: Gradients, truth: Gradients, *, ordered: bool = True) -> float | None:
+def _multiple(mine: Gradients, truth: Gradients) -> float | None:
     """The number by which all of the truth is multiplied in mine; None if there is none."""
     import numpy as np
 
     if len(mine) != len(truth) or not mine:
         return None
-    if not ordered:  # what leaves a reduction bears no name
-        mine, truth = ([np.array([size]) for size in sorted(map(np.linalg.norm, each))] for each in (mine, truth))
     if any(one.shape != other.shape for one, other in zip(mine, truth, strict=True)):
         return None
     one, other = (np.concatenate([array.ravel() for array in each]) for each in (mine, truth))
