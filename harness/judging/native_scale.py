@@ -41,12 +41,12 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
     if alone is None or len(clients) < len(first) or not alone.gradients or not alone.examples:
         return None
     parts = [part for seen in clients for part in _parts(seen)]
-    examples = [Counter(rows) for seen in clients for rows in seen.examples or ()]
+    examples = [rows for seen in clients for rows in _first_examples(seen)]
     if len(parts) != replicas or len(examples) != replicas or any(len(part) != len(parts[0]) for part in parts):
         return None
     whole = _sum(parts)
     share = _share(_reduced(clients[0]), whole, replicas)
-    truth, mine = _parts(alone)[0], Counter(alone.examples[0])
+    truth, mine = _parts(alone)[0], _first_examples(alone)[0]
     if share is None:
         return None
     if mine == sum(examples, Counter()):
@@ -93,10 +93,28 @@ def _share(reduced: Gradients, whole: Gradients, replicas: int) -> float | None:
     return found[0] if len(found) == 1 else None
 
 
+def _inner(seen: Seen) -> int:
+    """How many gradients are those of the first step, of a call in which several steps were made one after another."""
+    shapes = [value.parts[0].shape for value in seen.gradients]
+    for size in range(1, len(shapes)):
+        repeats = len(shapes) // size
+        named = seen.gradients[size].name == f"{seen.gradients[0].name}#2"
+        if named and len(shapes) % size == 0 and shapes == shapes[:size] * repeats:
+            return size
+    return len(shapes)
+
+
+def _first_examples(seen: Seen) -> list[Counter[int]]:
+    """What each local replica had in the first step of a call."""
+    repeats = max(1, len(seen.gradients) // max(1, _inner(seen)))
+    return [Counter(rows[: len(rows) // repeats]) for rows in seen.examples or ()]
+
+
 def _parts(seen: Seen) -> list[Gradients]:
-    """The gradients of each local replica."""
+    """The gradients of each local replica, in the first step of a call."""
     count = len(seen.gradients[0].parts) if seen.gradients else 0
-    return [[value.parts[index].numpy().astype("f8") for value in seen.gradients] for index in range(count)]
+    first = seen.gradients[: _inner(seen)]
+    return [[value.parts[index].numpy().astype("f8") for value in first] for index in range(count)]
 
 
 def _reduced(seen: Seen) -> Gradients:

@@ -28,6 +28,7 @@ from harness.evidence.trace import (
 from harness.judging.doubted import doubted
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
+from harness.judging.native_scale import factor_of
 from harness.judging.verdict import Verdict
 from harness.running.scripted import check_apart
 from harness.saved import known_again
@@ -366,6 +367,24 @@ def test_a_saved_verdict_that_abstained_is_not_judged_again() -> None:
     reference = Reference(_trace(gradient=2.0, examples=ORDER))
     again = known_again(_verdict("variables_match_reference"), saved, reference)
     assert (again.outcome, again.abstained) == ("abstained", "nobody knows")
+
+
+def test_of_several_steps_in_a_call_the_first_is_compared() -> None:
+    """Their gradients are numbered, and their examples follow each other."""
+    run = _trace(gradient=2.0, examples=[[1, 2, 3, 4]], clients=2)
+    native = _trace(gradient=2.0, examples=[[1, 3]])
+
+    def twice(trace: RunTrace) -> RunTrace:
+        clients = []
+        for client in trace.clients:
+            (seen,) = client.seen
+            later = Value("w#2", (Array.of([9.0]),), per_replica=True)
+            both = msgspec.structs.replace(seen, gradients=(*seen.gradients, later))
+            clients.append(msgspec.structs.replace(client, seen=(both,)))
+        return RunTrace(tuple(clients))
+
+    assert factor_of(twice(run), twice(native), 2) == 1.0
+    assert factor_of(run, twice(native), 2) is None
 
 
 def test_runs_that_write_the_same_file_are_refused() -> None:
