@@ -8,6 +8,7 @@ from benchmarks import (
     bench_culprit,
     bench_ledger,
     bench_network,
+    bench_scripts,
     bench_verify,
     bench_witness,
 )
@@ -22,6 +23,7 @@ if __name__ == "__main__":
             *bench_culprit.MEASUREMENTS,
             *bench_ledger.MEASUREMENTS,
             *bench_network.MEASUREMENTS,
+            *bench_scripts.MEASUREMENTS,
             *bench_witness.MEASUREMENTS,
         ),
         __doc__ or "",

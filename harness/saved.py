@@ -55,6 +55,7 @@ class _Needed(msgspec.Struct):
     right_steps: int = 0
     culprit: Culprit | None = None
     looked: _Looked | None = None
+    abstained: str | None = None
 
 
 def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
@@ -86,9 +87,12 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
 def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
     """A verdict with what its first judging knew of runs that were not saved.
 
-    These are of each step by itself, and of the operations of one that was watched.
+    These are of each step by itself, of the operations of one that was watched, and of a script on one device.
     """
     known = msgspec.convert(saved, _Needed)
+    if known.abstained is not None and verdict.abstained is None:
+        nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
+        return replace(verdict, abstained=known.abstained, **nothing)
     if known.looked is not None:
         verdict = replace(verdict, looked=Looked(known.culprit, known.looked.why_not, known.looked.seconds))
     if verdict.alone is not None or verdict.outcome != "inconsistent" or known.wrong_steps is None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from _lockstep.verdicts import announce, on_verdict
 from harness.culprits import is_wanted, with_culprit
-from harness.errors import Abstained
+from harness.errors import Abstained, NothingObserved
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.judging.alone import steps_alone
 from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
+from harness.judging.doubted import doubted
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
@@ -29,6 +30,7 @@ from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
 from harness.running.observe import check_hardware, run_once
 from harness.running.reference import reference_of
+from harness.running.scripted import check_apart, native_traces, ready
 from harness.saved import save_run
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
@@ -41,7 +43,7 @@ _SEED = 20
 
 
 def verify(
-    program: Callable[..., Any] | str | Program,
+    program: Callable[..., Any] | str | Sequence[str] | Program,
     strategy: str | StrategyCase,
     *,
     tier: Tier = "derived",
@@ -62,7 +64,7 @@ def verify(
     """Run a program under a strategy and under the default strategy, and judge whether the numbers agree.
 
     Args:
-        program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
+        program: `train(strategy, record)`, or `FILE.py:FUNCTION`, or an unmodified script, `["python", "train.py"]`.
         strategy: a name such as `mirrored-2`, see `lockstep strategies`.
         tier: `derived` allows for rounding, by a bound computed from perturbed reference runs; `exact` for nothing, and
             is meant for programs whose every intermediate value is exactly representable.
@@ -90,12 +92,12 @@ def verify(
 
     Raises:
         UsageError: something that does not exist, a directory with something else in it, or nothing was reported.
-        HostsUnavailable, MissingHardware: this machine lacks what network=namespaces or the strategy needs.
+        HostsUnavailable, MissingHardware, PrivateFilesUnavailable: this machine lacks what is needed.
         SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
-    case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
-    plan = Disturbance.of(faults, restarts, restart_policy)
+    case, plan = strategy_case(strategy, hardware, network), Disturbance.of(faults, restarts, restart_policy)
+    under_test = ready(Program.of(program), case, forced, interrupt_at, faults)
     asked = _Asked(tier, forced, explain, seed, timeout, stream, out is not None)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
@@ -153,8 +155,17 @@ def _verified(
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
         reference = reference_of(program, perturbed=asked.derived and not forced, check=forced, **asked.of_reference)
-    except Abstained as why:
+    except (Abstained, NothingObserved) as why:
+        if program.script is None and isinstance(why, NothingObserved):
+            raise
         return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why), forced=forced)
+    except RunFailed as failure:
+        if program.script is None:
+            raise
+        # If it fails in the cluster as well, that is what is wrong with it.
+        run_once(program, case, directory, **asked.of_run)
+        why_not = f"the script runs under {case.name}, and fails as its own reference: {str(failure).splitlines()[0]}"
+        return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=why_not)
     if forced:
         check_forcible(program.name, reference.trace)
         result = _run(program, case, None, directory, reference, **asked.of_run)
@@ -164,7 +175,12 @@ def _verified(
         verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
         if is_open(verdict):
             verdict, reference = _made_sure(verdict, program, reference, directory, asked)
-        if asked.explain is not False and asked.derived and changes is None:
+        if program.script is not None:
+            touched = read_touched(directory / TRACES)
+            check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
+            natives = native_traces(program, **asked.of_reference)
+            verdict = doubted(verdict, read_parts(directory).last, reference.trace, case.replicas, natives)
+        elif asked.explain is not False and asked.derived and changes is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     if changes is None and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)

@@ -68,12 +68,14 @@ def test_no_update_is_lost_when_a_worker_is_killed_and_comes_back(tmp_path: Path
 
 
 def test_a_killed_parameter_server_fails_the_job(tmp_path: Path) -> None:
-    """Exit code 3 and no hang: the chief, which lost its variables, is the root cause, and comes first."""
+    """Exit code 3 and no hang: the fault comes first, then the chief, which lost its variables, as the root cause."""
     found = _lockstep_run(tmp_path, "kind=kill,task=ps:0,step=10", workers=1, code=3)
     assert not found["ended_well"]
     assert found["root_cause"]["task"] == "chief:0"
     assert "UnavailableError" in found["root_cause"]["message"]
-    assert found["error"].startswith("chief:0 failed first: Exit: ended with exit code 1")
+    planned, first = found["error"].splitlines()[:2]
+    assert planned.startswith("fault kill-1 (kill at step=10 of chief:0) ended ps:0, and nothing started it again")
+    assert first.startswith("chief:0 failed first: Exit: ended with exit code 1")
     assert found["seconds"] < 60
 
 

@@ -48,6 +48,7 @@ class Cluster:
         out: directory for logs and journals, kept afterwards, one numbered folder a run. One that holds something else
             than earlier runs is refused. Without it everything is removed when the context is left.
         stream: copy the tasks' output to stderr as it comes, with `[worker-1]` in front of each line.
+        tf_log: with False `stream` leaves out what TensorFlow writes at its start; logs have it.
         restarts: how many failures `run` answers with a restart before one fails the run; see `RestartPolicy`.
         restart_policy: `task` (the default with ps tasks), `job` (the default without) or `none`.
         faults: what shall go wrong in every run; its links are in force from the start. A fault that does not happen
@@ -75,6 +76,7 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         out: str | Path | None = None,
         stream: bool = False,
+        tf_log: bool = True,
         restarts: int = 0,
         restart_policy: str | None = None,
         faults: FaultPlan | None = None,
@@ -94,6 +96,7 @@ class Cluster:
             preload=tuple(preload),
             env=dict(env or {}),
             stream=stream,
+            tf_log=tf_log,
             restarts=RestartPolicy.of(restarts, restart_policy, topology),
             network=NetworkOptions.of(
                 kind,
@@ -220,8 +223,9 @@ class Cluster:
         Args:
             argv: program and arguments; no shell is involved.
             cwd: where it runs, by default here.
-            steps: how training steps are counted: `fit`, `function` (outermost calls of tf.functions), `explicit`
-                (`simulator.step()`), or `auto` for the most telling of those that happen.
+            steps: how training steps are counted: `fit`, `gradient` (gradients that are taken), `function` (outermost
+                calls of tf.functions), `explicit` (`simulator.step()`), or `auto` for the most telling of those that
+                happen.
 
         Raises:
             RunFailed: a task ended with another exit code or hung; the root cause comes first.

@@ -15,10 +15,12 @@ __all__ = [
     "NEW_USER",
     "NEW_UTS",
     "bind_file",
+    "bind_tree",
     "die_with_parent",
     "keep_mounts_private",
     "map_user",
     "mount_memory",
+    "mount_overlay",
     "mount_proc",
     "set_namespace",
     "unshare",
@@ -34,7 +36,8 @@ NEW_NETWORK = 0x40000000
 _PR_SET_PDEATHSIG = 1
 _NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 _BIND = 4096
-_RECURSIVE_PRIVATE = 16384 | 1 << 18
+_RECURSIVE = 16384
+_RECURSIVE_PRIVATE = _RECURSIVE | 1 << 18
 
 
 @cache
@@ -78,6 +81,25 @@ def keep_mounts_private() -> None:
 def bind_file(source: str, target: str) -> None:
     """Show the file `source` where the file `target` is."""
     _mount(source, target, None, _BIND)
+
+
+def bind_tree(source: str, target: str) -> None:
+    """Show the directory or file `source`, with what is mounted within, where `target` is."""
+    _mount(source, target, None, _BIND | _RECURSIVE)
+
+
+def mount_overlay(target: str, lower: str, upper: str, work: str, *, in_own: bool) -> None:
+    """Show the directory `lower` where `target` is, and have `upper` take what is written there.
+
+    Args:
+        target: a directory.
+        lower: a directory; neither its path nor the others may have a comma or a colon in it.
+        upper: an empty directory, in the same file system as the next one.
+        work: an empty directory for the kernel.
+        in_own: whether this is a user namespace that is not the machine's.
+    """
+    user = ",userxattr" if in_own else ""
+    _mount("overlay", target, "overlay", 0, f"lowerdir={lower},upperdir={upper},workdir={work}{user}")
 
 
 def mount_proc() -> None:

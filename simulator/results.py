@@ -8,9 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import LockstepError, TaskError
+from simulator.journal.startup_lines import is_startup_line
 from simulator.wire.network import LinkCounters
 
-__all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "TaskResult"]
+__all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "Saved", "TaskResult"]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A save or restore of a task that came to its end.
+
+    Attributes:
+        kind: the outermost call, such as `tf.train.CheckpointManager.save`.
+        path: where, or `None` where nothing was restored because there was nothing.
+        step: number of the last training step that the task had announced by then.
+        restores: whether it read.
+        failed: class of the exception with which it ended, or `None`.
+    """
+
+    kind: str
+    path: str | None
+    step: int
+    restores: bool
+    failed: str | None
 
 
 @dataclass(frozen=True)
@@ -24,6 +44,8 @@ class Incarnation:
         error: what went wrong in it, or `None`.
         steps: number of the last training step that it announced, counted from 1 in each incarnation.
         stopped: whether its end was asked for: by a plan, or because Lockstep restarted it.
+        loss: of the last step of which it is known, or `None`.
+        saves: what it saved and restored, in the order in which that ended.
     """
 
     number: int
@@ -32,6 +54,8 @@ class Incarnation:
     error: TaskError | None
     steps: int
     stopped: bool
+    loss: float | None = None
+    saves: tuple[Saved, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +74,7 @@ class TaskResult:
         stopped: whether Lockstep itself ended the process (a server no longer needed, or a peer of a failed task).
         incarnations: every process of this task in order, the last one included.
         counted_by: in what way the steps of an unmodified program were counted; `None` if they were not.
+        loss: of the last step of an unmodified program of which it is known, or `None`.
     """
 
     task: str
@@ -63,6 +88,7 @@ class TaskResult:
     stopped: bool
     incarnations: tuple[Incarnation, ...] = ()
     counted_by: str | None = None
+    loss: float | None = None
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the log."""
@@ -79,6 +105,8 @@ class PlannedFault:
         where: the tasks that it struck, or the link, `worker:0 -> worker:1`.
         trigger: what it waited for, `step=7 of worker:1`.
         fired: whether that came, and the effect was seen.
+        at: when that was, in seconds of CLOCK_MONOTONIC, or `None`.
+        ended: the tasks that it ended and that nobody has started again.
     """
 
     name: str
@@ -86,6 +114,8 @@ class PlannedFault:
     where: str
     trigger: str
     fired: bool
+    at: float | None = None
+    ended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,8 +153,9 @@ class RunFailed(LockstepError):
     """Raised when a run did not end as asked: a task failed, hung or vanished, or an expected failure never came.
 
     The message names the root cause first (the earliest failure by the monotonic clock) with its own traceback, then
-    the failures of its peers, one line each. `result` holds every task's outcome; `during` says which of several runs
-    it was.
+    the failures of its peers, one line each. If a planned fault had ended a task that nobody started again, that comes
+    before. `result` holds every task's outcome; `during` says which of several runs it was; `shown` is whether all logs
+    have been shown while it went on.
     """
 
     def __init__(
@@ -134,11 +165,13 @@ class RunFailed(LockstepError):
         *,
         stacks: Mapping[str, str] | None = None,
         during: str = "",
+        shown: bool = False,
     ) -> None:
         self.causes = tuple(sorted(causes, key=lambda cause: cause.at))
         self.result = result
         self.stacks = dict(stacks or {})
         self.during = during
+        self.shown = shown
         super().__init__(self._describe())
 
     @property
@@ -149,11 +182,13 @@ class RunFailed(LockstepError):
     def _describe(self) -> str:
         first, *others = self.causes
         where = f"in {self.during}, " if self.during else ""
-        lines = [f"{where}{first.task} failed first: {first.kind}: {_first_line(first.message, 400)}"]
+        said = f"{first.task} failed first: {first.kind}: {_first_line(first.message, 400)}"
+        planned = self._planned(first, where)
+        lines = [*planned, said] if planned else [f"{where}{said}"]
         if first.traceback:
             lines += ["", f"--- traceback of {first.task}", _shortened(first.traceback.rstrip())]
-        else:
-            tail = self.result[first.task].log_tail() if first.task in self.result else ""
+        elif not self.shown:
+            tail = _tail(self.result[first.task].log) if first.task in self.result else ""
             if tail:
                 lines += ["", f"--- end of the log of {first.task}", tail]
         if others:
@@ -167,6 +202,15 @@ class RunFailed(LockstepError):
             lines += ["", f"--- Python stacks of {task}", text.rstrip()]
         return "\n".join(lines)
 
+    def _planned(self, first: TaskError, where: str) -> list[str]:
+        """The fault that had ended a task before the first failure, of which that is the consequence."""
+        for fault in self.result.faults:
+            if fault.fired and fault.ended and fault.at is not None and (not first.at or fault.at <= first.at):
+                what = f"{where}fault {fault.name} ({fault.kind} at {fault.trigger}) ended {', '.join(fault.ended)}"
+                advice = "allow restarts with --restarts N (in Python restarts=N), or give the fault restart=1s"
+                return [f"{what}, and nothing started it again: {advice}"]
+        return []
+
     def _restarts(self) -> list[str]:
         lines = []
         for name, task in self.result.items():
@@ -176,6 +220,11 @@ class RunFailed(LockstepError):
                 ends = ", ".join(each.error.message if each.error else "ended by Lockstep" for each in past)
                 lines += ["", f"{name} had been restarted {times}; before that: {_first_line(ends)}"]
         return lines
+
+
+def _tail(log: str, lines: int = 20) -> str:
+    """The last lines of a log that are not those of TensorFlow's start."""
+    return "\n".join([line for line in log.rstrip().splitlines() if not is_startup_line(line)][-lines:])
 
 
 def _shortened(text: str, most: int = 80) -> str:

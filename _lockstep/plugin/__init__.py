@@ -1,6 +1,6 @@
 """The pytest plugin: strategies as a fixture, verdicts as a matrix, known upstream defects checked strictly."""
 
-from _lockstep.plugin.fixtures import cluster, pytest_generate_tests, report_row, strategy
+from _lockstep.plugin.fixtures import cluster, pytest_generate_tests, report_row, script, strategy
 from _lockstep.plugin.hooks import (
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -26,5 +26,6 @@ __all__ = [
     "pytest_terminal_summary",
     "pytest_unconfigure",
     "report_row",
+    "script",
     "strategy",
 ]

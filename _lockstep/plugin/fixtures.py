@@ -1,8 +1,9 @@
-"""The fixtures `cluster` and `strategy`, and how markers feed them."""
+"""The fixtures `cluster`, `strategy` and `script`, and how markers feed them."""
 
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from harness.subject.strategies import StrategyCase
     from simulator import Cluster
 
-__all__ = ["TABLE_PROPERTY", "cluster", "hardware_of", "pytest_generate_tests", "report_row", "strategy"]
+__all__ = ["TABLE_PROPERTY", "cluster", "hardware_of", "pytest_generate_tests", "report_row", "script", "strategy"]
 
 TABLE_PROPERTY = "lockstep-table"
 
@@ -53,6 +54,15 @@ def strategy(request: pytest.FixtureRequest) -> StrategyCase:
 
 
 @pytest.fixture
+def script(request: pytest.FixtureRequest) -> list[str]:
+    """One command after the other of the scripts named with `@pytest.mark.scripts("train.py --epochs 1", ...)`."""
+    command: list[str] | None = getattr(request, "param", None)
+    if command is None:
+        raise pytest.UsageError('the fixture `script` needs scripts; write @pytest.mark.scripts("train.py")')
+    return command
+
+
+@pytest.fixture
 def report_row(request: pytest.FixtureRequest) -> Callable[[str, Mapping[str, object]], None]:
     """Call it as `report_row("title", {"column": value})` to add a row to a table of the report, see `lockstep
     report`.
@@ -72,7 +82,8 @@ def report_row(request: pytest.FixtureRequest) -> Callable[[str, Mapping[str, ob
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize `strategy`. Names under the marker's `full=` are left to `--profile=full`."""
+    """Parametrize `script`, and `strategy`. Names under the marker's `full=` are left to `--profile=full`."""
+    _generate_scripts(metafunc)
     if "strategy" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("strategies")
@@ -89,6 +100,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     hardware = hardware_of(metafunc.config)
     cases: list[Any] = [strategy_case(name, hardware) for name in names]
     metafunc.parametrize("strategy", cases, ids=[case.name for case in cases], indirect=True)
+
+
+def _generate_scripts(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("scripts")
+    if "script" not in metafunc.fixturenames or marker is None:
+        return
+    if marker.kwargs or not all(isinstance(each, str) and each.strip() for each in marker.args):
+        raise pytest.UsageError('scripts takes commands without python, such as "train.py --epochs 1"')
+    commands = [["python", *shlex.split(each)] for each in marker.args]
+    metafunc.parametrize("script", commands, ids=list(marker.args), indirect=True)
 
 
 def hardware_of(config: pytest.Config) -> str:

@@ -34,6 +34,7 @@ _MATRIX = "matrix.json"
 _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
     "strategies(*names, full=()): strategies that the fixture `strategy` goes through; `full` only with --profile=full",
+    "scripts(*commands): scripts with their arguments that the fixture `script` goes through, for verify(script, ...)",
     "requires(gpus=0, tpu=False, network='loopback'): skip, with the reason, on a machine without this",
     "known_issue(id): an upstream defect of the registry; its exact symptom must appear",
     "full: run only with --profile=full",

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from harness.cli._incarnations import Chapter, described, histories_of, warnings_of
 from harness.cli._progress import Progress
 from harness.cli._saved_job import Job
-from simulator import Cluster, LockstepError, RunFailed, RunResult, UsageError
+from simulator import Cluster, FaultPlan, LockstepError, RunFailed, RunResult, TaskResult, UsageError
+from simulator.results import PlannedFault
 
 __all__ = ["as_json", "carry_out", "counted_by", "summary"]
 
 
-def carry_out(cluster: Cluster, job: Job) -> tuple[RunResult | None, LockstepError | None]:
+def carry_out(cluster: Cluster, job: Job, *, quiet: bool = False) -> tuple[RunResult | None, LockstepError | None]:
     """Run the job to its end; returns its outcome, if there is one, and how it failed, if it did.
+
+    Args:
+        cluster: what carries it out.
+        job: what to run.
+        quiet: whether nothing is said meanwhile.
 
     Raises:
         UsageError: the command cannot be run.
@@ -24,7 +32,7 @@ def carry_out(cluster: Cluster, job: Job) -> tuple[RunResult | None, LockstepErr
     try:
         with (
             cluster,
-            Progress() as progress,
+            Progress(quiet=quiet) as progress,
             cluster.start_command(job.command, cwd=job.cwd, steps=job.steps) as started,
         ):
             progress.follow(started)
@@ -42,31 +50,50 @@ def counted_by(result: RunResult) -> list[str]:
     return list(dict.fromkeys(task.counted_by for task in result.values() if task.counted_by))
 
 
-def summary(result: RunResult) -> str:
-    """One line for each task and each fault, lost packets, and in what way steps were counted."""
+def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
+    """One line for each task, each of its incarnations if there were several, each fault and each link condition.
+
+    Then lost packets, and in what way steps were counted.
+    """
     lines = []
+    histories = histories_of(result)
+    killed = {name: fault.name for fault in result.faults for name in fault.ended}
     for name, task in result.items():
-        end = "stopped by Lockstep" if task.stopped else task.signal or f"exit code {task.exit}"
-        told = [end] + ([f"{task.steps} steps"] if task.counted_by else [])
+        end = f"ended by fault {killed[name]}" if name in killed else "stopped by Lockstep" if task.stopped else ""
+        told = [end or task.signal or f"exit code {task.exit}"] + ([f"{task.steps} steps"] if task.counted_by else [])
+        if task.loss is not None:
+            told.append(f"loss {task.loss:.6g}")
         if task.incarnation:
             told.append(f"incarnation {task.incarnation}")
         lines.append(f"  {name}: {', '.join(told)}")
+        lines += [f"    {line}" for line in described(histories[name])]
     ways = counted_by(result)
     for fault in result.faults:
         what = "struck" if fault.fired else "did not strike"
         lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.trigger}")
+    lines += [f"link: {condition}" for condition in _conditions(plan)]
     if packets := sum(link.packets for link in result.links):
         lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")
     unknown = "not known (the program neither imported TensorFlow and trained, nor called simulator.step())"
     lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {unknown}")
+    lines += [f"warning: {text}" for text in warnings_of(histories)]
     return "\n".join(lines)
 
 
+def _conditions(plan: FaultPlan | None) -> list[str]:
+    return [] if plan is None else [str(link) for link in plan.links]
+
+
 def as_json(
-    command: Sequence[str], topology: str, result: RunResult | None, error: LockstepError | None
+    command: Sequence[str],
+    topology: str,
+    result: RunResult | None,
+    error: LockstepError | None,
+    plan: FaultPlan | None = None,
 ) -> dict[str, Any]:
     """The outcome as data; the keys are the same for every outcome."""
     cause = error.root_cause if isinstance(error, RunFailed) else None
+    histories = {} if result is None else histories_of(result)
     return {
         "command": list(command),
         "topology": topology,
@@ -74,20 +101,29 @@ def as_json(
         "root_cause": cause and {"task": cause.task, "kind": cause.kind, "message": cause.message},
         "error": None if error is None else str(error),
         "steps_counted_by": [] if result is None else counted_by(result),
-        "tasks": {} if result is None else {name: _task(task) for name, task in result.items()},
-        "faults": [] if result is None else [dataclasses.asdict(fault) for fault in result.faults],
+        "tasks": {} if result is None else {name: _task(task, histories[name]) for name, task in result.items()},
+        "faults": [] if result is None else [_fault(fault) for fault in result.faults],
         "links": [] if result is None else msgspec.to_builtins(result.links),
+        "conditions": _conditions(plan),
+        "warnings": warnings_of(histories),
         "seconds": None if result is None else round(result.seconds, 3),
     }
 
 
-def _task(task: Any) -> dict[str, Any]:
+def _fault(fault: PlannedFault) -> dict[str, Any]:
+    told = dataclasses.asdict(fault)
+    del told["at"]  # of a clock that says nothing to a reader
+    return told
+
+
+def _task(task: TaskResult, history: Sequence[Chapter]) -> dict[str, Any]:
     return {
         "exit": task.exit,
         "signal": task.signal,
         "steps": task.steps,
         "stopped": task.stopped,
         "incarnation": task.incarnation,
+        "loss": _number(task.loss),
         "error": None if task.error is None else str(task.error),
         "incarnations": [
             {
@@ -96,7 +132,15 @@ def _task(task: Any) -> dict[str, Any]:
                 "signal": each.signal,
                 "steps": each.steps,
                 "stopped": each.stopped,
+                "loss": _number(each.loss),
+                "restored": None if chapter.restored is None else dataclasses.asdict(chapter.restored),
+                "lost": chapter.lost,
             }
-            for each in task.incarnations
+            for each, chapter in zip(task.incarnations, history, strict=True)
         ],
     }
+
+
+def _number(loss: float | None) -> float | str | None:
+    """As verdicts have it: JSON knows no infinity, and nothing that is not a number."""
+    return loss if loss is None or math.isfinite(loss) else str(loss)

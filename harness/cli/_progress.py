@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "line"]
 
 _PLAIN_SECONDS, _LIVE_SECONDS = 10.0, 0.25
+_LOOK_SECONDS = 0.25
 
 
 class Progress:
@@ -30,14 +31,18 @@ class Progress:
 
     On a terminal a line at the bottom shows the time, each task with its state and step, and the faults that have
     fired. What tasks write appears above it, if the context is entered before they are started. Elsewhere a line says
-    every 10 s which step each task has reached, if that has changed.
+    every 10 s which step each task has reached, if that has changed. Both say at once when a fault has struck.
+
+    Args:
+        quiet: whether nothing is said.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._began = time.monotonic()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._live = _live()
+        self._live = None if quiet else _live()
 
     def __enter__(self) -> Progress:
         self._screen: AbstractContextManager[Any] = nullcontext() if self._live is None else self._live
@@ -46,6 +51,8 @@ class Progress:
 
     def follow(self, run: Run) -> None:
         """Say what this run does from now on."""
+        if self._quiet:
+            return
         follow = self._say if self._live is None else self._show
         self._thread = threading.Thread(target=follow, args=(run,), name="lockstep-progress", daemon=True)
         self._thread.start()
@@ -59,21 +66,33 @@ class Progress:
         self._screen.__exit__(kind, error, trace)
 
     def _say(self, run: Run) -> None:
-        said = ""
-        while not self._stop.wait(_PLAIN_SECONDS):
-            counted = {name: task.steps for name, task in run.tasks.items() if task.counted_by}
-            steps = ", ".join(f"{name} {steps}" for name, steps in counted.items())
+        said, strikes, due = "", _strikes(run), time.monotonic() + _PLAIN_SECONDS
+        ended = False
+        while not ended:
+            ended = self._stop.wait(min(_LOOK_SECONDS, _PLAIN_SECONDS))
+            for strike in next(strikes)[1]:
+                click.echo(f"lockstep: {strike}", err=True)
+            if ended or time.monotonic() < due:
+                continue
+            due = time.monotonic() + _PLAIN_SECONDS
+            counted = {name: task for name, task in run.tasks.items() if task.counted_by}
+            steps = ", ".join(f"{name} {task.steps}{_loss(task)}" for name, task in counted.items())
             if steps and steps != said:
                 click.echo(f"lockstep: steps: {steps}", err=True)
                 said = steps
 
     def _show(self, run: Run) -> None:
         assert self._live is not None
-        fired = _fired(run)
-        while not self._stop.is_set():
-            self._live.update(line(time.monotonic() - self._began, dict(run.tasks), next(fired), _planned(run)))
+        strikes, ended = _strikes(run), False
+        while not ended:
+            fired, new = next(strikes)
+            for strike in new:
+                self._live.console.print(f"lockstep: {strike}", markup=False)
+            self._live.update(line(time.monotonic() - self._began, dict(run.tasks), fired, _planned(run)))
             self._live.refresh()
-            self._stop.wait(_LIVE_SECONDS)
+            ended = self._stop.wait(_LIVE_SECONDS)
+        for strike in next(strikes)[1]:
+            self._live.console.print(f"lockstep: {strike}", markup=False)
 
 
 def _live() -> Live | None:
@@ -114,7 +133,7 @@ def line(seconds: float, tasks: Mapping[str, Task], fired: list[str], planned: i
 
 def _state(task: Task) -> tuple[str, str]:
     """What it does, and the colour of that."""
-    step = f"step {task.steps}" if task.steps else ""
+    step = f"step {task.steps}{_loss(task)}" if task.steps else ""
     if task.error is not None:
         return f"failed ({task.error.kind})", "red"
     if task.ended:
@@ -131,8 +150,15 @@ def _state(task: Task) -> tuple[str, str]:
     return "runs" if task.connection is not None else "starts", ""
 
 
-def _fired(run: Run) -> Iterator[list[str]]:
-    """Again and again the ids of the faults that have fired so far, read from what the journal has grown by."""
+def _loss(task: Task) -> str:
+    return "" if getattr(task, "loss", None) is None else f" loss {task.loss:.4g}"
+
+
+def _strikes(run: Run) -> Iterator[tuple[list[str], list[str]]]:
+    """Again and again the ids of the faults that have fired so far, and a sentence for each that is new.
+
+    They are read from what the journal has grown by.
+    """
     import msgspec
 
     found: list[str] = []
@@ -140,8 +166,15 @@ def _fired(run: Run) -> Iterator[list[str]]:
         rest = b""
         while True:
             *lines, rest = (rest + journal.read()).split(b"\n")
-            found += [msgspec.json.decode(each)["fault"] for each in lines if b'"event":"fired"' in each]
-            yield found
+            events = [msgspec.json.decode(each) for each in lines if b'"event":"fired"' in each]
+            found += [event["fault"] for event in events]
+            yield found, [_struck(event, run.began) for event in events]
+
+
+def _struck(event: dict[str, Any], began: float) -> str:
+    where = f" {', '.join(event['tasks'])}" if event.get("tasks") else ""
+    what = f"fault {event['fault']} ({event['kind']}) struck{where} at {event['trigger']}"
+    return f"{what}, after {event['t'] - began:.1f} s"
 
 
 def _planned(run: Run) -> int:

@@ -37,7 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     network: str | None = None
 
-    def cluster(self, plan: FaultPlan, *, out: Path | None, stream: bool) -> Cluster:
+    def cluster(self, plan: FaultPlan, *, out: Path | None, stream: bool, tf_log: bool = False) -> Cluster:
         """The cluster that carries it out; `plan` is expanded and names its topology."""
         assert plan.topology is not None
         return Cluster(
@@ -46,6 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             preload=(),
             out=out,
             stream=stream,
+            tf_log=tf_log,
             restarts=self.restarts,
             restart_policy=self.restart_policy,
             faults=plan,

@@ -43,7 +43,7 @@ Exit codes:
 @timeout_option("Seconds for the job.  [default: as saved]")
 @out_option("Keep the second run in DIR.")
 @click.option("--json", "as_data", is_flag=True, help="Print the comparison as JSON.")
-@click.option("--quiet", is_flag=True, help="Do not show the tasks' output while they run.")
+@click.option("--quiet", is_flag=True, help="Say nothing while it runs; the outcome is shown.")
 @click.option("--yes", "sure", is_flag=True, help="Run the command found in DIR also where DIR is not yours.")
 def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bool, quiet: bool, sure: bool) -> int:
     """Run a saved job again, and say whether the same happened.
@@ -84,8 +84,8 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
         then = history(source)
     make_place(out)
     cluster = job.cluster(plan, out=out, stream=not quiet)
-    result, failure = carry_out(cluster, job)
-    outcome = as_json(job.command, str(plan.topology), result, failure)
+    result, failure = carry_out(cluster, job, quiet=quiet)
+    outcome = as_json(job.command, str(plan.topology), result, failure, plan)
     save_job(out, job, plan, outcome)
     wrong = _failed_otherwise(before, outcome)
     journal = out / "0" / "journal.jsonl"

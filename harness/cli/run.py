@@ -30,6 +30,7 @@ __all__ = ["run"]
 _EPILOG = """\b
 Examples:
   lockstep run --worker 2 -- python train.py --epochs 3
+  lockstep run --devices cpu:2 -- python train.py                       one process with two devices, no TF_CONFIG
   lockstep run --worker 2 --ps 1 -- python train.py
   lockstep run --worker 3 --restarts 1 --fault kind=kill,task=worker:1,step=20 -- python train.py
   lockstep run --worker 3 --link src=worker,dst=worker:0,delay=20ms -- python train.py
@@ -52,22 +53,28 @@ Exit codes:
 @click.option("--ps", type=int, metavar="N", help="Parameter server tasks; a chief is added unless --chief is given.")
 @click.option("--chief", type=int, metavar="N", help="Chief tasks, 0 or 1.")
 @click.option("--evaluator", type=int, metavar="N", help="Evaluator tasks, 0 or 1; stopped when training has ended.")
-@click.option("--devices", default="cpu:1", show_default=True, metavar="cpu:N", help="Logical devices of each task.")
+@click.option(
+    "--devices",
+    metavar="cpu:N",
+    help="Logical devices of each task; alone, those of a single process without TF_CONFIG.  [default: cpu:1]",
+)
 @fault_options
 @network_option
 @restart_options("Restarts allowed.", 0)
 @click.option(
     "--steps",
-    type=click.Choice(["auto", "fit", "function", "explicit"]),
+    type=click.Choice(["auto", "fit", "gradient", "function", "explicit"]),
     default="auto",
     show_default=True,
-    help="What counts as a training step: Keras fit, outermost calls of tf.functions, or simulator.step().",
+    help="What counts as a training step: Keras fit, gradients that are taken, outermost calls of tf.functions, or "
+    "simulator.step().",
 )
 @timeout_option("Seconds for the job.  [default: no limit]")
 @out_option("Keep logs, journal and plan in DIR, in place of an earlier run there.")
 @click.option("--dry-run", is_flag=True, help="Print each TF_CONFIG and the expanded plan; start nothing.")
 @click.option("--json", "as_data", is_flag=True, help="Print the outcome as JSON.")
-@click.option("--quiet", is_flag=True, help="Do not show the tasks' output while they run.")
+@click.option("--quiet", is_flag=True, help="Say nothing while it runs; the outcome is shown.")
+@click.option("--tf-log", is_flag=True, help="Show what TensorFlow writes at its start; log files always have it.")
 def run(command: tuple[str, ...], **options: Any) -> int:
     """Run COMMAND, unmodified, in every task of a cluster on this machine.
 
@@ -101,7 +108,8 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["out"] is not None:
         check_place(options["out"])
     job = Job(command=command, cwd=str(Path.cwd()), **asked)
-    cluster = job.cluster(plan, out=options["out"], stream=not options["quiet"])
+    quiet = options["quiet"]
+    cluster = job.cluster(plan, out=options["out"], stream=not quiet, tf_log=options["tf_log"])
     if options["dry_run"]:
         _show(topology, plan, hosts=cluster.network.hosts, as_data=options["as_data"])
         return Exit.FINE
@@ -109,15 +117,15 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         make_place(options["out"])
         # What is wanted is there already if the run is interrupted.
         save_job(options["out"], job, plan, {"topology": str(topology), "ended_well": None})
-    result, failure = carry_out(cluster, job)
-    outcome = as_json(command, str(topology), result, failure)
+    result, failure = carry_out(cluster, job, quiet=quiet)
+    outcome = as_json(command, str(topology), result, failure, plan)
     if options["out"] is not None:
         save_job(options["out"], job, plan, outcome)
     if options["as_data"]:
         click.echo(msgspec.json.encode(outcome))
     elif result is not None:
         state = "ended well" if failure is None else "failed"
-        show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result)}")
+        show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan)}")
     if failure is not None:
         show(f"the job failed: {failure}", err=True)
         return Exit.LACKING if isinstance(failure, HostsUnavailable) else Exit.FAILED
@@ -131,11 +139,16 @@ def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:
     counts = {job: options[job] for job in ("worker", "ps", "chief", "evaluator") if options[job] is not None}
     if not counts and plan.topology is not None:
         return plan.topology
+    if not counts and options["devices"] is not None:
+        return Topology(devices=options["devices"])
     if not any(counts.values()):
-        raise UsageError("a cluster has tasks; give --worker N, and --ps N for parameter servers, before the command")
+        raise UsageError(
+            "a cluster has tasks; give --worker N, and --ps N for parameter servers, before the command; for one "
+            "process without TF_CONFIG, as MirroredStrategy wants it, give its devices alone: --devices cpu:2"
+        )
     if counts.get("ps"):
         counts.setdefault("chief", 1)
-    return Topology(**counts, devices=options["devices"])
+    return Topology(**counts, devices=options["devices"] or "cpu:1")
 
 
 def _show(topology: Topology, plan: FaultPlan, *, hosts: bool, as_data: bool) -> None:

@@ -21,6 +21,7 @@ from harness.cli._options import (
     restart_options,
     timeout_option,
 )
+from harness.cli._scripts import names_of, script_of, script_options
 
 if TYPE_CHECKING:
     from harness.subject.program import Program
@@ -36,20 +37,21 @@ Examples:
   lockstep verify train.py:train --strategy mirrored-2 --interrupt-at 5 --resume-strategy mirrored-4
   lockstep verify train.py:train --strategy mirrored-2 --forced        which steps are wrong by themselves?
   lockstep verify train.py:train --strategy multi_worker-2 --fault kind=kill,task=worker:1,step=2,restart=1s
+  lockstep verify --worker 2 -- python train.py --epochs 1          an unmodified script, against itself on one device
+  lockstep verify --devices cpu:2 -- python train.py
 """
 
 
-@click.command(epilog=_EPILOG)
-@click.argument("program", metavar="FILE.py:FUNCTION")
+@click.command(epilog=_EPILOG, options_metavar="[OPTIONS]")
+@click.argument("program", nargs=-1, required=True, metavar="FILE.py:FUNCTION")
 @click.option(
     "--strategy",
     "names",
     multiple=True,
-    default=("mirrored-2",),
-    show_default=True,
     metavar="NAME",
-    help="Strategy to verify under; may be given several times. See `lockstep strategies`.",
+    help="Strategy to verify under; may be given several times. See `lockstep strategies`.  [default: mirrored-2]",
 )
+@script_options
 @click.option(
     "--interrupt-at",
     type=click.IntRange(min=1),
@@ -82,21 +84,39 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
 @out_option("Keep traces, logs and verdicts in DIR, in place of earlier ones; DIR holds nothing else.")
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
-def verify(program: str, **options: Any) -> int:
-    """Check that FUNCTION(strategy, record) gives the same numbers under a strategy as on one device.
+def verify(program: tuple[str, ...], **options: Any) -> int:
+    """Check that FUNCTION(strategy, record), or a script, gives the same numbers under a strategy as on one device.
 
     The function keeps the global batch the same under every strategy and reports through `record`: record.step(loss=,
     gradients=, variables=, examples=, metrics=) after each step, record.final(variables=, predictions=, metrics=) at
     the end, or record.keras_callback(model) in fit. With faults, tasks that are started again have to go on from what
     the function has saved in record.directory.
+
+    A script is run unmodified, as a cluster with --worker or as one process with --devices, and once more as its own
+    reference with one replica. What that cannot answer is named, and then nothing is judged (exit code 5).
     """
     from simulator import UsageError
 
     try:
+        options["names"] = names_of(program, options)
+        if len(program) == 1:
+            _check_form(program[0])
         _check(options)
         return _verify(program, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _check_form(program: str) -> None:
+    """Point whoever names a whole file to the ways to verify it."""
+    from simulator import UsageError
+
+    if program.endswith(".py") and Path(program).is_file():
+        raise UsageError(
+            f"{program} names a file and no function. Verify a function of it with {program}:FUNCTION, such as "
+            f"{program}:train; or the script as it is, with one process: lockstep verify --devices cpu:2 -- python "
+            f"{program}, or with several: lockstep verify --worker 2 -- python {program}"
+        )
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -121,7 +141,7 @@ def _check(options: dict[str, Any]) -> None:
         )
 
 
-def _verify(program: str, options: dict[str, Any]) -> int:
+def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
 
@@ -136,7 +156,7 @@ def _verify(program: str, options: dict[str, Any]) -> int:
     plan = plan_of(options)
     asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
     cases = [strategy_case(name, hardware, network) for name in dict.fromkeys(options["names"])]
-    under_test = Program.of(program)
+    under_test = Program.of(program[0]) if len(program) == 1 else script_of(program, options)
     folders = _folders(options["out"], cases)
     outcomes = []
     for case, folder in zip(cases, folders, strict=True):
@@ -178,12 +198,13 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
+    from simulator.machines.local.private_files import PrivateFilesUnavailable
 
     try:
         verdict = run_and_judge(program, case, **options)
     except UsageError:
         raise
-    except (HostsUnavailable, MissingHardware) as error:
+    except (HostsUnavailable, MissingHardware, PrivateFilesUnavailable) as error:
         show(str(error), err=True)
         return Exit.LACKING, _not_judged(program, case, options, str(error), {})
     except LockstepError as error:

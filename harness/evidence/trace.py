@@ -33,6 +33,7 @@ __all__ = [
     "RunTrace",
     "Seen",
     "SeenVariable",
+    "StandIn",
     "Step",
     "TraceWriter",
     "Value",
@@ -263,6 +264,23 @@ class Forced(msgspec.Struct, frozen=True):
     not_finite: int | None = None
 
 
+class StandIn(msgspec.Struct, frozen=True):
+    """Something that the reference of a script answers in place of the cluster that it stands for.
+
+    Attributes:
+        what: was read, such as `num_replicas_in_sync`.
+        where: `train.py:12`, the line of the program that reads it.
+        taken: what it was taken for, for a sentence.
+        trust: `sure`; `assumed`, where a run that differs may be right nevertheless; or `unknown`, where nothing that
+            is found says anything.
+    """
+
+    what: str
+    where: str
+    taken: str
+    trust: str = "sure"
+
+
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
@@ -272,7 +290,9 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
     killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
     policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
-    `unseen` has a sentence for each thing that the harness could not see by itself.
+    `unseen` has a sentence for each thing that the harness could not see by itself. `stand_ins` is, of the reference of
+    a script, what it was told in place of the cluster's; `cut` is after how many steps a script was ended that had not
+    come to its end.
     """
 
     scheduled: int | None = None
@@ -283,6 +303,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     coarsest: str | None = None
     forced: Forced | None = None
     unseen: tuple[str, ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
+    cut: int | None = None
 
 
 Frame = Header | Step | Seen | Final | Counters

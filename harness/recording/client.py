@@ -28,7 +28,24 @@ if TYPE_CHECKING:
     from harness.recording.forcing import Forcing
     from harness.recording.noise import Noise
 
-__all__ = ["Assignment", "run_client"]
+__all__ = [
+    "Assignment",
+    "View",
+    "bound_threads",
+    "check_shape",
+    "folder_of",
+    "run_client",
+    "seed_everything",
+    "task_name",
+    "versions",
+]
+
+
+class View(msgspec.Struct, frozen=True):
+    """A view of the file system that a client enters: which process holds it, and what is private in it."""
+
+    holder: int
+    covered: tuple[str, ...]
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -38,7 +55,8 @@ class Assignment(msgspec.Struct, frozen=True):
     `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
     seconds the clock that the program sees is. `forced` is the trace of a run whose variables are set after each step.
     `watching` says which step is to be watched, operation by operation; the program ends with it.
-    `witness` is whether the harness looks for itself at what the program does.
+    `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file system
+    in which a script is run.
     """
 
     traces: str
@@ -51,6 +69,7 @@ class Assignment(msgspec.Struct, frozen=True):
     forced: str | None = None
     watching: Watching | None = None
     witness: bool = True
+    view: View | None = None
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -66,14 +85,14 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.touched import note_files
     from harness.recording.witness import Witness, all_seams
 
-    _bound_threads(assignment.threads)
-    _seed_everything(assignment.seed)
+    bound_threads(assignment.threads)
+    seed_everything(assignment.seed)
     strategy = case.build()
-    _check_shape(strategy, case)
+    check_shape(strategy, case)
     if (task := current()) is not None:
         task.gate(BUILT)
     noise, forcing, watch = _companions(assignment, strategy)
-    trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
+    trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
     recorder = Recorder(
         strategy,
@@ -92,7 +111,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead))
         train = program.load()
-        client = case.clients.index(_task())
+        client = case.clients.index(task_name())
         counts = stack.enter_context(_counting_closures())
         drawn = stack.enter_context(seeded_generators(assignment.seed, client))
         work = stack.enter_context(working(strategy))
@@ -122,40 +141,42 @@ def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Fo
     forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
     watch = None
     if assignment.watching is not None:
-        watch = Watch(assignment.watching, _task(), strategy.num_replicas_in_sync)
+        watch = Watch(assignment.watching, task_name(), strategy.num_replicas_in_sync)
     return noise, forcing, watch
 
 
-def _folder(assignment: Assignment) -> Path:
+def folder_of(assignment: Assignment) -> Path:
     """Where this process leaves its trace: a task that a restart has started again does not add to the one before."""
     task = current()
     restarted = 0 if task is None else task.spec.incarnation
     folder = traces_of(Path(assignment.traces), restarted)
     if restarted:
         folder.mkdir(parents=True, exist_ok=True)
-        note_found(folder, _task(), Path(assignment.directory))
+        note_found(folder, task_name(), Path(assignment.directory))
     return folder
 
 
-def _task() -> str:
+def task_name() -> str:
+    """The task that this process is."""
     task = current()
     return "local:0" if task is None else task.spec.task
 
 
 def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header:
     return Header(
-        task=_task(),
+        task=task_name(),
         incarnation=assignment.incarnation,
         strategy=case.name,
         replicas=strategy.num_replicas_in_sync,
         local_replicas=case.family.local_replicas(strategy, case),
         clients=len(case.clients),
         seed=assignment.seed,
-        versions=_versions(),
+        versions=versions(),
     )
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Those of the packages that numbers depend on, as far as they are installed."""
     found = {}
     for package in ("tensorflow", "keras", "tf_keras", "numpy"):
         with contextlib.suppress(PackageNotFoundError):
@@ -163,7 +184,8 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _bound_threads(threads: int | None) -> None:
+def bound_threads(threads: int | None) -> None:
+    """Bound TensorFlow's thread pools, None for as many threads as the task has been given."""
     import tensorflow as tf
 
     if threads is not None:
@@ -171,7 +193,7 @@ def _bound_threads(threads: int | None) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(threads)
 
 
-def _seed_everything(seed: int) -> None:
+def seed_everything(seed: int) -> None:
     """Give Python, NumPy, TensorFlow and both Kerases the same seeds in every process."""
     import sys
 
@@ -186,8 +208,12 @@ def _seed_everything(seed: int) -> None:
             sys.modules[name].utils.set_random_seed(seed)
 
 
-def _check_shape(strategy: Any, case: StrategyCase) -> None:
-    """A multi-worker run must run as one: TensorFlow itself is asked how many replicas and workers it sees."""
+def check_shape(strategy: Any, case: StrategyCase) -> None:
+    """A multi-worker run must run as one: TensorFlow itself is asked how many replicas and workers it sees.
+
+    Raises:
+        RuntimeError: others than the case has.
+    """
     replicas = case.family.replicas_seen(strategy, case)
     if replicas != case.replicas:
         raise RuntimeError(f"{case.name} should have {case.replicas} replicas in sync, TensorFlow sees {replicas}")

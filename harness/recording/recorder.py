@@ -55,6 +55,7 @@ class Recorder:
         forcing: Forcing | None = None,
         watch: Watch | None = None,
         witness: Witness | None = None,
+        stepped: Callable[[int], None] = lambda index: None,
     ) -> None:
         self.directory = directory
         self.scheduled: Callable[[], int | None] = lambda: None
@@ -65,6 +66,7 @@ class Recorder:
         self._forcing = forcing
         self._watch = watch
         self._witness = witness
+        self._stepped = stepped
         self._steps = 0
         self._observed = 0
         self._per_epoch = False
@@ -151,10 +153,17 @@ class Recorder:
         """Around the program: within, what the harness sees by itself is written next to what is reported."""
         return contextlib.nullcontext() if self._witness is None else self._witness.active(self._saw)
 
+    def adopt(self, strategy: Any) -> None:
+        """Know the strategy of the run, which an unmodified script builds itself."""
+        self._strategy = strategy
+        if self._witness is not None:
+            self._witness.adopt(strategy)
+
     def _saw(self, seen: Seen) -> None:
         self._writer.write(seen)
         if self._watch is not None and not self._steps:
             self._watch.after_step(seen.index)
+        self._stepped(seen.index)
 
     def _reports(self, reported: dict[str, Any], *, step: bool) -> None:
         """Tell the witness of a call that was accepted so far, before anything of it is read or perturbed."""

@@ -14,7 +14,8 @@ from harness.evidence.saves import note_saves
 from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
 from harness.kept import kept_in
-from harness.recording.client import Assignment, run_client
+from harness.recording.client import Assignment
+from harness.running.clients import client_of, viewed
 from harness.running.disturbance import Disturbance
 from harness.running.linked import is_linked, run_linked
 from harness.subject.program import Program
@@ -87,16 +88,24 @@ def run_once(
     traces, kept = directory / TRACES, directory / "kept"
     for folder in (traces, kept):
         folder.mkdir(parents=True)
-    with Cluster(
-        case.topology,
-        timeout=timeout,
-        stream=stream,
-        out=directory / "run" if keep else None,
-        relay=is_linked(case.topology),
-        network=case.network,
-        **({} if disturbance is None else disturbance.options(case.topology, kept)),
-    ) as cluster:
-        work = (run_client, program, case, Assignment(traces=str(traces), directory=str(kept), seed=seed))
+    with (
+        viewed(program, directory) as view,
+        Cluster(
+            case.topology,
+            timeout=timeout,
+            stream=stream,
+            out=directory / "run" if keep else None,
+            relay=is_linked(case.topology),
+            network=case.network,
+            **({} if disturbance is None else disturbance.options(case.topology, kept)),
+        ) as cluster,
+    ):
+        work = (
+            client_of(program),
+            program,
+            case,
+            Assignment(traces=str(traces), directory=str(kept), seed=seed, view=view),
+        )
         try:
             result = run_linked(cluster, directory, *work, counted=disturbance is None)
         except RunFailed as failure:  # of which the numbers may be judged nevertheless

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import NothingObserved, NotReproducible
+from harness.errors import Abstained, NothingObserved, NotReproducible
 from harness.evidence.independence import Touch, read_touched, reads_back
 from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference
 from harness.evidence.trace import read_client
-from harness.recording.client import Assignment, run_client
+from harness.recording.client import Assignment
+from harness.recording.scripts import CANNOT
+from harness.running.clients import client_of, viewed
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
@@ -75,12 +77,16 @@ class Runs:
             runs: list[tuple[Path, Run]] = []
             for name in missing:
                 cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout))
-                work = (run_client, self.program, case, self._assignment(name))
+                assignment = self._assignment(name)
+                view = stack.enter_context(viewed(self.program, self._folder(name)))
+                work = (client_of(self.program), self.program, case, msgspec.structs.replace(assignment, view=view))
                 runs.append((self._folder(name), stack.enter_context(cluster.start(*work))))
             for folder, run in runs:
                 try:
                     result = run.join()
                 except RunFailed as failure:
+                    if failure.root_cause.kind == CANNOT:
+                        raise Abstained(failure.root_cause.message) from failure
                     follows = "" if self.forced is None else " that is set to the run's variables"
                     during = f"the reference run{follows} (default strategy, one device)"
                     raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from harness.evidence.trace import chief_first
 from harness.evidence.watched import Watched, read_watched
-from harness.recording.client import Assignment, run_client
+from harness.recording.client import Assignment
 from harness.recording.watch import Watching
+from harness.running.clients import client_of, viewed
 from harness.running.reference import FIRST_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
@@ -76,7 +79,9 @@ def watch_step(
                     bound = None if under is case else threads
                     watching = Watching(step, str(place / name / "watched"), last)
                     assignment = _assignment(place / name, seed, noise, bound, watching, witness=not reports)
-                    runs.append(stack.enter_context(cluster.start(run_client, program, under, assignment)))
+                    view = stack.enter_context(viewed(program, place / name))
+                    assignment = msgspec.structs.replace(assignment, view=view)
+                    runs.append(stack.enter_context(cluster.start(client_of(program), program, under, assignment)))
                 for run in runs:
                     run.join()
         found = {name: _read(place / name) for name, _, _ in kinds}

@@ -6,12 +6,15 @@ import ast
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import msgspec
 
 from _lockstep import names
+from harness.subject.script import Script
 from simulator import UsageError
 from simulator.launch import pack, unpack
 
@@ -28,22 +31,61 @@ class Program:
         name: what reports call it.
         payload: how a task gets the function.
         digest: changes whenever the program does; the reference run is cached under it.
+        script: what is run, if it is an unmodified script; it has no function.
     """
 
     name: str
     payload: bytes
     digest: str
+    script: Script | None = None
 
     @classmethod
-    def of(cls, program: Callable[..., Any] | str | Program) -> Program:
-        """Accept a function, a `FILE.py:FUNCTION`, or a Program.
+    def of(cls, program: Callable[..., Any] | str | Sequence[str] | Program) -> Program:
+        """Accept a function, a `FILE.py:FUNCTION`, the command of a script, or a Program.
 
         Raises:
             UsageError: not such a thing; the message says what is missing.
         """
         if isinstance(program, Program):
             return program
-        return cls._from_text(program) if isinstance(program, str) else cls._from_callable(program)
+        if isinstance(program, (list, tuple)):
+            return cls.of_script(Script.of(program))
+        if isinstance(program, str):
+            return cls._from_text(program)
+        return cls._from_callable(cast("Callable[..., Any]", program))
+
+    @classmethod
+    def of_script(cls, script: Script) -> Program:
+        """An unmodified script.
+
+        Raises:
+            UsageError: it is no Python, or imports a neighbour that has the name of a package of Lockstep's.
+        """
+        file = Path(script.path)
+        try:
+            source = file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{script.path!r} cannot be read: {error.strerror}") from error
+        _check_imports(_parsed(source, file.name), file)
+        asked = msgspec.json.encode(script)
+        return cls(name=script.name, payload=b"", digest=_digest(source, asked), script=script)
+
+    def under(self, strategy: str, replicas: int, workers: int) -> Program:
+        """The program, ready to be its own reference: that of a script depends on what it stands for."""
+        if self.script is None:
+            return self
+        script = msgspec.structs.replace(self.script, strategy=strategy, replicas=replicas, workers=workers)
+        return Program.of_script(script)
+
+    def alone(self, pipelines: int) -> Program:
+        """A script as it is on one device, for its first step: with one replica, which is told that there is one.
+
+        Args:
+            pipelines: it reads what the first of so many workers reads.
+        """
+        assert self.script is not None
+        told = msgspec.structs.replace(self.script, replicas=1, workers=1, first=1, pipelines=pipelines)
+        return Program.of_script(told)
 
     @classmethod
     def _from_callable(cls, function: Callable[..., Any]) -> Program:

@@ -56,9 +56,14 @@ class Agent:
         """Wait for the parent's next message; `None` when the parent has gone."""
         return control.receive(self._connection)
 
-    def step(self, number: int) -> None:
-        """Tell the parent that training step `number` is done, and stop there if gate `step:number` is set."""
-        self.send(control.StepDone(number=number, at=time.monotonic()))
+    def step(self, number: int, loss: float | None = None) -> None:
+        """Tell the parent that training step `number` is done, and stop there if gate `step:number` is set.
+
+        Args:
+            number: from 1.
+            loss: of that step, if it is known.
+        """
+        self.send(control.StepDone(number=number, at=time.monotonic(), loss=loss))
         self.gate(f"step:{number}")
 
     def gate(self, name: str) -> None:

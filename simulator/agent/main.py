@@ -9,11 +9,11 @@ import sys
 import tempfile
 import time
 import traceback
-from types import TracebackType
 from typing import Any, NoReturn
 
 import dill
 
+from simulator.agent import tracebacks
 from simulator.agent.agent import Agent, adopt, sendable
 from simulator.agent.faults import actions
 from simulator.agent.process import fresh_signals, join_no_one, leave, redirect_output
@@ -130,14 +130,9 @@ def _portable(value: Any) -> Any:
 
 
 def _report(agent: Agent, error: BaseException) -> None:
-    text = sendable("".join(traceback.format_exception(type(error), error, _without_agent(error.__traceback__))))
+    tracebacks.leave_out_own(error)
+    text = sendable("".join(traceback.format_exception(error)))
     sys.stderr.write(text)
     bases = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
     said = sendable(str(error))
     agent.send(control.Error(kind=type(error).__name__, bases=bases, message=said, traceback=text, at=time.monotonic()))
-
-
-def _without_agent(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace

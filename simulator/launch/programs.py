@@ -20,7 +20,7 @@ from simulator.wire.spec import TaskSpec
 
 __all__ = ["COUNTERS", "Programs", "last_exception", "working_directory"]
 
-COUNTERS = ("auto", "fit", "function", "explicit")
+COUNTERS = ("auto", "fit", "gradient", "function", "explicit")
 _SITE = Path(__file__).parents[1] / "agent" / "site"
 
 
@@ -43,8 +43,9 @@ class Programs:
     Attributes:
         argv: program and arguments; no shell is involved.
         cwd: where it runs.
-        steps: how training steps are counted: `fit`, `function` (outermost calls of tf.functions), `explicit` (calls of
-            `simulator.step()`), or `auto` for the most telling of those that happen.
+        steps: how training steps are counted: `fit`, `gradient` (gradients that are taken), `function` (outermost
+            calls of tf.functions), `explicit` (calls of `simulator.step()`), or `auto` for the most telling of those
+            that happen.
     """
 
     argv: tuple[str, ...]

@@ -226,10 +226,7 @@ class EventLoop:
             task.steps = 0
             self._write("counting", task, by=message.by, at=message.at)
         elif isinstance(message, control.StepDone):
-            if not task.steps:
-                task.first_step_at = message.at
-            task.steps = message.number
-            self._write("step", task, number=message.number, at=message.at)
+            self._stepped(task, message)
         elif isinstance(message, (control.SaveBegun, control.SaveEnded)):
             note(task, message, partial(self._write, task=task))
         elif isinstance(message, control.AtGate):
@@ -265,6 +262,15 @@ class EventLoop:
                     at=message.at,
                 ),
             )
+
+    def _stepped(self, task: Task, message: control.StepDone) -> None:
+        if not task.steps:
+            task.first_step_at = message.at
+        task.steps = message.number
+        known = {}
+        if message.loss is not None:
+            task.loss = known["loss"] = message.loss
+        self._write("step", task, number=message.number, at=message.at, **known)
 
     def _ended(self, task: Task) -> None:
         assert task.launched is not None

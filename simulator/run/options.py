@@ -22,6 +22,7 @@ class Options:
     preload: tuple[str, ...]
     env: Mapping[str, str]
     stream: bool
+    tf_log: bool = True
     start_timeout: float = 60.0
     peer_grace: float = 2.0
     stop_grace: float = 1.0

@@ -133,7 +133,7 @@ class Run:
         self._stack.callback(self._events.close)
         if self.options.stream:
             logs = [(task.name, task.log_path) for task in self.tasks.values()]
-            self._stack.callback(LogStream(logs, sys.stderr).close)
+            self._stack.callback(LogStream(logs, sys.stderr, tf_log=self.options.tf_log).close)
         self._start_network()
         self._populate()
         self._stack.callback(self._finish_early)
@@ -382,7 +382,7 @@ class Run:
             causes = (self.breakdown.cause, *causes)
         if causes := (*causes, *network_causes(self._network, alone=not causes)):
             self._how = "failed"
-            raise RunFailed(causes, result, stacks=stacks)
+            raise RunFailed(causes, result, stacks=stacks, shown=self.options.stream)
         self._how = "finished"
         return result
 

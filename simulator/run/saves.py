@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from simulator.results import Saved
 from simulator.wire.control import SaveBegun, SaveEnded
 
 __all__ = ["OpenSave", "Saving", "cut_off", "note"]
@@ -26,6 +27,7 @@ class Saving(Protocol):
 
     steps: int
     saving: dict[int, OpenSave]
+    saves: list[Saved]
 
 
 def note(task: Saving, message: SaveBegun | SaveEnded, write: Write) -> None:
@@ -39,6 +41,8 @@ def note(task: Saving, message: SaveBegun | SaveEnded, write: Write) -> None:
     if isinstance(message, SaveBegun):
         task.saving[message.number] = OpenSave(message, task.steps)
     elif (save := task.saving.pop(message.number, None)) is not None:
+        begun = save.begun
+        task.saves.append(Saved(begun.kind, message.path, save.step, begun.restores, message.failed))
         _write(save, message, message.at, write)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
+from simulator.journal.startup_lines import is_startup_line
+
 __all__ = ["LogStream"]
 
 _POLL_SECONDS = 0.1
@@ -18,9 +20,16 @@ class LogStream:
 
     Of a progress bar, which writes over its line again and again, that is its last state. A colour ends with its line,
     since the next one is another task's.
+
+    Args:
+        logs: the tasks, and where each of them writes.
+        out: where to.
+        tf_log: whether lines are copied too that TensorFlow writes at its start.
     """
 
-    def __init__(self, logs: Iterable[tuple[str, Path]], out: TextIO) -> None:
+    def __init__(self, logs: Iterable[tuple[str, Path]], out: TextIO, *, tf_log: bool = True) -> None:
+        self._tf_log = tf_log
+        self.hidden = 0
         self._logs = [(f"[{task.replace(':', '-')}] ", path) for task, path in logs]
         self._position = {path: 0 for _, path in self._logs}
         self._out = out
@@ -51,7 +60,10 @@ class LogStream:
             # Not `splitlines`, for which a carriage return ends a line too.
             text = data[:end].decode(errors="replace").removesuffix("\n")
             for line in text.split("\n") if end else ():
-                self._out.write(f"{prefix}{_visible(line)}\n")
+                if not self._tf_log and is_startup_line(line):
+                    self.hidden += 1
+                else:
+                    self._out.write(f"{prefix}{_visible(line)}\n")
         self._out.flush()
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from simulator.errors import TaskError
 from simulator.launch.protocol import Process
-from simulator.results import Incarnation, TaskResult
+from simulator.results import Incarnation, Saved, TaskResult
 from simulator.run.saves import OpenSave
 from simulator.wire.control import ToTask, encode
 
@@ -60,10 +60,14 @@ class Task:
     first_step_at: float | None = None
     # In what way an unmodified program's steps are counted, once that is known.
     counted_by: str | None = None
+    # Of the last step of which it is known.
+    loss: float | None = None
     # The gate at which the task waits for the parent, such as `step:20`.
     at_gate: str | None = None
     # What it saves or restores now, by the number that it has given to it.
     saving: dict[int, OpenSave] = field(default_factory=dict)
+    # What it has saved and restored.
+    saves: list[Saved] = field(default_factory=list)
     result: bytes | None = None
     error: TaskError | None = None
     exit: int | None = None
@@ -151,7 +155,16 @@ class Task:
 
     def as_incarnation(self) -> Incarnation:
         """What is worth remembering of this process."""
-        return Incarnation(self.incarnation, self.exit, signal_name(self.exit), self.error, self.steps, self.stopped)
+        return Incarnation(
+            number=self.incarnation,
+            exit=self.exit,
+            signal=signal_name(self.exit),
+            error=self.error,
+            steps=self.steps,
+            stopped=self.stopped,
+            loss=self.loss,
+            saves=tuple(self.saves),
+        )
 
     def _value(self) -> Any:
         """What the function returned; one that cannot be read here fails the task."""
@@ -180,4 +193,5 @@ class Task:
             stopped=self.stopped,
             incarnations=(*self.earlier, self.as_incarnation()),
             counted_by=self.counted_by,
+            loss=self.loss,
         )

@@ -54,10 +54,11 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 
 
 class StepDone(msgspec.Struct, frozen=True, tag=True):
-    """The task finished training step `number` (from 1)."""
+    """The task finished training step `number` (from 1), with this loss if that is known."""
 
     number: int
     at: float
+    loss: float | None = None
 
 
 class Counting(msgspec.Struct, frozen=True, tag=True):

@@ -251,3 +251,12 @@ def test_help_loads_neither_tensorflow_nor_rich(arguments: list[str]) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.endswith("loaded: []")
+
+
+def test_a_file_without_a_function_points_to_both_ways(tmp_path: Path) -> None:
+    """`lockstep verify train.py` is what a new user types."""
+    (tmp_path / "train.py").write_text("pass")
+    result = CliRunner().invoke(_lockstep, ["verify", str(tmp_path / "train.py")])
+    assert result.exit_code == 2
+    assert "train.py:FUNCTION" in result.output
+    assert "lockstep verify --devices cpu:2 -- python" in result.output

@@ -205,6 +205,7 @@ def test_a_planned_kill_strikes_at_its_step(program: Program) -> None:
         "where": "worker:1",
         "trigger": "step=2 of worker:1",
         "fired": True,
+        "ended": [],
     }
     text = _run("--quiet", "--worker", "2", "--restarts", "1", *fault, "--", sys.executable, path).stdout
     assert "fault kill-1: kill struck worker:1 at step=2 of worker:1" in text
@@ -229,7 +230,77 @@ def test_a_planned_kill_without_a_restart(program: Program) -> None:
 def test_a_fault_whose_step_never_comes_fails_the_job() -> None:
     """Steps of a program that is not Python are not known: the fault cannot strike, and that is loud."""
     found = _json("--worker", "1", "--fault", "kind=kill,task=worker:0,step=2", "--", "true", code=3)
-    assert "did not fire" in found["error"]
+    assert "did not fire: its trigger never came: no step was counted" in found["error"]
+
+
+def test_a_trigger_that_never_came_names_the_count_that_was_reached(program: Program) -> None:
+    """So that a user sees whether steps are counted as expected."""
+    fault = ["--fault", "kind=kill,task=worker:0,step=9"]
+    found = _json("--worker", "1", *fault, "--", sys.executable, program(STEPS), code=3)
+    assert "its trigger never came: worker:0 came to 4, counted by simulator.step()" in found["error"]
+
+
+def test_devices_alone_are_one_process_without_a_config(program: Program) -> None:
+    """What MirroredStrategy wants: no TF_CONFIG; a fault names the task `local:0`, and the run can be replayed."""
+    path = program("import os; print('TF_CONFIG' in os.environ)\n" + STEPS)
+    result = _run("--devices", "cpu:1", "--", sys.executable, path)
+    assert "[local-0] False" in result.stderr
+    assert result.stdout.startswith("one local process: ended well")
+    found = _json("--devices", "cpu:1", "--fault", "kind=kill,task=local:0,step=2", "--", sys.executable, path, code=3)
+    assert found["tasks"]["local:0"]["steps"] == 2
+
+
+def test_a_planned_kill_that_nobody_answers_comes_first(program: Program) -> None:
+    """Before the failure of the peer that followed from it, with the way to allow restarts."""
+    path = program(
+        "import json, os, simulator, threading\n"
+        "simulator.step()\n"
+        "if json.loads(os.environ['TF_CONFIG'])['task']['index'] == 0: raise OSError('the peer has gone')\n"
+        "threading.Event().wait()"
+    )
+    fault = ["--fault", "kind=kill,task=worker:1,step=1,of=worker:*"]
+    result = _run("--worker", "2", *fault, "--", sys.executable, path)
+    first = result.stderr[result.stderr.index("the job failed: ") :].splitlines()
+    assert first[0].startswith("the job failed: fault kill-1 (kill at step=1 of worker:0, worker:1) ended worker:1")
+    assert "--restarts N" in first[0]
+    assert first[1].startswith("worker:0 failed first: Exit")
+    assert "worker:1: ended by fault kill-1" in result.stdout
+
+
+def test_the_end_of_a_log_is_shown_once(program: Program) -> None:
+    """It was shown while it was written; with --quiet it comes with the failure, without TensorFlow's start."""
+    line = "2026-01-31 12:00:00.000000: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on."
+    path = program(f"print({line!r})\nprint('before')\nraise ValueError('no data')")
+    shown = _run("--worker", "1", "--", sys.executable, path).stderr
+    assert (shown.count("before"), shown.count("oneDNN")) == (1, 0)
+    assert "end of the log" not in shown
+    quiet = _run("--worker", "1", "--quiet", "--", sys.executable, path).stderr
+    assert (quiet.count("before"), quiet.count("oneDNN")) == (1, 0)
+    assert "oneDNN" in _run("--worker", "1", "--tf-log", "--", sys.executable, path).stderr
+
+
+def test_the_start_of_tensorflow_is_in_the_log_file(program: Program, tmp_path: Path) -> None:
+    """Hidden lines are hidden on the terminal only."""
+    line = "I0000 00:00:1795359898.303768    1170 cudart_stub.cc:31] Could not find cuda drivers on your machine."
+    _json("--worker", "1", "--out", str(tmp_path / "out"), "--", sys.executable, program(f"print({line!r})"))
+    assert line in (tmp_path / "out" / "0" / "logs" / "worker-0.log").read_text()
+
+
+def test_quiet_is_quiet(program: Program) -> None:
+    """Nothing is said while the job runs, not even of a fault; without it, each fault has a line."""
+    arguments = ["--worker", "1", "--restarts", "1", "--fault", "kind=kill,task=worker:0,step=2"]
+    command = ["--", sys.executable, program(STEPS)]
+    assert _run("--quiet", *arguments, *command).stderr == ""
+    said = _run(*arguments, *command).stderr
+    assert "lockstep: fault kill-1 (kill) struck worker:0 at step=2 of worker:0, after " in said
+
+
+def test_conditions_of_links_are_in_the_outcome(program: Program) -> None:
+    """As they were asked for, also where nothing came by, which fails the job."""
+    link = "src=worker:0,dst=worker:1,delay=1ms"
+    arguments = ["--worker", "2", "--link", link, "--", sys.executable, program(STEPS)]
+    assert f"link: {link}" in _run(*arguments).stdout
+    assert _json(*arguments, code=3)["conditions"] == [link]
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,18 @@ class Witness:
         self._gathered = Gathered(strategy, local_replicas, silent)
         self._gathered.written = self._write
         self._noise = noise
-        self._seams = () if (why := _blind(strategy)) else tuple(seams)
-        if why:
+        self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
+        if strategy is not None and why:
             self._gathered.note(why)
         self._send: Callable[[Seen], None] = lambda seen: None
         self._calls = 0
         self.observed = 0
+
+    def adopt(self, strategy: Any) -> None:
+        """Know the strategy of the run, where that is built while the program is watched."""
+        self._gathered.strategy = strategy
+        if why := _blind(strategy):
+            self._gathered.note(why)
 
     @contextlib.contextmanager
     def active(self, send: Callable[[Seen], None]) -> Iterator[None]:

@@ -30,14 +30,14 @@ def active(gathered: Gathered) -> Iterator[None]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def on_epoch_end(callbacks: Any, epoch: Any, logs: Any = None) -> Any:
             with gathered.looking("the loss that fit logs"):
-                _see(gathered, logs)
+                if not isinstance(gathered.strategy, tf.distribute.experimental.CentralStorageStrategy):
+                    _see(gathered, logs)
             return original(callbacks, epoch, logs)
 
         return on_epoch_end
 
-    central = isinstance(gathered.strategy, tf.distribute.experimental.CentralStorageStrategy)
     with contextlib.ExitStack() as stack:
-        for name in () if central else ("keras", "tf_keras"):
+        for name in ("keras", "tf_keras"):
             if name in sys.modules:
                 stack.enter_context(patched(sys.modules[name].callbacks.CallbackList, "on_epoch_end", around))
         yield

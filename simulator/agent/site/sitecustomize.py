@@ -37,6 +37,9 @@ SAVES = {
 _STEPS = {
     "tensorflow": ("steps.patches:on_tensorflow",),
     "tensorflow.python.distribute.coordinator.cluster_coordinator": ("steps.patches:count_closures",),
+    "tensorflow.python.distribute.distribute_lib": ("steps.patches:count_runs",),
+    "tensorflow.python.eager.backprop": ("steps.gradients:watch_tapes",),
+    "tensorflow.python.eager.polymorphic_function.concrete_function": ("steps.gradients:note_graphs",),
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": ("steps.patches:count_tf_functions",),
     "keras.src.backend.tensorflow.trainer": ("steps.patches:count_train_on_batch",),
     "keras.src.callbacks.callback_list": ("steps.patches:count_fit",),
@@ -44,6 +47,7 @@ _STEPS = {
     "tf_keras.src.engine.training": ("steps.patches:count_train_on_batch",),
 }
 _LOST = {
+    "steps.gradients": "it cannot be seen where this program takes gradients",
     "steps.patches": "the training steps of this program cannot be counted",
     "saves.saving": "the saves of this program cannot be recorded",
 }

@@ -11,19 +11,32 @@ from simulator.agent.agent import Agent
 from simulator.agent.attach import attach, begin
 from simulator.wire import control
 
-__all__ = ["CLOSURE", "EPOCHS", "EXPLICIT", "FIT", "FUNCTION", "ON_BATCH", "StepCounter", "counter", "step"]
+__all__ = [
+    "CLOSURE",
+    "EPOCHS",
+    "EXPLICIT",
+    "FIT",
+    "FUNCTION",
+    "GRADIENT",
+    "ON_BATCH",
+    "StepCounter",
+    "counter",
+    "step",
+]
 
 FUNCTION = "outermost calls of tf.functions"
+GRADIENT = "gradients taken in the program's calls"
 CLOSURE = "functions executed by ClusterCoordinator"
 ON_BATCH = "Keras train_on_batch"
 FIT = "Keras fit"
 EPOCHS = "Keras fit, one step for each epoch"
 EXPLICIT = "simulator.step()"
 # From the vaguest to the most telling; a later one puts an end to those before it.
-_ORDER = (FUNCTION, CLOSURE, ON_BATCH, EPOCHS, FIT, EXPLICIT)
+_ORDER = (FUNCTION, GRADIENT, CLOSURE, ON_BATCH, EPOCHS, FIT, EXPLICIT)
 _ALLOWED = {
     "auto": set(_ORDER),
     "fit": {ON_BATCH, FIT, EPOCHS},
+    "gradient": {GRADIENT, CLOSURE},
     "function": {FUNCTION, CLOSURE},
     "explicit": {EXPLICIT},
 }
@@ -60,12 +73,12 @@ class StepCounter:
                     self._agent.send(control.Counting(by=source, at=time.monotonic()))
             return self._source == source
 
-    def count(self, source: str, steps: int = 1) -> None:
+    def count(self, source: str, steps: int = 1, loss: float | None = None) -> None:
         """Announce so many more steps, one by one, if `source` is the one that counts; stops at gates.
 
-        One thread at a time: while one stands at a gate, others do not announce anything.
+        One thread at a time: while one stands at a gate, others do not announce anything. `loss` is that of the last.
         """
-        for _ in range(steps):
+        for index in range(steps):
             if not self.prefer(source):
                 return
             with self._turn:
@@ -75,7 +88,7 @@ class StepCounter:
                     self._steps += 1
                     number = self._steps
                 with contextlib.suppress(OSError):  # the run is over, or knows a later incarnation
-                    self._agent.step(number)
+                    self._agent.step(number, loss if index == steps - 1 else None)
 
 
 _counter: StepCounter | None = None

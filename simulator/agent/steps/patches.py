@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from simulator.agent import tracebacks
 from simulator.agent.attach import AGENT_VARIABLE, attach, begin
-from simulator.agent.steps.counter import CLOSURE, EPOCHS, FIT, FUNCTION, ON_BATCH, counter
+from simulator.agent.steps import gradients
+from simulator.agent.steps.counter import CLOSURE, EPOCHS, FIT, FUNCTION, GRADIENT, ON_BATCH, counter
+from simulator.agent.steps.losses import loss_of
 from simulator.topology import Devices
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["count_closures", "count_fit", "count_tf_functions", "count_train_on_batch", "on_tensorflow"]
+__all__ = [
+    "count_closures",
+    "count_fit",
+    "count_runs",
+    "count_tf_functions",
+    "count_train_on_batch",
+    "on_tensorflow",
+]
 
 # Functions of these packages are not the program's: `fit`, `evaluate` and optimizers call tf.functions of their own.
 _LIBRARIES = ("keras", "tensorflow", "tf_keras")
@@ -31,6 +40,7 @@ def on_tensorflow(module: Any) -> None:
         from simulator.agent import devices
 
         devices.configure(wanted, spec.rank, spec.threads)
+    tracebacks.hide_own_frames()
     if spec.hooks:
         from simulator.agent.faults import hooks
 
@@ -41,12 +51,14 @@ def on_tensorflow(module: Any) -> None:
 def count_closures(module: Any) -> None:
     """Each function that a `ClusterCoordinator` has had executed by a worker is a step.
 
-    The coordinator has a thread for each worker, which takes a function from its queue, has the worker execute it, and
-    comes back for the next one. The one that announces a step stops at its gate; the others finish what they have under
-    way, and stop before they announce it or have another one executed.
+    If gradients are taken in any of them, only those count: the others evaluate. The coordinator has a thread for each
+    worker, which takes a function from its queue, has the worker execute it, and comes back for the next one. The one
+    that announces a step stops at its gate; the others finish what they have under way, and stop before they announce
+    it or have another one executed.
     """
     # Of its subclass, which creates datasets and iterators, none is.
-    execute = module.Closure.execute_on
+    execute, coordinator = module.Closure.execute_on, getattr(module, "ClusterCoordinator", None)
+    known = [False]
 
     @functools.wraps(execute)
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -54,32 +66,61 @@ def count_closures(module: Any) -> None:
             own.wait_turn()
         result = execute(self, *args, **kwargs)
         if type(self) is module.Closure and own is not None:
-            own.count(CLOSURE)
+            trained = gradients.trains(getattr(getattr(self, "_concrete_function", None), "graph", None))
+            known[0] = known[0] or trained is True
+            if trained or not known[0]:
+                own.count(CLOSURE)
         return result
 
     module.Closure.execute_on = counted
+    if coordinator is not None:
+        _after(coordinator, "__init__", lambda *_, **__: gradients.without_operations())
 
 
 def count_tf_functions(module: Any) -> None:
-    """Each outermost call of a tf.function of the program is a step, unless something more telling counts."""
-    inside = threading.local()
+    """Each outermost call of a tf.function is as many steps as gradients are taken in it.
+
+    Until one is taken, each call of one of the program's own is a step, unless something more telling counts.
+    """
     call = module.Function.__call__
 
     @functools.wraps(call)
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(inside, "a_call", False) or not module.context.executing_eagerly():
+        if not module.context.executing_eagerly():
             return call(self, *args, **kwargs)
-        inside.a_call = True
-        try:
+        with gradients.outermost() as taken:
             result = call(self, *args, **kwargs)
-        finally:
-            inside.a_call = False
-        if _of_program(self) and not _in_replica_thread() and (own := counter()) is not None:
-            own.count(FUNCTION)
+        if taken is not None and (own := counter()) is not None:
+            if taken.steps:
+                own.count(GRADIENT, taken.steps, loss_of(result))
+            elif _of_program(self):
+                own.count(FUNCTION, loss=loss_of(result))
         return result
 
     module.Function.__call__ = counted
     _remember_origins(module.Function)
+
+
+def count_runs(module: Any) -> None:
+    """Each outermost `Strategy.run` in a program that runs eagerly is as many steps as gradients are taken in it."""
+    from tensorflow.python.eager import context
+
+    kind = module.StrategyBase
+    run = kind.run
+
+    @functools.wraps(run)
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not context.executing_eagerly():
+            return run(self, *args, **kwargs)
+        with gradients.outermost() as taken:
+            result = run(self, *args, **kwargs)
+        if taken is not None and taken.steps and (own := counter()) is not None:
+            own.count(GRADIENT, taken.steps, loss_of(result))
+        return result
+
+    # AutoGraph converts what the program hands over, and must not convert this.
+    counted.autograph_info__ = {"conversion": False}  # type: ignore[attr-defined]
+    kind.run = counted
 
 
 def _remember_origins(kind: Any) -> None:
@@ -103,11 +144,6 @@ def _of_program(function: Any) -> bool:
     return package not in _LIBRARIES
 
 
-def _in_replica_thread() -> bool:
-    # MirroredStrategy.run without a tf.function around it calls the program once in a thread for each replica.
-    return "MirroredReplicaThread" in type(threading.current_thread()).__name__
-
-
 def count_fit(module: Any) -> None:
     """Each batch that `fit` announces to its callbacks is a step; under parameter servers each epoch.
 
@@ -124,7 +160,7 @@ def count_fit(module: Any) -> None:
 def count_train_on_batch(module: Any) -> None:
     """Each `Model.train_on_batch` is a step."""
     kind = module.TensorFlowTrainer if hasattr(module, "TensorFlowTrainer") else module.Model
-    _after(kind, "train_on_batch", lambda *_: _count(ON_BATCH))
+    _after(kind, "train_on_batch", lambda *_, **__: _count(ON_BATCH))
 
 
 def _after(kind: type, name: str, then: Callable[..., None]) -> None:
@@ -149,7 +185,7 @@ def _epoch_begins(callbacks: Any, *_: Any, **__: Any) -> None:
     callbacks.lockstep_batches = 0
 
 
-def _batch_ends(callbacks: Any, batch: int, *_: Any, **__: Any) -> None:
+def _batch_ends(callbacks: Any, batch: int, logs: Any = None, *_: Any, **__: Any) -> None:
     # With steps_per_execution=K only each K-th batch is announced, and its number tells of the others. Keras 3 gives
     # the last one the number that it would have if the epoch were a multiple of K.
     in_epoch = (getattr(callbacks, "params", None) or {}).get("steps")
@@ -157,12 +193,12 @@ def _batch_ends(callbacks: Any, batch: int, *_: Any, **__: Any) -> None:
     new = done - getattr(callbacks, "lockstep_batches", 0)
     callbacks.lockstep_batches = done
     if not _is_asynchronous(callbacks):
-        _count(FIT, new)
+        _count(FIT, new, loss_of(logs))
 
 
-def _epoch_ends(callbacks: Any, *_: Any, **__: Any) -> None:
+def _epoch_ends(callbacks: Any, epoch: int, logs: Any = None, *_: Any, **__: Any) -> None:
     if _is_asynchronous(callbacks):
-        _count(EPOCHS)
+        _count(EPOCHS, loss=loss_of(logs))
 
 
 def _prefer(source: str) -> None:
@@ -170,6 +206,6 @@ def _prefer(source: str) -> None:
         own.prefer(source)
 
 
-def _count(source: str, steps: int = 1) -> None:
+def _count(source: str, steps: int = 1, loss: float | None = None) -> None:
     if (own := counter()) is not None:
-        own.count(source, steps)
+        own.count(source, steps, loss)

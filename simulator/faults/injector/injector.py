@@ -105,6 +105,8 @@ class Injector:
                 ", ".join(strike.tasks) or f"{strike.fault.src} -> {strike.fault.dst}" * bool(strike.fault.src),
                 strike.describe_trigger(),
                 strike.fired,
+                strike.fired_at,
+                strike.ended_for_good,
             )
             for strike in self._strikes
         ]

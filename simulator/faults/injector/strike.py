@@ -36,6 +36,7 @@ class Strike:
         self.rule: LinkRule | None = None
         self.memory: dict[str, Any] = {}
         self.begun = self.fired = self.over = False
+        self.fired_at: float | None = None
         self.problem: str | None = None
         # It has ended by an error of the machine or of Lockstep, not for want of an effect.
         self.crashed = False
@@ -55,6 +56,11 @@ class Strike:
         """Whether tasks will be started again that it has ended."""
         return self.begun and not self.over and self.fault.brings_back
 
+    @property
+    def ended_for_good(self) -> tuple[str, ...]:
+        """The tasks that it has ended and that nobody has started again."""
+        return tuple(task.name for task in self.processes if task.planned and self.run.tasks[task.name] is task)
+
     def verdict(self) -> TaskError | None:
         """What was wrong with it, in the end."""
         now = time.monotonic()
@@ -62,10 +68,22 @@ class Strike:
         if self.problem is not None:
             return TaskError("plan", "FaultWithoutEffect", f"{where} had no effect: {self.problem}", at=now)
         if not self.begun:
-            return TaskError("plan", "FaultNotFired", f"{where} did not fire: its trigger never came", at=now)
+            return TaskError("plan", "FaultNotFired", f"{where} did not fire: {self._why_not()}", at=now)
         if not self.over:
             return TaskError("plan", "FaultNotUndone", f"{where} was not undone in time", at=now)
         return None
+
+    def _why_not(self) -> str:
+        """That its trigger never came, and how far the steps had come that it waited for."""
+        if self.fault.trigger != "step" or not self.fault.of:
+            return "its trigger never came"
+        counted = [(name, task) for name in self.fault.of if (task := self.run.tasks.get(name)) is not None]
+        reached = [f"{name} came to {task.steps}" for name, task in counted if task.counted_by or task.steps]
+        ways = dict.fromkeys(task.counted_by for _, task in counted if task.counted_by)
+        if not reached:
+            return "its trigger never came: no step was counted"
+        by = f", counted by {' and '.join(ways)}" if ways else ""
+        return f"its trigger never came: {', '.join(reached)}{by}"
 
     def describe_trigger(self) -> str:
         """`step=20 of worker:1`."""
@@ -165,7 +183,7 @@ class Strike:
             self._undo()
 
     def _has_fired(self, effect: Effect) -> None:
-        self.fired = True
+        self.fired, self.fired_at = True, time.monotonic()
         environment = self.fault.environment
         self._write("fired", trigger=self.describe_trigger(), effect=effect, environment=environment)
 

@@ -1,0 +1,146 @@
+"""What each process of a task went on from, and what of its steps was lost: of a job that was started again."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from simulator import RunResult
+from simulator.results import Incarnation, Saved
+
+__all__ = ["Chapter", "Restored", "described", "histories_of", "warnings_of"]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a process went on from.
+
+    Attributes:
+        path: that was restored.
+        kind: by which call.
+        task: that had saved it in this job, None if none had.
+        incarnation: of that task.
+        step: that this process had announced by then.
+    """
+
+    path: str
+    kind: str
+    task: str | None
+    incarnation: int | None
+    step: int | None
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One process of a task.
+
+    Attributes:
+        number: of the incarnation.
+        steps: that it announced.
+        restored: what it went on from, None if nothing was restored.
+        begins: how many steps of the job were behind it when it began, None if that is not known.
+        lost: how many of its steps, or of those behind it, the next one did not go on from; None if that is not known,
+            and for the last one 0.
+        folders: into which it saved.
+    """
+
+    number: int
+    steps: int
+    restored: Restored | None
+    begins: int | None
+    lost: int | None
+    folders: frozenset[str]
+
+
+def histories_of(result: RunResult) -> dict[str, tuple[Chapter, ...]]:
+    """By task the processes that it had."""
+    every = {name: task.incarnations for name, task in result.items()}
+    return {name: _history(name, every) for name in every}
+
+
+def _history(name: str, every: Mapping[str, Sequence[Incarnation]]) -> tuple[Chapter, ...]:
+    begins: list[int | None] = []
+    found = []
+    for each in every[name]:
+        restored = _restored(name, each, every)
+        begin: int | None = 0
+        if restored is not None:
+            behind = begins[restored.incarnation] if restored.incarnation is not None else None
+            begin = None if behind is None or restored.step is None else behind + restored.step
+            if not each.number and begin is None:
+                begin = 0  # what was there before the job counts for nothing
+        begins.append(begin)
+        found.append((each, restored, begin))
+    chapters = []
+    for index, (each, restored, begin) in enumerate(found):
+        lost: int | None = 0
+        if index + 1 < len(found):
+            after = found[index + 1][2]
+            lost = None if begin is None or after is None else begin + each.steps - after
+        folders = frozenset(posixpath.dirname(save.path) for save in each.saves if not save.restores and save.path)
+        chapters.append(Chapter(each.number, each.steps, restored, begin, lost, folders))
+    return tuple(chapters)
+
+
+def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Incarnation]]) -> Restored | None:
+    """The last thing that it restored before its first step."""
+    reads = [save for save in process.saves if save.restores and save.path and not save.failed and not save.step]
+    if not reads:
+        return None
+    read = reads[-1]
+    for number in range(process.number - 1, -1, -1):
+        # A task's own save says most; else that of another one, which trains in step with it.
+        for task in sorted(every, key=lambda other: other != name):
+            if number < len(every[task]) and (save := _saved(every[task][number].saves, str(read.path))) is not None:
+                return Restored(str(read.path), read.kind, task, number, save.step)
+    return Restored(str(read.path), read.kind, None, None, None)
+
+
+def _saved(saves: Sequence[Saved], path: str) -> Saved | None:
+    return next((save for save in reversed(saves) if not save.restores and not save.failed and save.path == path), None)
+
+
+def described(history: Sequence[Chapter]) -> list[str]:
+    """A line for each process, if there were several or one went on from something."""
+    if len(history) < 2 and not any(each.restored for each in history):
+        return []
+    return [f"incarnation {each.number}: {_begun(each)}; {each.steps} steps{_lost(each, history)}" for each in history]
+
+
+def _begun(chapter: Chapter) -> str:
+    restored = chapter.restored
+    if restored is None:
+        return "began from scratch" if chapter.number else "began"
+    if restored.incarnation is None:
+        return f"restored {restored.path}, which none of the processes of this job had saved"
+    return f"restored {restored.path}, saved at step {restored.step} of incarnation {restored.incarnation}"
+
+
+def _lost(chapter: Chapter, history: Sequence[Chapter]) -> str:
+    if chapter is history[-1]:
+        return ""
+    if chapter.lost is None:
+        return ", how many of them were lost is not known"
+    return f", {chapter.lost} steps of the job lost"
+
+
+def warnings_of(histories: Mapping[str, Sequence[Chapter]]) -> list[str]:
+    """What a reader should know of tasks that cannot go on from what they have saved."""
+    found = []
+    for name, history in histories.items():
+        saving = [each for each in history if each.folders]
+        for one, other in itertools.pairwise(saving):
+            if not one.folders & other.folders and other.restored is None:
+                found.append(
+                    f"{name} saved into {_listed(one.folders)} in incarnation {one.number} and into "
+                    f"{_listed(other.folders)} in incarnation {other.number}: a directory that is new each time leaves "
+                    "a restarted program nothing to go on from; give it one that stays"
+                )
+                break
+    return found
+
+
+def _listed(folders: frozenset[str]) -> str:
+    return ", ".join(sorted(folder or "." for folder in folders))

@@ -1,0 +1,191 @@
+"""Of an unmodified script: where its reference rests on something that may be otherwise, and what then can be said.
+
+A right script must not be accused. So where a run differs and the reference has answered something of which it is not
+certain that it means the same for one replica, nothing is said, and the lines are named with what would settle it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from harness.evidence.trace import RunTrace, StandIn
+from harness.judging.native_scale import factor_of, times_of
+from harness.judging.verdict import Verdict
+
+__all__ = ["doubted"]
+
+_ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
+_ASSUME += "sum over replicas) or =R (it is a size)"
+_RECORD = "or verify the training as a function with `record`"
+_UNCHECKED = (
+    "the numbers are those of its reference, but the script depends on the number of replicas or workers, and it could "
+    "not be checked whether each of them contributes its share: at step 1 no replica has the examples, or takes the "
+    "gradients, that the script has on one device. So a loss that is divided by the batch of one replica, or a batch "
+    f"that each replica reads whole, would not be found; {_RECORD}"
+)
+_EXAMPLES = "examples_match_reference"
+_NOT_COMPARED = "examples are not compared"
+"""In the notes of `harness.evidence.seen`."""
+
+_SHUFFLED = "shuffle_before_shard"
+"""The cause of `harness.judging.explain.causes` that may be no mistake."""
+
+_SCALED = 0.2
+"""By so much a factor differs from one that says something: it is a whole number, or one by that."""
+
+
+def doubted(
+    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natives: Sequence[RunTrace] = ()
+) -> Verdict:
+    """The verdict with notes on what the reference was told, and without a judgement where that decides.
+
+    Args:
+        verdict: on the script.
+        run: what its clients have left.
+        reference: what the script has left that was run as its own reference.
+        replicas: of the run, in sync.
+        natives: what the script has left that was run as on one device, with a batch for one replica: of the whole
+            data, or of one worker's.
+    """
+    counters = reference.clients[0].counters
+    told = counters.stand_ins
+    notes = [*verdict.notes, *_listed(told)]
+    if counters.cut is not None:
+        notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
+    verdict = dataclasses.replace(verdict, notes=tuple(notes))
+    factors = [factor_of(run, native, replicas) for native in natives]
+    factor = next((each for each in factors if each is not None), None)
+    wrong = factor is not None and abs(factor - 1.0) > _SCALED
+    unknown = [each for each in told if each.trust == "unknown"]
+    # What each replica contributes is what one device computes, so that it was taken for the right number.
+    settled = verdict.outcome == "consistent" and factor is not None and not wrong
+    if unknown and not settled:
+        text = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
+        return _abstained(verdict, text)
+    if verdict.outcome == "consistent" and wrong:
+        return _abstained(verdict, _grows(float(factor or 0.0)))
+    if verdict.outcome == "consistent" and factor is None and any(_is_size(each) for each in told):
+        return _abstained(verdict, _UNCHECKED)
+    if verdict.outcome != "inconsistent":
+        return verdict
+    reasons = [_reasons(verdict, run, reference, told)]
+    if not wrong:
+        reasons.append(_misled(times_of(run, reference, replicas), certain=factor is not None))
+    why = next(chain.from_iterable(reasons), None)
+    return verdict if why is None else _abstained(verdict, why)
+
+
+def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequence[StandIn]) -> Iterator[str]:
+    """Why a run that differs may be right."""
+    if assumed := [each for each in told if each.trust == "assumed"]:
+        yield (
+            f"the run differs from its reference, and {_places(assumed)}, which one replica does in a way of its own. "
+            f"Make it the same for any number of replicas (no dropout, synchronized=True), {_RECORD}"
+        )
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    compared = any(law.law == _EXAMPLES and law.status != "not_judged" for law in verdict.judgements)
+    if not compared and (len(run.clients) > 1 or any(_NOT_COMPARED in note for note in verdict.notes)):
+        yield (
+            "the run differs from its reference, and it is not known that both have seen the same examples: data may "
+            "be drawn anew in each process, or in another order. Give what draws or shuffles a seed, and shuffle "
+            "before the data is sharded"
+        )
+    if _EXAMPLES in broken and _same_examples(run, reference):
+        yield (
+            "over all steps the run has seen the same examples as its reference, each as often, but not in the same "
+            "steps, so that the numbers of a step cannot be compared: its workers order their shards by themselves. "
+            "Shuffle before the data is sharded, with a seed, or not at all"
+        )
+    if _EXAMPLES in broken and _cause(verdict) == _SHUFFLED:
+        yield (
+            "each worker shuffles all examples in an order of its own before they are sharded, since the shuffle has "
+            "no seed, so that some examples come more often than others. That is right where a training only draws "
+            "from them. Give the shuffle a seed, or shuffle after sharding, and verify again"
+        )
+    if _EXAMPLES in broken and len(run.clients) > 1 and _cause(verdict) is None:
+        yield (
+            "the run has seen other examples than its reference, and no known mistake reproduces them: its workers may "
+            "shuffle their own shards. Shuffle before the data is sharded, with a seed, or not at all"
+        )
+    if _EXAMPLES in broken and any(each.what == "TF_CONFIG" for each in told):
+        yield (
+            f"the run has seen other examples than its reference, and {_places(told, 'TF_CONFIG')}: if the script "
+            "shards its data by the number of the worker, the reference has read one shard only. Leave sharding to "
+            f"strategy.experimental_distribute_dataset or to an InputContext, {_RECORD}"
+        )
+
+
+def _cause(verdict: Verdict) -> str | None:
+    """The mistake in the input pipeline that reproduces the examples which the run has seen."""
+    return None if verdict.explanation is None else verdict.explanation.cause
+
+
+def _is_size(told: StandIn) -> bool:
+    """Whether what was answered depends on the size of the cluster."""
+    return told.what.startswith("num_replicas_in_sync") or told.what in ("InputContext", "TF_CONFIG")
+
+
+def _misled(times: float | None, *, certain: bool) -> Iterator[str]:
+    """Why it may be the reference that is wrong, of which the run's first gradients are so many times.
+
+    Args:
+        times: None if they are no multiple.
+        certain: whether it is known that each replica contributes what it should.
+    """
+    if times is None or abs(times - 1.0) <= _SCALED:
+        return
+    if certain:
+        yield (
+            "the run adds up to what the script computes on one device, and its reference does not: it was told "
+            f"another number of replicas than it needs, or divides by the examples of one replica. {_ASSUME}, {_RECORD}"
+        )
+    elif times < 1.0:
+        yield (
+            f"what the replicas of the run add up to is {times:.4g} times what its reference computes: either the "
+            "script divides once too often, or it divides by the number of examples of one replica, which in the "
+            "reference has those of all. Divide by the global batch, with tf.nn.compute_average_loss(..., "
+            "global_batch_size=...), and verify again"
+        )
+
+
+def _grows(factor: float) -> str:
+    """Of a script that divides as its reference does, and by something that does not grow with the replicas."""
+    return (
+        f"what the replicas add up to at step 1 is {factor:.4g} times what the script computes on one device, on "
+        "average over the same examples. That is right if its loss is meant as a sum over examples, and wrong if it "
+        "divides by the batch of one replica. Divide by the global batch, with tf.nn.compute_average_loss(..., "
+        f"global_batch_size=...), and verify again; for a sum, {_RECORD}"
+    )
+
+
+def _abstained(verdict: Verdict, why: str) -> Verdict:
+    first = verdict.first_divergence
+    notes = verdict.notes if first is None else (*verdict.notes, f"what differs first: {first.text}")
+    return dataclasses.replace(
+        verdict, abstained=why, judgements=(), explanation=None, closest=None, ledger=None, alone=None, notes=notes
+    )
+
+
+def _listed(told: Sequence[StandIn]) -> Iterator[str]:
+    by_line: dict[tuple[str, str], dict[str, None]] = {}
+    for each in told:
+        by_line.setdefault((each.where, each.what), {})[each.taken] = None
+    for (where, what), taken in by_line.items():
+        yield f"in the reference {what} at {where} is {' and '.join(taken)}"
+
+
+def _places(told: Sequence[StandIn], what: str | None = None) -> str:
+    found = dict.fromkeys(f"{each.what} at {each.where}" for each in told if what is None or each.what == what)
+    return ", ".join(found)
+
+
+def _same_examples(run: RunTrace, reference: RunTrace) -> bool:
+    return _examples(run) == _examples(reference)
+
+
+def _examples(trace: RunTrace) -> Counter[int]:
+    seen = [seen for client in trace.clients for seen in client.seen]
+    return Counter(number for each in seen for rows in each.examples or () for number in rows)

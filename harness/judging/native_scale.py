@@ -1,0 +1,141 @@
+"""By what factor a script's replicas contribute more than they should, by the script as it runs on one device.
+
+The reference of a script has the whole batch and divides by what the script divides by. Where that is the batch of one
+replica, written as a number, it divides as wrongly as the run does. So the script is also run as if it were started on
+one device: there its batch is that of one replica, and of the same examples each replica of the cluster has to
+contribute the R-th part of what that run computes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.evidence.trace import RunTrace, Seen
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Gradients = list[np.ndarray]
+
+__all__ = ["factor_of", "times_of"]
+
+_NEAR = 0.05
+"""So much of a gradient may be left over where it counts as a multiple of another: bfloat16 has eight bits, and what is
+asked for are factors of two and more, not errors, which laws find.
+"""
+
+
+def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
+    """How many times as much as it should a step of the run takes; None where that cannot be known.
+
+    Args:
+        run: of the script in the cluster.
+        native: of the script with one replica, which is told that there is one.
+        replicas: of the run, in sync.
+    """
+    first = [next(iter(client.seen), None) for client in run.clients]
+    alone = next(iter(native.clients[0].seen), None)
+    clients = [seen for seen in first if seen is not None]
+    if alone is None or len(clients) < len(first) or not alone.gradients or not alone.examples:
+        return None
+    parts = [part for seen in clients for part in _parts(seen)]
+    examples = [rows for seen in clients for rows in _first_examples(seen)]
+    if len(parts) != replicas or len(examples) != replicas or any(len(part) != len(parts[0]) for part in parts):
+        return None
+    whole = _sum(parts)
+    share = _share(_reduced(clients[0]), whole, replicas)
+    truth, mine = _parts(alone)[0], _first_examples(alone)[0]
+    if share is None:
+        return None
+    if mine == sum(examples, Counter()):
+        found = _multiple(whole, truth)
+    elif mine in examples:
+        found = _multiple(parts[examples.index(mine)], truth)
+        found = None if found is None else found * replicas
+    else:
+        found = None
+    return None if found is None else found * share
+
+
+def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
+    """How many times those of the reference the gradients are by which the run takes its first step."""
+    sums = []
+    for trace, count in ((run, replicas), (reference, 1)):
+        seen = [next(iter(client.seen), None) for client in trace.clients]
+        parts = [part for each in seen if each is not None for part in _parts(each)]
+        if not parts or seen[0] is None or any(len(part) != len(parts[0]) for part in parts):
+            return None
+        whole = _sum(parts)
+        sums.append((whole, _share(_reduced(seen[0]), whole, count)))
+    (mine, share), (truth, other) = sums
+    found = _multiple(mine, truth)
+    return found if found is None or share is None or other is None else found * share / other
+
+
+def _share(reduced: Gradients, whole: Gradients, replicas: int) -> float | None:
+    """Whether a reduction has added up or averaged the replicas' gradients: 1, or one by their number.
+
+    What leaves a reduction bears no name, and not every gradient of it was seen.
+    """
+    import numpy as np
+
+    sizes = np.array([float(np.linalg.norm(array)) for array in reduced])
+    wanted = [size for array in whole if (size := float(np.linalg.norm(array)))]
+    if not wanted or not len(sizes):
+        return None
+    found = [
+        share
+        for share in dict.fromkeys((1.0, 1.0 / replicas))
+        if all(np.abs(sizes - share * size).min() <= _NEAR * share * size for size in wanted)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _inner(seen: Seen) -> int:
+    """How many gradients are those of the first step, of a call in which several steps were made one after another."""
+    shapes = [value.parts[0].shape for value in seen.gradients]
+    for size in range(1, len(shapes)):
+        repeats = len(shapes) // size
+        named = seen.gradients[size].name == f"{seen.gradients[0].name}#2"
+        if named and len(shapes) % size == 0 and shapes == shapes[:size] * repeats:
+            return size
+    return len(shapes)
+
+
+def _first_examples(seen: Seen) -> list[Counter[int]]:
+    """What each local replica had in the first step of a call."""
+    repeats = max(1, len(seen.gradients) // max(1, _inner(seen)))
+    return [Counter(rows[: len(rows) // repeats]) for rows in seen.examples or ()]
+
+
+def _parts(seen: Seen) -> list[Gradients]:
+    """The gradients of each local replica, in the first step of a call."""
+    count = len(seen.gradients[0].parts) if seen.gradients else 0
+    first = seen.gradients[: _inner(seen)]
+    return [[value.parts[index].numpy().astype("f8") for value in first] for index in range(count)]
+
+
+def _reduced(seen: Seen) -> Gradients:
+    return [part.numpy().astype("f8") for value in seen.reduced for part in value.parts]
+
+
+def _sum(parts: Sequence[Gradients]) -> Gradients:
+    return [sum(arrays[1:], arrays[0]) for arrays in zip(*parts, strict=True)]
+
+
+def _multiple(mine: Gradients, truth: Gradients) -> float | None:
+    """The number by which all of the truth is multiplied in mine; None if there is none."""
+    import numpy as np
+
+    if len(mine) != len(truth) or not mine:
+        return None
+    if any(one.shape != other.shape for one, other in zip(mine, truth, strict=True)):
+        return None
+    one, other = (np.concatenate([array.ravel() for array in each]) for each in (mine, truth))
+    square = float(other @ other)
+    if not square or not np.isfinite(one).all() or not np.isfinite(other).all():
+        return None
+    factor = float(one @ other) / square
+    return factor if float(np.linalg.norm(one - factor * other)) <= _NEAR * float(np.linalg.norm(one)) else None

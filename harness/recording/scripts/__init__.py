@@ -1,0 +1,11 @@
+"""Unmodified scripts as programs under test: run as they are, and as their own reference with one replica."""
+
+from __future__ import annotations
+
+from harness.recording.scripts.client import run_script
+from harness.recording.scripts.stand_ins import CannotStandIn
+
+__all__ = ["CANNOT", "run_script"]
+
+CANNOT = CannotStandIn.__name__
+"""The kind of the error with which a reference ends that cannot answer its script."""

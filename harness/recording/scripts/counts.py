@@ -1,0 +1,129 @@
+"""The number of replicas as the script of a reference reads it: one that knows where it is used.
+
+The only replica of a reference has the whole batch. So a batch that is `32 * n` is that of all replicas, and a learning
+rate that is `0.1 * n` is the cluster's; but what a replica divides by `n` is to be divided by one here: the cluster's
+parts add up to what this replica has by itself. Where neither is certain, the verdict says which line it was.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from harness.recording.scripts.stand_ins import StandIns
+
+__all__ = ["Count"]
+
+NAME = "num_replicas_in_sync"
+
+
+class Count:
+    """Not an `int`: `1.0 / n` would not ask one.
+
+    Args:
+        replicas: of the cluster.
+        stand_ins: hears of each use.
+    """
+
+    def __init__(self, replicas: int, stand_ins: StandIns) -> None:
+        self._replicas = replicas
+        self._stand_ins = stand_ins
+
+    def taken(self, how: str, count: int, trust: str = "sure") -> int:
+        """The number for a use, which is listed; what the user assumes at its line is certain."""
+        where = self._stand_ins.line()
+        assumed = self._stand_ins.assumed(where)
+        if assumed is not None:
+            count, trust = assumed, "sure"
+        self._stand_ins.note(f"{NAME} {how}", count, trust, where)
+        return count
+
+    @property
+    def _inside(self) -> bool:
+        import tensorflow as tf
+
+        # Without any strategy it is the only replica of the default one.
+        return tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
+
+    def _as_whole(self, how: str) -> int:
+        """Of a size or a count."""
+        return self.taken("in a replica", 1, "assumed") if self._inside else self.taken(how, self._replicas)
+
+    def __index__(self) -> int:
+        return self.taken("in a replica", 1) if self._inside else self.taken("as a count", self._replicas, "assumed")
+
+    def __int__(self) -> int:
+        return self._plainly("by int()")
+
+    def __float__(self) -> float:
+        return float(self._plainly("by float()"))
+
+    def _plainly(self, how: str) -> int:
+        """As a number of which nobody knows what is done with it."""
+        return self.taken("in a replica", 1) if self._inside else self.taken(how, self._replicas, "unknown")
+
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
+        import tensorflow as tf
+
+        return tf.constant(self._plainly("as a tensor"), dtype=dtype or tf.int32, name=name)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy as np
+
+        return np.array(self._plainly("as an array"), dtype=dtype)
+
+    def __hash__(self) -> int:
+        return hash(self._replicas)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return str(self._replicas)
+
+    def __repr__(self) -> str:
+        return str(self._replicas)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._replicas, spec)
+
+    def divides(self, other: Any) -> Any:
+        """`other / n` and `other // n` of a tensor: the parts of replicas, or what they add up to."""
+        return self.taken("divides a tensor", 1)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        if self._inside or not isinstance(other, (int, float)):
+            return other / self.taken("divides", 1)
+        if isinstance(other, int) and other > 1 and other % self._replicas == 0:
+            return other / self.taken("divides a whole number", self._replicas)
+        return other / self.taken(f"divides {other:g}", 1 if other == 1 else self._replicas, "unknown")
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return other // self._as_whole("divides a whole number")
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, float) and other == 1.0:
+            return other * self._plainly("by 1.0 *")
+        if isinstance(other, int):  # such as the batch, also where a replica asks for it
+            return other * self.taken("multiplies", self._replicas)
+        if isinstance(other, float) and not self._inside:
+            return other * self.taken("multiplies", self._replicas)
+        return other * self.taken("multiplies", self._replicas, "unknown")
+
+    __rmul__ = __mul__
+
+
+def _forward(name: str, function: Callable[..., Any], *, swapped: bool = False) -> None:
+    def method(self: Count, other: Any) -> Any:
+        own = self._as_whole("in arithmetic")
+        other = own if isinstance(other, Count) else other
+        return function(other, own) if swapped else function(own, other)
+
+    setattr(Count, name, method)
+
+
+for _name in ("add", "sub", "truediv", "floordiv", "mod", "pow", "eq", "ne", "lt", "le", "gt", "ge"):
+    _forward(f"__{_name}__", getattr(operator, _name))
+for _name in ("add", "sub", "mod", "pow"):
+    _forward(f"__r{_name}__", getattr(operator, _name), swapped=True)

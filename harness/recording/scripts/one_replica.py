@@ -1,0 +1,223 @@
+"""What makes the script of a reference run with one replica, and have it read what the cluster would have told it.
+
+The strategy keeps its class, so that the script can be as it is: `MirroredStrategy` on one device, and the strategy of
+several workers without peers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from harness.recording.patches import patched
+from harness.recording.scripts.counts import NAME, Count
+from harness.recording.scripts.stand_ins import StandIns
+
+__all__ = ["one_replica"]
+
+_TF_CONFIG = "TF_CONFIG"
+_WRAPPERS_MAX = 20
+
+
+@contextlib.contextmanager
+def one_replica(stand_ins: StandIns) -> Iterator[None]:
+    """Within this context strategies have one replica, and the script reads those of the cluster."""
+    script = stand_ins.script
+    with contextlib.ExitStack() as stack:
+        for manager in (_mirrored, _several_workers, _counted, _from_functions, _refused):
+            stack.enter_context(manager(stand_ins))
+        if script.strategy.startswith("multi_worker"):
+            stack.enter_context(_config(stand_ins))
+            stack.enter_context(_sharded(stand_ins))
+        yield
+
+
+@contextlib.contextmanager
+def _mirrored(stand_ins: StandIns) -> Iterator[None]:
+    from tensorflow.python.distribute import mirrored_strategy
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(self: Any, devices: Any = None, cross_device_ops: Any = None) -> None:
+            original(self, ["/cpu:0"], cross_device_ops)
+
+        return init
+
+    with patched(mirrored_strategy.MirroredStrategy, "__init__", around):
+        yield
+
+
+@contextlib.contextmanager
+def _several_workers(stand_ins: StandIns) -> Iterator[None]:
+    from tensorflow.python.distribute import collective_all_reduce_strategy
+    from tensorflow.python.distribute.cluster_resolver import TFConfigClusterResolver
+    from tensorflow.python.distribute.cluster_resolver import cluster_resolver as resolvers
+    from tensorflow.python.training import server_lib
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(
+            self: Any, container_strategy: Any, cluster_resolver: Any, communication_options: Any, **_: Any
+        ) -> None:
+            alone = resolvers.SimpleClusterResolver(server_lib.ClusterSpec({}))
+            original(self, container_strategy, alone, communication_options)
+            self._cluster_resolver = cluster_resolver or TFConfigClusterResolver()  # the script asks it who it is
+
+        return init
+
+    with patched(collective_all_reduce_strategy.CollectiveAllReduceExtended, "__init__", around):
+        yield
+
+
+@contextlib.contextmanager
+def _counted(stand_ins: StandIns) -> Iterator[None]:
+    """`num_replicas_in_sync`, which TensorFlow and Keras read as it is."""
+    import tensorflow as tf
+    from tensorflow.python.distribute import distribute_lib
+
+    count = Count(stand_ins.script.replicas, stand_ins)
+
+    def replicas(strategy: Any) -> Any:
+        if not stand_ins.asked_by_script():
+            return strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what the property reads
+        return count
+
+    def in_replica(context: Any) -> Any:
+        if not stand_ins.asked_by_script():
+            return context._strategy.num_replicas_in_sync  # noqa: SLF001 - what the property reads
+        return count.taken("in a replica", 1)
+
+    def number(original: Any) -> Any:
+        def replica_id(context: Any) -> Any:
+            if stand_ins.asked_by_script():
+                stand_ins.note("replica_id_in_sync_group", 0, "assumed")
+            return original.fget(context)
+
+        return property(replica_id)
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def divided(tensor: Any, other: Any) -> Any:
+            return original(tensor, other.divides(tensor) if isinstance(other, Count) else other)
+
+        return divided
+
+    context = distribute_lib.ReplicaContextBase
+    with (
+        mock.patch.object(distribute_lib.StrategyBase, NAME, property(replicas)),
+        mock.patch.object(context, NAME, property(in_replica)),
+        mock.patch.object(context, "replica_id_in_sync_group", number(context.replica_id_in_sync_group)),
+        patched(tf.Tensor, "__truediv__", around),
+        patched(tf.Tensor, "__floordiv__", around),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _from_functions(stand_ins: StandIns) -> Iterator[None]:
+    """A function that makes a worker's data set is asked for that of the only one, and R of its elements are one."""
+    import tensorflow as tf
+    from tensorflow.python.distribute import distribute_lib
+
+    replicas = stand_ins.script.replicas
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def distribute(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
+            def whole(_: Any) -> Any:
+                stand_ins.note("InputContext", f"one input pipeline, {replicas} replicas in sync")
+                context = tf.distribute.InputContext(stand_ins.script.pipelines, 0, replicas)
+                return _joined(dataset_fn(context), replicas, stand_ins)
+
+            return original(strategy, whole, options)
+
+        return distribute
+
+    with patched(distribute_lib.StrategyBase, "distribute_datasets_from_function", around):
+        yield
+
+
+def _joined(dataset: Any, replicas: int, stand_ins: StandIns) -> Any:
+    """A data set each of whose elements is those of all replicas, one after another."""
+    if replicas == 1:
+        return dataset
+    size = _batch_size(dataset)
+    if size is None:
+        raise stand_ins.cannot(
+            "distribute_datasets_from_function gets a data set whose batches have no size that is known beforehand, so "
+            "that those of several replicas cannot be joined for one; batch it by Dataset.batch"
+        )
+    return dataset.unbatch().batch(size * replicas)
+
+
+def _batch_size(dataset: Any) -> int | None:
+    import tensorflow as tf
+
+    for _ in range(_WRAPPERS_MAX):
+        if (size := getattr(dataset, "_batch_size", None)) is not None:
+            known = tf.get_static_value(size)
+            return None if known is None else int(known)
+        if (dataset := getattr(dataset, "_input_dataset", None)) is None:
+            return None
+    return None
+
+
+@contextlib.contextmanager
+def _refused(stand_ins: StandIns) -> Iterator[None]:
+    """What gives each replica a value by its number."""
+    from tensorflow.python.distribute import distribute_lib
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def values(*args: Any, **options: Any) -> Any:
+            raise stand_ins.cannot(
+                "experimental_distribute_values_from_function gives each replica a value by its number, for which one "
+                "replica cannot stand in; verify the training as a function with `record`"
+            )
+
+        return values
+
+    with patched(distribute_lib.Strategy, "experimental_distribute_values_from_function", around):
+        yield
+
+
+@contextlib.contextmanager
+def _config(stand_ins: StandIns) -> Iterator[None]:
+    """The `TF_CONFIG` of the first worker, whose peers nobody reaches."""
+    workers = [f"127.0.0.1:{number}" for number in range(1, stand_ins.script.workers + 1)]
+    config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}}
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def getitem(environ: Any, key: Any) -> Any:
+            if key == _TF_CONFIG and stand_ins.asked_by_script():
+                stand_ins.note(_TF_CONFIG, f"{len(workers)} workers, of which this is the first")
+            return original(environ, key)
+
+        return getitem
+
+    with (
+        mock.patch.dict(os.environ, {_TF_CONFIG: msgspec.json.encode(config).decode()}),
+        patched(type(os.environ), "__getitem__", around),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _sharded(stand_ins: StandIns) -> Iterator[None]:
+    """A data set that is sharded by hand: one worker cannot know if the others read the rest."""
+    import tensorflow as tf
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def shard(dataset: Any, num_shards: Any, *args: Any, **options: Any) -> Any:
+            if stand_ins.asked_by_script() and tf.get_static_value(num_shards) != stand_ins.script.pipelines:
+                raise stand_ins.cannot(
+                    "Dataset.shard by the number of the worker: the reference is one worker and reads all. Leave "
+                    "sharding to strategy.experimental_distribute_dataset, or shard by the InputContext of "
+                    "strategy.distribute_datasets_from_function, or verify the training as a function with `record`"
+                )
+            return original(dataset, num_shards, *args, **options)
+
+        return shard
+
+    with patched(tf.data.Dataset, "shard", around):
+        yield

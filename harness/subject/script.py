@@ -1,0 +1,97 @@
+"""An unmodified program under test: a command that starts Python with a script, and what its reference stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from simulator import UsageError
+
+__all__ = ["FIRST_STEPS", "Script"]
+
+FIRST_STEPS = 100
+"""Of a script so many steps are judged if nobody says another number."""
+
+_PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+_FORM = "give the command that starts it, for example: python train.py --epochs 1"
+# Options of Python's that change nothing of what a script computes.
+_HARMLESS = ("-u", "-B", "-O", "-s", "-E")
+
+
+class Script(msgspec.Struct, frozen=True):
+    """A script and its arguments.
+
+    Attributes:
+        path: of its file, absolute.
+        args: what it gets as `sys.argv[1:]`.
+        cwd: where it runs.
+        strategy: the name of the strategy under which it is verified, empty until that is known.
+        replicas: of that strategy, in sync.
+        workers: of that strategy.
+        pipelines: as how many workers' input the reference reads the first one's.
+        first: how many steps are judged.
+        assume: what the reference takes for the number of replicas at a line, by `FILE:LINE`.
+    """
+
+    path: str
+    args: tuple[str, ...]
+    cwd: str
+    strategy: str = ""
+    replicas: int = 1
+    workers: int = 1
+    pipelines: int = 1
+    first: int = FIRST_STEPS
+    assume: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, command: Sequence[str], first: int = FIRST_STEPS, assume: Sequence[str] = ()) -> Script:
+        """Read a command.
+
+        Args:
+            command: `python`, options of it that change no number, a file, and its arguments.
+            first: how many steps are judged.
+            assume: `FILE:LINE=N`, each of them what the number of replicas is in the reference at this line.
+
+        Raises:
+            UsageError: it is another command, or there is no such file; the message says what is accepted.
+        """
+        words: list[object] = list(command)
+        if not words or not all(isinstance(each, str) for each in words):
+            raise UsageError(f"{command!r} is no command; {_FORM}")
+        program, *rest = command
+        if _PYTHON.fullmatch(Path(program).name) is None:
+            raise UsageError(f"{program!r} is not Python, and only Python scripts can be verified as they are; {_FORM}")
+        while rest and rest[0] in _HARMLESS:
+            rest = rest[1:]
+        if not rest or rest[0].startswith("-"):
+            what = f"{rest[0]!r}" if rest else "nothing"
+            raise UsageError(f"after {program} a file is expected, not {what}; {_FORM}")
+        file = Path(rest[0])
+        if not file.is_file():
+            raise UsageError(f"there is no file {rest[0]!r}; {_FORM}")
+        return cls(str(file.resolve()), tuple(rest[1:]), str(Path.cwd()), first=_number(first), assume=_assumed(assume))
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return Path(self.path).name
+
+
+def _number(first: int) -> int:
+    given: object = first
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise UsageError(f"first={first!r} is no number of steps; give a whole number from 1")
+    return first
+
+
+def _assumed(assume: Sequence[str]) -> dict[str, int]:
+    found = {}
+    for each in assume:
+        match = re.fullmatch(r"(?P<where>[^=]+:\d+)=(?P<count>[1-9]\d*)", each)
+        if match is None:
+            raise UsageError(f"{each!r} is not understood; write FILE:LINE=N, for example train.py:12=1")
+        found[match["where"]] = int(match["count"])
+    return found

@@ -1,0 +1,30 @@
+"""Which lines of a log are those that TensorFlow writes before it has done anything, and that no user wants to read."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["is_startup_line"]
+
+# `2026-01-31 12:00:00.000000: I tensorflow/core/util/port.cc:153] ...`, and of absl `I0000 00:00:17.5 7 x.cc:9] ...`
+_LOGGED = re.compile(
+    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ([IWE]) |([IWE])0000 00:00:\d+\.\d+ +\d+ )\S+\.(?:cc|h):\d+\]"
+)
+_ALWAYS = (
+    "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+    "To enable the following instructions:",
+)
+# Warnings and errors that say no more than that there is no GPU, or that a data set has come to its end.
+_HARMLESS = re.compile(
+    r"cu(?:da|dnn|blas|fft|Init)|CUDA|GPU|TF-TRT|TensorRT|oneDNN|computation_placer|OUT_OF_RANGE: End of sequence"
+)
+
+
+def is_startup_line(line: str) -> bool:
+    """Whether it is information of TensorFlow's native code, or a warning of its start on a machine without GPU."""
+    if line.startswith(_ALWAYS):
+        return True
+    match = _LOGGED.match(line)
+    if match is None:
+        return False
+    return "I" in (match[1], match[2]) or _HARMLESS.search(line) is not None

@@ -1,0 +1,83 @@
+"""What the summary of `lockstep run` says of processes that went on from something, or from nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli._incarnations import described, histories_of, warnings_of
+from simulator import RunResult, TaskResult
+from simulator.results import Incarnation, Saved
+
+
+def _saved(path: str, step: int) -> Saved:
+    return Saved("tf.train.Checkpoint.save", path, step, restores=False, failed=None)
+
+
+def _read(path: str | None, failed: str | None = None) -> Saved:
+    return Saved("tf.train.Checkpoint.restore", path, 0, restores=True, failed=failed)
+
+
+def _result(**tasks: list[tuple[int, tuple[Saved, ...]]]) -> RunResult:
+    """Of each task its processes: how many steps each made, and what it saved and restored."""
+    found = {}
+    for name, processes in tasks.items():
+        each = tuple(
+            Incarnation(number, 0, None, None, steps, stopped=False, saves=saves)
+            for number, (steps, saves) in enumerate(processes)
+        )
+        task = name.replace("_", ":")
+        found[task] = TaskResult(task, None, None, 0, None, "", len(each) - 1, each[-1].steps, stopped=False)
+        found[task] = TaskResult(**{**vars(found[task]), "incarnations": each})
+    return RunResult(found, 1.0, Path())
+
+
+def test_a_process_that_went_on_says_from_where_and_what_was_lost() -> None:
+    """The checkpoint of step 3 of 5 loses two; the next one begins with three behind it."""
+    first, second = (5, (_saved("a/ckpt-1", 3),)), (4, (_read("a/ckpt-1"), _saved("a/ckpt-2", 3)))
+    histories = histories_of(_result(worker_0=[first, second, (2, (_read("a/ckpt-2"),))]))
+    history = histories["worker:0"]
+    assert [(each.begins, each.lost) for each in history] == [(0, 2), (3, 1), (6, 0)]
+    assert described(history)[1] == (
+        "incarnation 1: restored a/ckpt-1, saved at step 3 of incarnation 0; 4 steps, 1 steps of the job lost"
+    )
+    assert warnings_of(histories) == []
+
+
+def test_what_another_task_has_saved_is_known() -> None:
+    """The chief saves for all."""
+    result = _result(
+        worker_0=[(5, (_saved("a/1", 4),)), (1, (_read("a/1"),))], worker_1=[(5, ()), (1, (_read("a/1"),))]
+    )
+    assert [each.lost for each in histories_of(result)["worker:1"]] == [1, 0]
+
+
+@pytest.mark.parametrize("read", [(), (_read(None),), (_read("a/1", failed="NotFoundError"),)])
+def test_a_process_that_began_anew_has_lost_everything(read: tuple[Saved, ...]) -> None:
+    """Also where nothing was found, or restoring failed."""
+    history = histories_of(_result(worker_0=[(5, (_saved("a/1", 4),)), (3, read)]))["worker:0"]
+    assert [each.lost for each in history] == [5, 0]
+    assert "incarnation 1: began from scratch; 3 steps" in described(history)
+
+
+def test_what_nobody_of_this_job_has_saved_leaves_open_what_was_lost() -> None:
+    """It may be of an earlier job, of which nothing is known; at the first start it counts for nothing."""
+    history = histories_of(_result(worker_0=[(5, (_read("old/1"),)), (3, (_read("old/2"),))]))["worker:0"]
+    assert [(each.begins, each.lost) for each in history] == [(0, None), (None, 0)]
+    assert "how many of them were lost is not known" in described(history)[0]
+
+
+def test_a_directory_that_is_new_each_time_is_warned_of() -> None:
+    """Not of one that stays, nor where the second process has found something."""
+    result = _result(worker_0=[(5, (_saved("x/1", 4),)), (3, (_saved("y/1", 2),))])
+    (warning,) = warnings_of(histories_of(result))
+    assert "worker:0 saved into x in incarnation 0 and into y in incarnation 1" in warning
+    for second in ((_saved("x/2", 2),), (_read("x/1"), _saved("y/1", 2))):
+        result = _result(worker_0=[(5, (_saved("x/1", 4),)), (3, second)])
+        assert warnings_of(histories_of(result)) == []
+
+
+def test_one_process_needs_no_lines() -> None:
+    """A job that was never started again is as it was."""
+    assert described(histories_of(_result(worker_0=[(5, (_saved("x/1", 4),))]))["worker:0"]) == []

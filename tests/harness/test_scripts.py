@@ -1,0 +1,420 @@
+"""Unmodified scripts: what can be asked, what their reference is told, what is doubted, and verdicts on real ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from harness import verify
+from harness.cli import _lockstep
+from harness.errors import Abstained
+from harness.evidence.independence import Touch
+from harness.evidence.reference import Reference
+from harness.evidence.trace import (
+    Array,
+    ClientTrace,
+    Counters,
+    Header,
+    RunTrace,
+    Seen,
+    StandIn,
+    Value,
+)
+from harness.judging.doubted import doubted
+from harness.judging.explain.protocol import Explanation
+from harness.judging.laws.protocol import Finding, judged
+from harness.judging.native_scale import factor_of
+from harness.judging.verdict import Verdict
+from harness.running.scripted import check_apart
+from harness.saved import known_again
+from harness.subject.program import Program
+from harness.subject.script import Script
+from simulator import Cluster, Topology, UsageError
+from tools.scripts import result_of
+from tools.unmodified.cases import cases
+
+LOOP = """
+import sys
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+BATCH = 4 * strategy.num_replicas_in_sync
+x = tf.random.stateless_normal([24, 3], seed=[1, 2])
+dataset = tf.data.Dataset.from_tensor_slices((x, tf.reduce_sum(x, axis=1))).batch(BATCH)
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3]), name="w")
+
+def step(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / BATCH
+    gradient = tape.gradient(loss, w)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("sum", gradient))
+    return loss
+
+@tf.function
+def train(batch):
+    return strategy.reduce("SUM", strategy.run(step, args=batch), axis=None)
+
+for _ in range(int(sys.argv[1])):
+    for batch in strategy.experimental_distribute_dataset(dataset):
+        loss = train(batch)
+open("left.txt", "w").write(str(float(loss)))
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the script `train.py`, which is where this process is."""
+    (tmp_path / "train.py").write_text(LOOP)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ([], "is no command"),
+        (["bash", "train.sh"], "'bash' is not Python"),
+        (["python"], "after python a file is expected, not nothing"),
+        (["python", "-m", "train"], "after python a file is expected, not '-m'"),
+        (["python", "-c", "pass"], "not '-c'"),
+        (["python", "no.py"], "there is no file 'no.py'"),
+    ],
+)
+def test_other_commands_are_refused(place: Path, command: list[str], text: str) -> None:
+    """With what is accepted instead."""
+    with pytest.raises(UsageError, match=text):
+        Program.of(command)
+
+
+def test_a_command_is_read(place: Path) -> None:
+    """The file, its arguments and where it runs; what it stands for changes what is cached of it."""
+    program = Program.of(["/usr/bin/python3.11", "-u", "train.py", "--epochs", "2"])
+    assert program.name == "train.py"
+    assert program.script == Script(str(place / "train.py"), ("--epochs", "2"), str(place))
+    digests = {program.digest, *(program.under(name, 2, 1).digest for name in ("mirrored-2", "multi_worker-2"))}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--", "python", "train.py"], "say what the script runs on: --devices cpu:2"),
+        (["--worker", "2", "--ps", "1", "--", "python", "train.py"], "scripts with parameter servers cannot be"),
+        (["--worker", "2", "train.py:train"], "--worker is about a script"),
+        (["--worker", "2", "--strategy", "mirrored-2", "--", "python", "train.py"], "both say what"),
+        (["--devices", "gpu:2", "--", "python", "train.py"], "on CPU devices"),
+        (["--devices", "cpu:2", "--assume", "here", "--", "python", "train.py"], "write FILE:LINE=N"),
+        (["--devices", "cpu:2", "--forced", "--", "python", "train.py"], "cannot be set to the run's variables"),
+        (["--devices", "cpu:2", "--interrupt-at", "2", "--", "python", "train.py"], "under faults or interrupted"),
+        (["--strategy", "central_storage-2", "--", "python", "train.py"], "central_storage-2 is another strategy"),
+    ],
+)
+def test_usage_errors_come_first(place: Path, arguments: list[str], text: str) -> None:
+    """Exit code 2 with what to do, before anything is started."""
+    result = CliRunner().invoke(_lockstep, ["verify", *arguments])
+    assert result.exit_code == 2, result.output
+    assert text in " ".join(result.output.split())
+
+
+def test_a_right_script_is_consistent_and_leaves_nothing(place: Path) -> None:
+    """It is ended after the first steps; what the reference was told is listed; its directory stays as it was."""
+    program = Program.of_script(Script.of(["python", "train.py", "2"], first=4))
+    verdict = verify(program, "mirrored-2", explain=False)
+    assert verdict, verdict
+    assert "in the reference num_replicas_in_sync multiplies at train.py:6 is 2" in verdict.notes
+    assert any(note.startswith("judged are the first 4 steps") for note in verdict.notes)
+    assert sorted(path.name for path in place.iterdir()) == ["train.py"]
+
+
+def test_a_wrong_script_is_inconsistent(place: Path) -> None:
+    """The mean of each replica's own examples, summed over the replicas."""
+    (place / "train.py").write_text(LOOP.replace("** 2) / BATCH", "** 2) / len(x)"))
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert verdict.outcome == "inconsistent"
+    assert verdict.explanation is not None
+    assert verdict.explanation.rule == "loss_times_replicas"
+
+
+def test_what_one_replica_cannot_answer_is_not_judged(place: Path) -> None:
+    """A value for each replica by its number: named with its line, and nothing runs but the reference."""
+    wish = "strategy.experimental_distribute_values_from_function(lambda context: 1.0)\n"
+    (place / "train.py").write_text(LOOP.replace("with strategy.scope():", f"{wish}with strategy.scope():"))
+    verdict = verify(["python", "train.py", "1"], "mirrored-2")
+    assert verdict.outcome == "abstained"
+    assert verdict.abstained is not None
+    assert verdict.abstained.startswith("train.py:9: experimental_distribute_values_from_function")
+
+
+@pytest.mark.full
+def test_a_script_that_trains_nothing_is_not_judged(place: Path) -> None:
+    """Nor is it a usage error, as a function that reports nothing is: a script was never asked to report."""
+    (place / "train.py").write_text("import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()\n")
+    verdict = verify(["python", "train.py"], "mirrored-2")
+    assert verdict.outcome == "abstained"
+    assert "observed nothing" in str(verdict.abstained)
+
+
+@pytest.mark.full
+def test_a_strategy_of_another_shape_fails(place: Path) -> None:
+    """The script, not Lockstep, builds the strategy; what comes out has to be what was asked for."""
+    (place / "train.py").write_text(LOOP.replace("MirroredStrategy()", 'MirroredStrategy(["CPU:0"])'))
+    with pytest.raises(Exception, match="mirrored-2 should have 2 replicas in sync, TensorFlow sees 1"):
+        verify(["python", "train.py", "1"], "mirrored-2")
+
+
+def _count_uses() -> dict[str, Any]:
+    """In a task: what the count of replicas is, wherever it is used."""
+    import tensorflow as tf
+
+    from harness.recording.scripts.counts import Count
+    from harness.recording.scripts.stand_ins import StandIns
+
+    stand_ins = StandIns(Script(__file__, (), "/", assume={"<count>:1": 7}))
+    n = Count(2, stand_ins)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    found: dict[str, Any] = {}
+
+    def use(name: str, value: Any) -> None:
+        told = stand_ins.found[-1:]
+        found[name] = (float(value), told[0].trust if told else "none")
+        stand_ins._found.clear()
+
+    use("whole batch", 32 * n)
+    use("batch of each", 64 // n)
+    use("learning rate", 0.1 * n)
+    use("size of each", 64 / n)
+    use("sum of parts", tf.constant(4.0) / n.divides(None))
+    use("one part", 1.0 / n)
+    use("something", 0.5 / n)
+    use("as a tensor", tf.cast(n, tf.float32))
+    use("as an int", int(n))
+    use("how often", len(range(n)))
+
+    def replica() -> None:
+        use("inside: part", tf.constant(4.0) / float(n))
+        use("inside: batch", 64 // n)
+        use("inside: whole batch", 32 * n)
+
+    strategy.run(replica)
+    return found
+
+
+def test_the_count_of_replicas_knows_where_it_is_used() -> None:
+    """Sizes and rates are the cluster's, what replicas divide by is one, and what is not certain says so."""
+    with Cluster(Topology(), timeout=60) as cluster:
+        found = cluster.run(_count_uses)["local:0"].value
+    assert found == {
+        "whole batch": (64.0, "sure"),
+        "batch of each": (32.0, "sure"),
+        "learning rate": (0.2, "sure"),
+        "size of each": (32.0, "sure"),
+        "sum of parts": (4.0, "sure"),
+        "one part": (1.0, "unknown"),
+        "something": (0.25, "unknown"),
+        "as a tensor": (2.0, "unknown"),
+        "as an int": (2.0, "unknown"),
+        "how often": (2.0, "assumed"),
+        "inside: part": (4.0, "sure"),
+        "inside: batch": (64.0, "assumed"),
+        "inside: whole batch": (64.0, "sure"),
+    }
+
+
+def _trace(*, gradient: float, examples: list[list[int]], clients: int = 1, told: tuple[StandIn, ...] = ()) -> RunTrace:
+    found = []
+    for number in range(clients):
+        header = Header(f"worker:{number}", 0, "mirrored-2", 2, 1, clients, 20, {})
+        seen = tuple(
+            Seen(
+                index=index,
+                at=0.0,
+                examples=(tuple(ids[number::clients]),),
+                gradients=(Value("w", (Array.of([gradient / clients]),), per_replica=True),),
+                reduced=(Value("", (Array.of([gradient]),)),),
+            )
+            for index, ids in enumerate(examples, start=1)
+        )
+        found.append(ClientTrace(header, seen=seen, counters=Counters(stand_ins=told)))
+    return RunTrace(tuple(found))
+
+
+def _verdict(*laws: str, examples: bool = True) -> Verdict:
+    finding = Finding("law", "what differs", step=1, observable="variables")
+    broken = [judged(law, 1, (finding,)) for law in laws]
+    held = [judged("examples_match_reference", 1, ())] if examples and "examples_match_reference" not in laws else []
+    return Verdict("train.py", "mirrored-2", (*broken, *held))
+
+
+ORDER = [[1, 2], [3, 4]]
+HOLDS = dataclasses.replace(judged("variables_match_reference", 1, ()), suffices=True)
+
+
+def test_a_difference_stands_where_nothing_is_doubtful() -> None:
+    """What is certain is listed, and the verdict is as it was."""
+    told = (StandIn("num_replicas_in_sync multiplies", "train.py:6", "2"),)
+    run, reference = _trace(gradient=4.0, examples=ORDER, clients=2), _trace(gradient=2.0, examples=ORDER, told=told)
+    verdict = doubted(_verdict("variables_match_reference"), run, reference, 2)
+    assert verdict.outcome == "inconsistent"
+    assert verdict.notes == ("in the reference num_replicas_in_sync multiplies at train.py:6 is 2",)
+
+
+@pytest.mark.parametrize(
+    ("trust", "right", "outcome"),
+    [
+        ("sure", True, "consistent"),
+        ("assumed", True, "consistent"),
+        ("assumed", False, "abstained"),
+        ("unknown", True, "abstained"),
+        ("unknown", False, "abstained"),
+    ],
+)
+def test_what_is_not_certain_decides(trust: str, right: bool, outcome: str) -> None:
+    """An assumption may be why a run differs; what is unknown may also be why one does not."""
+    told = (StandIn("num_replicas_in_sync divides 1", "train.py:9", "1", trust),)
+    run, reference = _trace(gradient=2.0, examples=ORDER, clients=2), _trace(gradient=2.0, examples=ORDER, told=told)
+    before = Verdict("train.py", "mirrored-2", (HOLDS,)) if right else _verdict("variables_match_reference")
+    # Whether the sums of the replicas are the right ones is not known, and only matters where sizes are answered.
+    told_of_size = [_trace(gradient=2.0, examples=[[1]])] if trust != "unknown" else []
+    verdict = doubted(before, run, reference, 2, told_of_size)
+    assert verdict.outcome == outcome
+    if outcome == "abstained":
+        assert "train.py:9" in str(verdict.abstained)
+
+
+def test_what_is_unknown_is_settled_by_one_device() -> None:
+    """Each replica contributes what it should, so the number was the right one; a sum that grows settles nothing."""
+    told = (StandIn("num_replicas_in_sync divides 1", "train.py:9", "1", "unknown"),)
+    run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
+    right = Verdict("train.py", "mirrored-2", (HOLDS,))
+    for alone, outcome in ((2.0, "consistent"), (1.0, "abstained")):
+        native = _trace(gradient=alone, examples=[[1]])
+        assert doubted(right, run, reference, 2, [native]).outcome == outcome
+
+
+def test_numbers_on_examples_that_nobody_compared_are_not_judged() -> None:
+    """Each worker may have drawn its own; in one process the data is the same, unless it is seen not to be."""
+    reference = _trace(gradient=2.0, examples=ORDER)
+    unknown = _verdict("variables_match_reference", examples=False)
+    assert doubted(unknown, _trace(gradient=4.0, examples=ORDER, clients=2), reference, 2).outcome == "abstained"
+    alone = _trace(gradient=4.0, examples=ORDER)
+    assert doubted(unknown, alone, reference, 2).outcome == "inconsistent"
+    noted = dataclasses.replace(unknown, notes=("the run has others, so that examples are not compared",))
+    assert doubted(noted, alone, reference, 2).outcome == "abstained"
+
+
+def test_a_share_that_cannot_be_checked_is_not_taken_for_right() -> None:
+    """If the script depends on the size of the cluster; one that does not is what it is on one device."""
+    right = Verdict("train.py", "mirrored-2", (HOLDS,))
+    native = _trace(gradient=2.0, examples=[[7]])
+    for what, outcome in (("InputContext", "abstained"), ("replica_id_in_sync_group", "consistent")):
+        told = (StandIn(what, "train.py:9", "1", "sure"),)
+        run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
+        assert doubted(right, run, reference, 2, [native]).outcome == outcome
+
+
+def test_the_same_examples_in_other_steps_are_no_mistake() -> None:
+    """Workers that shuffle their own shards; but examples that are missing are one."""
+    reference = _trace(gradient=2.0, examples=ORDER)
+    reordered, twice = (_trace(gradient=2.0, examples=ids, clients=2) for ids in ([[1, 3], [2, 4]], [[1, 3], [1, 4]]))
+    assert doubted(_verdict("examples_match_reference"), reordered, reference, 2).outcome == "abstained"
+    # Of workers, others are a mistake only if one is known that makes them.
+    assert doubted(_verdict("examples_match_reference"), twice, reference, 2).outcome == "abstained"
+    for cause, outcome in (("auto_shard_off", "inconsistent"), ("shuffle_before_shard", "abstained")):
+        why = Explanation("examples_duplicated", "the shards overlap", cause)
+        explained = dataclasses.replace(_verdict("examples_match_reference"), explanation=why)
+        assert doubted(explained, twice, reference, 2).outcome == outcome
+
+
+def test_a_gradient_that_is_the_references_divided_is_not_judged() -> None:
+    """It may be divided twice, or by the examples of one replica; one that is multiplied has no such reading."""
+    reference = _trace(gradient=2.0, examples=ORDER)
+    for gradient, outcome in ((1.0, "abstained"), (4.0, "inconsistent")):
+        run = _trace(gradient=gradient, examples=ORDER, clients=2)
+        assert doubted(_verdict("variables_match_reference"), run, reference, 2).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_reference", "alone", "outcome"),
+    [
+        (2.0, 2.0, 2.0, "consistent"),  # each of two contributes 1.0, half of what one device computes
+        (2.0, 2.0, 1.0, "abstained"),  # a sum over examples, or the batch of one replica
+        (4.0, 2.0, 2.0, "inconsistent"),  # averaged by each replica and added up
+        (1.0, 2.0, 2.0, "inconsistent"),  # divided twice
+        (2.0, 4.0, 2.0, "abstained"),  # the reference is the one that is wrong
+    ],
+)
+def test_what_a_replica_should_contribute_is_known_from_one_device(
+    of_run: float, of_reference: float, alone: float, outcome: str
+) -> None:
+    """The same script with one replica has the examples of one of the cluster's."""
+    run = _trace(gradient=of_run, examples=ORDER, clients=2)
+    reference = _trace(gradient=of_reference, examples=ORDER)
+    native = _trace(gradient=alone, examples=[[1]])
+    same = Verdict("train.py", "mirrored-2", (HOLDS,))
+    before = same if of_run == of_reference else _verdict("variables_match_reference")
+    assert doubted(before, run, reference, 2, [native]).outcome == outcome
+
+
+def test_a_saved_verdict_that_abstained_is_not_judged_again() -> None:
+    """What one device computes was not saved, so that `lockstep report` knows less than the verdict did."""
+    saved = {"program": "train.py", "tasks": {}, "seconds": 1.0, "abstained": "nobody knows"}
+    reference = Reference(_trace(gradient=2.0, examples=ORDER))
+    again = known_again(_verdict("variables_match_reference"), saved, reference)
+    assert (again.outcome, again.abstained) == ("abstained", "nobody knows")
+
+
+def test_of_several_steps_in_a_call_the_first_is_compared() -> None:
+    """Their gradients are numbered, and their examples follow each other."""
+    run = _trace(gradient=2.0, examples=[[1, 2, 3, 4]], clients=2)
+    native = _trace(gradient=2.0, examples=[[1, 3]])
+
+    def twice(trace: RunTrace) -> RunTrace:
+        clients = []
+        for client in trace.clients:
+            (seen,) = client.seen
+            later = Value("w#2", (Array.of([9.0]),), per_replica=True)
+            both = msgspec.structs.replace(seen, gradients=(*seen.gradients, later))
+            clients.append(msgspec.structs.replace(client, seen=(both,)))
+        return RunTrace(tuple(clients))
+
+    assert factor_of(twice(run), twice(native), 2) == 1.0
+    assert factor_of(run, twice(native), 2) is None
+
+
+def test_runs_that_write_the_same_file_are_refused() -> None:
+    """Where they have no view of their own; reading alone is no matter."""
+    written, read = Touch("/tmp/model", 1.0, writes=True), Touch("/tmp/model", 1.0, writes=False)
+    check_apart("train.py", {"the reference run": [written, written], "the run": [read]})
+    with pytest.raises(UsageError, match="the reference run and the run have both written /tmp/model"):
+        check_apart("train.py", {"the reference run": [written], "the run": [written]})
+
+
+def test_what_was_told_survives_the_file() -> None:
+    """Frames of older versions have none of it."""
+    counters = Counters(stand_ins=(StandIn("a", "b:1", "2", "assumed"),), cut=3)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(counters), type=Counters) == counters
+    assert issubclass(Abstained, Exception)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name",
+    [
+        "multi_worker_loop",
+        "multi_worker_loop:not_sharded",
+        "manual_shards",
+        "tf_keras_fit",
+        "custom_loop:divided_twice",
+    ],
+)
+def test_scripts_as_people_write_them(name: str) -> None:
+    """Some of those in tools/unmodified, by the command: `python tools/scripts.py` verifies them all."""
+    (case,) = cases(name)
+    result = result_of(case)
+    assert result.outcome == case.answer, result

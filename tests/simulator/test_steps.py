@@ -1,0 +1,153 @@
+"""Training steps where gradients are taken, the loss that a step returns, and what a user sees of Lockstep's frames."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator import Cluster, Topology
+from simulator.agent.steps.losses import loss_of
+from simulator.agent.tracebacks import without_own
+from simulator.journal.startup_lines import is_startup_line
+
+# Two networks and two optimizers in each of five steps of one function, called four times, with evaluations between;
+# then two steps whose function is called by another one, and three eager ones.
+PROGRAM = """
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    one, other = tf.Variable(1.0), tf.Variable(1.0)
+
+def replica_step():
+    with tf.GradientTape() as first, tf.GradientTape() as second:
+        loss = (one * other - 2.0) ** 2
+    one.assign_sub(0.01 * first.gradient(loss, one))
+    other.assign_sub(0.01 * second.gradient(loss, other))
+    return loss
+
+@tf.function
+def several():
+    loss = 0.0
+    for _ in tf.range(5):
+        loss = strategy.reduce("MEAN", strategy.run(replica_step), axis=None)
+    return loss
+
+@tf.function
+def evaluate():
+    return one * other
+
+inner = tf.function(lambda: strategy.run(replica_step))
+
+@tf.function
+def outer():
+    inner()
+    inner()
+
+evaluate()
+for _ in range(4):
+    several(), evaluate()
+outer()
+for _ in range(3):
+    strategy.run(replica_step)
+print("seven", float(several()))
+
+@tf.function
+def wrong():
+    raise KeyError("mine")
+
+wrong()
+"""
+
+
+def test_a_step_is_where_a_gradient_is_taken(tmp_path: Path) -> None:
+    """Each turn of a loop counts, each call of an inner function too; evaluations and a second network do not."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    with Cluster(Topology(devices="cpu:2"), preload=(), timeout=60) as cluster:
+        with pytest.raises(Exception, match="KeyError") as caught:
+            cluster.run_command([sys.executable, str(tmp_path / "program.py")])
+        failed: Any = caught.value
+        task = failed.result["local:0"]
+    assert (task.steps, task.counted_by) == (4 * 5 + 2 + 3 + 5, "gradients taken in the program's calls")
+    assert task.loss == pytest.approx(float(task.log.partition("seven ")[2].split()[0]))
+    frames = [line for line in task.log.splitlines() if line.startswith("  File ")]
+    assert frames
+    assert not [line for line in frames if "simulator" in line]
+
+
+@pytest.mark.parametrize(
+    ("returned", "loss"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.array(2.0), 2.0),
+        ({"loss": 0.25, "accuracy": 1.0}, 0.25),
+        ((np.float64(3.0), "logits"), 3.0),
+        (np.ones(2), None),
+        (np.array(3), None),
+        (7, None),
+        (True, None),
+        (None, None),
+        ({}, None),
+        ((), None),
+        ("text", None),
+    ],
+)
+def test_only_a_single_number_is_a_loss(returned: object, loss: float | None) -> None:
+    """A count, a vector or a text is none."""
+    assert loss_of(returned) == loss
+
+
+def _raised(code: str) -> TracebackType | None:
+    """The frames of a program `own.py` that calls `theirs.py` that calls ..., as written."""
+    namespace: dict[str, Any] = {}
+    for number, name in enumerate(code.split()):
+        body = f"f{number + 1}()" if number + 1 < len(code.split()) else "raise ValueError(0)"
+        exec(compile(f"def f{number}(): {body}", f"/{name}/file.py", "exec"), namespace)
+    with pytest.raises(ValueError, match="0") as caught:
+        namespace["f0"]()
+    assert caught.tb.tb_next is not None
+    return caught.tb.tb_next
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("theirs own theirs", "theirs theirs"),
+        ("own own theirs own tensorflow", "theirs tensorflow"),
+        ("theirs own", "theirs own"),  # what our code raises is ours
+        ("own", "own"),
+    ],
+)
+def test_own_frames_are_left_out_unless_they_raise(code: str, shown: str) -> None:
+    """A traceback shows whose mistake it is."""
+    trace = without_own(_raised(code), ["/own/"])
+    files = []
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename.split("/")[1])
+        trace = trace.tb_next
+    assert " ".join(files) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "hidden"),
+    [
+        ("2026-01-31 12:00:00.000000: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on.", True),
+        ("I0000 00:00:1795359898.303768    1170 cudart_stub.cc:31] Could not find cuda drivers.", True),
+        ("E0000 00:00:1795359900.353794    1170 cuda_platform.cc:52] failed call to cuInit: INTERNAL", True),
+        ("WARNING: All log messages before absl::InitializeLog() is called are written to STDERR", True),
+        ("To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow", True),
+        ("W0000 00:00:1795359900.353794    1170 server.cc:52] the peer has gone", False),
+        ("2026-01-31 12:00:00.000000: E tensorflow/core/x.cc:153] a collective has failed", False),
+        ("F0000 00:00:1795359900.353794    1170 cuda_platform.cc:52] Check failed", False),
+        ("WARNING: my own", False),
+        ("loss 0.5", False),
+    ],
+)
+def test_only_what_says_nothing_is_hidden(line: str, hidden: bool) -> None:
+    """Information, and warnings of a machine without GPU; warnings and errors of a training are shown."""
+    assert is_startup_line(line) is hidden

@@ -1,0 +1,1 @@
+"""Scripts as people write them, and what runs them and their twins with one mistake."""

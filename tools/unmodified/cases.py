@@ -1,0 +1,78 @@
+"""Which scripts are verified: the catalogue, and the twin of each script that a mistake makes."""
+
+from __future__ import annotations
+
+import fnmatch
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["FOLDER", "Case", "cases"]
+
+FOLDER = Path(__file__).resolve().parent
+
+
+class _Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    text: str
+    becomes: str
+    answer: str = "inconsistent"
+
+
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    on: str
+    args: tuple[str, ...] = ()
+    answer: str = "consistent"
+    mistakes: dict[str, _Mistake] = {}
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A script, or its twin.
+
+    Attributes:
+        script: the file, without its suffix.
+        on: the strategy that it builds, by Lockstep's name.
+        answer: what the outcome of its verdict has to be.
+        source: what is run.
+        args: with which arguments.
+        mistake: what is wrong with it, in a few words, None if it is right.
+    """
+
+    script: str
+    on: str
+    answer: str
+    source: str
+    args: tuple[str, ...] = ()
+    mistake: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What reports call it, and what `--only` is held against."""
+        return self.script if self.mistake is None else f"{self.script}:{self.mistake}"
+
+    @property
+    def doc(self) -> str:
+        """What the script says of itself."""
+        return self.source.split('"""')[1].strip().splitlines()[0]
+
+
+def cases(only: str = "*") -> list[Case]:
+    """Those whose names match."""
+    return [case for case in _all() if fnmatch.fnmatchcase(case.name, only)]
+
+
+@cache
+def _all() -> tuple[Case, ...]:
+    entries = msgspec.toml.decode((FOLDER / "catalogue.toml").read_bytes(), type=dict[str, _Entry])
+    found = []
+    for script, entry in entries.items():
+        source = (FOLDER / "scripts" / f"{script}.py").read_text()
+        found.append(Case(script, entry.on, entry.answer, source, entry.args))
+        for name, mistake in entry.mistakes.items():
+            if source.count(mistake.text) != 1:
+                raise ValueError(
+                    f"{script}: the text of mistake {name} stands in it {source.count(mistake.text)} times"
+                )
+            twin = source.replace(mistake.text, mistake.becomes)
+            found.append(Case(script, entry.on, mistake.answer, twin, entry.args, name))
+    return tuple(found)
