@@ -47,11 +47,11 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         # What runs in client tasks.
         ("recording",),
         # What runs in the parent.
-        ("ledger",),
+        ("ledger", "relations"),
         ("judging",),
         ("running", "report"),
         ("saved",),
-        ("culprits",),
+        ("culprits", "proofs"),
         ("verify",),
         ("search",),
         ("cli",),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.recording.forcing import Forcing
     from harness.recording.noise import Noise
 
-__all__ = ["Assignment", "run_client"]
+__all__ = ["Assignment", "prepared", "run_client", "task_name"]
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -66,14 +66,9 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.touched import note_files
     from harness.recording.witness import Witness, all_seams
 
-    _bound_threads(assignment.threads)
-    _seed_everything(assignment.seed)
-    strategy = case.build()
-    _check_shape(strategy, case)
-    if (task := current()) is not None:
-        task.gate(BUILT)
+    strategy = prepared(case, assignment)
     noise, forcing, watch = _companions(assignment, strategy)
-    trace = _folder(assignment) / f"{_task().replace(':', '-')}.trace"
+    trace = _folder(assignment) / f"{task_name().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
     recorder = Recorder(
         strategy,
@@ -92,7 +87,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead))
         train = program.load()
-        client = case.clients.index(_task())
+        client = case.clients.index(task_name())
         counts = stack.enter_context(_counting_closures())
         drawn = stack.enter_context(seeded_generators(assignment.seed, client))
         work = stack.enter_context(working(strategy))
@@ -113,6 +108,21 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 
+def prepared(case: StrategyCase, assignment: Assignment) -> Any:
+    """The strategy, in a process with its seeds and threads; built by all tasks at once.
+
+    Raises:
+        RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
+    """
+    _bound_threads(assignment.threads)
+    _seed_everything(assignment.seed)
+    strategy = case.build()
+    _check_shape(strategy, case)
+    if (task := current()) is not None:
+        task.gate(BUILT)
+    return strategy
+
+
 def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Forcing | None, Watch | None]:
     """What goes along with the program where that was asked for."""
     from harness.recording.forcing import Forcing
@@ -122,7 +132,7 @@ def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Fo
     forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
     watch = None
     if assignment.watching is not None:
-        watch = Watch(assignment.watching, _task(), strategy.num_replicas_in_sync)
+        watch = Watch(assignment.watching, task_name(), strategy.num_replicas_in_sync)
     return noise, forcing, watch
 
 
@@ -133,18 +143,19 @@ def _folder(assignment: Assignment) -> Path:
     folder = traces_of(Path(assignment.traces), restarted)
     if restarted:
         folder.mkdir(parents=True, exist_ok=True)
-        note_found(folder, _task(), Path(assignment.directory))
+        note_found(folder, task_name(), Path(assignment.directory))
     return folder
 
 
-def _task() -> str:
+def task_name() -> str:
+    """The task of this process."""
     task = current()
     return "local:0" if task is None else task.spec.task
 
 
 def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header:
     return Header(
-        task=_task(),
+        task=task_name(),
         incarnation=assignment.incarnation,
         strategy=case.name,
         replicas=strategy.num_replicas_in_sync,
