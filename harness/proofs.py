@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from harness.refuting import refuted
 from harness.relations.proof import Proof
 from harness.relations.proving import proof_of
 from harness.running.observe import check_hardware
 from harness.running.traced import Graphs, trace_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
+from simulator import LockstepError
 
-__all__ = ["prove"]
+__all__ = ["prove", "proved"]
 
 _SEED = 20
 
@@ -52,7 +54,18 @@ def prove(
     graphs = trace_step(under_test, case, seed=seed, timeout=timeout)
     traced = time.monotonic()
     proof = inferred(graphs, program=under_test.name, strategy=case.name)
-    return dataclasses.replace(proof, tracing_seconds=traced - began, inferring_seconds=time.monotonic() - traced)
+    proof = dataclasses.replace(proof, tracing_seconds=traced - began, inferring_seconds=time.monotonic() - traced)
+    return refuted(proof, graphs, under_test, case, seed=seed, timeout=timeout)
+
+
+def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Proof:
+    """As `prove`, for a verdict, which it never fails: what goes wrong leaves the proof open."""
+    try:
+        return prove(program, case, seed=seed, timeout=timeout)
+    except LockstepError as error:
+        return Proof(
+            "open", program.name, case.name, reasons=(f"it could not be traced: {str(error).splitlines()[0]}",)
+        )
 
 
 def hidden(case: StrategyCase) -> str | None:

@@ -24,6 +24,7 @@ from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
+from harness.proofs import proved
 from harness.running.disturbance import Disturbance
 from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
@@ -52,6 +53,7 @@ def verify(
     restart_policy: str | None = None,
     forced: bool = False,
     explain: bool | None = None,
+    prove: bool = False,
     hardware: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
@@ -78,6 +80,8 @@ def verify(
             training is chaotic, which cannot be judged as a whole; with False never; with True a step is also watched
             where nothing is wrong. They name the line that made the first wrong value, in `Verdict.culprit`, and where
             no rule explains the numbers the steps that are wrong by themselves.
+        prove: also infer from the graph of the first training step whether it is right for every batch, which is then
+            in `Verdict.proof`; the step is traced once more for that. What goes wrong with it leaves it open.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -99,7 +103,10 @@ def verify(
     asked = _Asked(tier, forced, explain, seed, timeout, stream, out is not None)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
-        return _told(_verified(under_test, case, changes, directory, asked))
+        verdict = _verified(under_test, case, changes, directory, asked)
+        if prove:
+            verdict = dataclasses.replace(verdict, proof=proved(under_test, case, **asked.of_reference))
+        return _told(verdict)
 
 
 @dataclasses.dataclass(frozen=True)

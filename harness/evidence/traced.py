@@ -104,6 +104,9 @@ class Traced(msgspec.Struct, frozen=True):
         changed: variables, or what else, that changed outside of the function, in sentences.
         why_not: why there is no graph.
         seconds: that tracing took.
+        function: its name.
+        by_hand: whether the program distributes its input by hand.
+        judged: variables that the program reports.
     """
 
     task: str
@@ -118,6 +121,7 @@ class Traced(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     function: str = ""
     by_hand: bool = False
+    judged: tuple[str, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

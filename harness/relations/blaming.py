@@ -5,9 +5,30 @@ from __future__ import annotations
 from harness.relations.facts import Fact, Kind
 from harness.relations.walking import Seen, plain_name
 
-__all__ = ["blamed"]
+__all__ = ["blamed", "is_gradient", "meaning"]
 
 _GRADIENT = "gradient_tape/"
+
+
+def is_gradient(name: str) -> bool:
+    """Whether an operation of this name belongs to a gradient."""
+    return _GRADIENT in name
+
+
+def meaning(fact: Fact, alone: Seen) -> str:
+    """What a value is, next to what it is on one device."""
+    same = alone.by_name.get(plain_name(fact.made.node.name), ()) if fact.made else ()
+    twin = next((each for each in same if each.term == fact.term and each.scale), None)
+    times = "" if twin is None or twin.scale == fact.scale else f"{fact.scale / twin.scale} times "
+    if twin is not None and not times:
+        return "it is what it is on one device, but not in every replica, or not as a whole"
+    value = f"{times}the value of one device" if twin else "something that one device has not"
+    words = {
+        Kind.SPLIT: f"the rows of the replicas together are {value}",
+        Kind.REPLICATED: f"every replica has {value}",
+        Kind.PARTIAL: f"the parts of the replicas add up to {value}",
+    }
+    return words.get(fact.kind, "each replica has a count of its own")
 
 
 def blamed(fact: Fact, run: Seen, alone: Seen) -> Fact:
@@ -17,6 +38,8 @@ def blamed(fact: Fact, run: Seen, alone: Seen) -> Fact:
     anything there has that value. A gradient is wrong because of what it is the gradient of: that is blamed, if it is
     wrong and stays so.
     """
+    if fact.unknown is not None:
+        return (_forward(run, alone) if _GRADIENT in fact.unknown.node.name else None) or fact
     found = _back(fact, alone)
     if found.made is None or _GRADIENT not in found.made.node.name:
         return found

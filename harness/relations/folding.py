@@ -93,6 +93,12 @@ def _filled(values: Any) -> Any:
     return np.full(shape, values[1]) if np.prod(shape, dtype=float) <= _ELEMENTS_MAX else None
 
 
+def _inverted(order: Any) -> Any:
+    import numpy as np
+
+    return np.argsort(order)
+
+
 def _sliced(step: Step, values: Any) -> Any:
     given, begin, end, strides = values
     masks = step.node.attributes
@@ -143,6 +149,7 @@ _FOLDING: dict[str, Callable[[Step, Any], Any]] = {
     "Pack": _stack,
     "StridedSlice": _sliced,
     "GatherV2": lambda step, values: _gathered(step, values[:2]),
+    "InvertPermutation": lambda _, values: _inverted(values[0]),
     "Prod": _reduced("prod"),
     "Sum": _reduced("sum"),
     "Max": _reduced("max"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness.relations.facts import EVEN
+from harness.relations.facts import EVEN, NONEMPTY
 
 __all__ = ["Counterexample", "Place", "Proof", "Suspect", "Under"]
 
@@ -49,12 +49,16 @@ class Under:
     places: tuple[Place, ...]
 
     @property
+    def meaning(self) -> str:
+        """In words."""
+        words = {EVEN: "all replicas have equally many examples", NONEMPTY: "no replica is without examples"}
+        return words.get(self.what, self.what)
+
+    @property
     def text(self) -> str:
-        """In a sentence."""
-        meaning = "all replicas have equally many examples" if self.what == EVEN else "no replica is without examples"
-        meaning = meaning if self.what in (EVEN, "no empty shard") else self.what
+        """In words, with the lines."""
         lines = ", ".join(dict.fromkeys(f"{place.file}:{place.line}" for place in self.places))
-        return meaning + (f" ({lines})" if lines else "")
+        return self.meaning + (f" ({lines})" if lines else "")
 
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""
@@ -143,6 +147,14 @@ class Proof:
 
     def __str__(self) -> str:
         return self.text()
+
+    @property
+    def short(self) -> str:
+        """For the first line of a verdict that is consistent in numbers."""
+        if self.status == "conditional":
+            return f"and right for every batch only while {' and '.join(each.meaning for each in self.conditions)}"
+        words = {"proved": "and right for every batch", "refuted": "but wrong for other batches"}
+        return words.get(self.status, "tested only")
 
     def text(self, width: int = 110) -> str:
         """For people."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from harness.evidence.traced import Node, Traced
-from harness.relations.blaming import blamed
+from harness.relations.blaming import blamed, is_gradient, meaning
 from harness.relations.facts import Condition, Fact, Kind
 from harness.relations.proof import Place, Proof, Suspect, Under
 from harness.relations.protocol import World
@@ -140,7 +140,7 @@ def _check_beginnings(clients: Sequence[Traced], reference: Traced, found: _Foun
         each.name
         for traced in clients
         for each in traced.arguments
-        if each.kind == "variable" and each.synchronization == "on_read" and each.digest
+        if each.kind == "variable" and each.synchronization == "on_read" and each.aggregation != "MEAN" and each.digest
     }
     found.reasons += [
         f"variable {name!r}, which is added up when it is read, does not begin at 0" for name in sorted(added_up)
@@ -322,29 +322,16 @@ def _place(traced: Traced, caller: int | None, op: str) -> Place | None:
 
 
 def _suspects(traced: Traced, suspects: Iterable[tuple[str, Fact]], run: Seen, alone: Seen) -> Iterator[Suspect]:
-    """One for each line, in the order in which they were found."""
-    known: set[object] = set()
+    """One for each line, what is wrong before any gradient first."""
+    known: dict[object, tuple[bool, Suspect]] = {}
     for name, fact in suspects:
-        if fact.unknown is not None:
-            node, why, definite = fact.unknown.node, fact.unknown.why, not fact.unknown.ruleless
+        guilty = blamed(fact, run, alone)
+        if guilty.unknown is not None:
+            node, why, definite = guilty.unknown.node, guilty.unknown.why, not guilty.unknown.ruleless
         else:
-            guilty = blamed(fact, run, alone)
-            node, definite = (guilty.made.node if guilty.made else Node("", "")), True
-            why = _meaning(guilty)
+            node, why, definite = (guilty.made.node if guilty.made else Node("", "")), meaning(guilty, alone), True
+        shown = f"{node.type}: {why}" if node.type else why
+        suspect = Suspect(_place(traced, node.caller, node.type), shown, name, definite)
         key = (node.caller, node.type if node.caller is None else "", why)
-        if key not in known:
-            known.add(key)
-            yield Suspect(
-                _place(traced, node.caller, node.type), f"{node.type}: {why}" if node.type else why, name, definite
-            )
-
-
-def _meaning(fact: Fact) -> str:
-    words = {
-        Kind.SPLIT: "each replica has its rows",
-        Kind.REPLICATED: "every replica has the same",
-        Kind.PARTIAL: "each replica has its part of a sum",
-        Kind.ROWS: "each replica has its own count",
-    }
-    scale = "" if fact.scale == 1 else f", times {fact.scale}"
-    return f"{words.get(fact.kind, fact.kind.value)}{scale}, of which there is nothing equal on one device"
+        known.setdefault(key, (not is_gradient(node.name) and node.caller is not None, suspect))
+    yield from (suspect for early in (True, False) for found, suspect in known.values() if found is early)

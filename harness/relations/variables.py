@@ -100,6 +100,11 @@ def _applied(walker: Walking, step: Step) -> None:
         walker.states[each.handle] if each.kind is Kind.HANDLE and each.handle in walker.states else each
         for each in step.ins
     )
+    if walker.world.replicas == 1:
+        given = tuple(
+            replace(each, kind=Kind.REPLICATED, parts=()) if each.kind in (Kind.SPLIT, Kind.ROWS, Kind.SHAPE) else each
+            for each in given
+        )
     whole = replace(step, ins=given)
     replicas = frozenset[int]().union(*(each.replicas for each in given))
     lost = next((each for each in given if each.kind is Kind.UNKNOWN), None)

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from harness.recording.tracing.client import Tracing, trace_client
+from harness.recording.tracing.trying import Batch, Outcome, read_outcomes
 
-__all__ = ["Tracing", "trace_client"]
+__all__ = ["Batch", "Outcome", "Tracing", "read_outcomes", "trace_client"]

@@ -69,11 +69,21 @@ class Handles:
         self._first = first_replica
         self._copies: dict[int, int] = {}
         self._kinds: dict[str, Seen] | None = None
+        self._trained: set[int] = set()
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Listen in this context."""
         from tensorflow.python.distribute import values
+        from tensorflow.python.ops import resource_variable_ops
+
+        def plain(original: Callable[..., Any]) -> Callable[..., Any]:
+            def create(variable: Any, *args: Any, **options: Any) -> None:
+                original(variable, *args, **options)
+                if variable.trainable and variable.dtype.is_floating:
+                    self._trained.add(getattr(variable.handle, "_id", -1))
+
+            return create
 
         def made(original: Callable[..., Any]) -> Callable[..., Any]:
             def create(variable: Any, *args: Any, **options: Any) -> None:
@@ -83,7 +93,10 @@ class Handles:
 
             return create
 
-        with patched(values.DistributedVariable, "__init__", made):
+        with (
+            patched(values.DistributedVariable, "__init__", made),
+            patched(resource_variable_ops.BaseResourceVariable, "__init__", plain),
+        ):
             yield
 
     def argument(self, handle: Any) -> Argument | None:
@@ -97,7 +110,8 @@ class Handles:
         outer = outermost(handle)
         copy = self._copies.get(getattr(outer, "_id", -1))
         held = kind.kind if copy is not None else "plain"
-        return Argument("variable", name, copy, held, kind.aggregation, digest=_held(outer))
+        trained = getattr(outer, "_id", -1) in self._trained
+        return Argument("variable", name, copy, held, kind.aggregation, digest=_held(outer), trainable=trained)
 
 
 def _held(handle: Any) -> int:

@@ -1,12 +1,14 @@
 """Runs a program until it would take its first training step, traces that step, and sees what becomes of its results.
 
-The function that trains is not carried out: stand-ins take the place of its results, and the program goes on with them
-until it calls the function again, or ends. Nothing that it trains changes by that.
+The function that trains is not carried out: stand-ins take the place of its results, and the program goes on with them,
+so that it is seen what it does between its steps. Nothing that it trains changes by that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,11 +18,14 @@ from typing import Any
 import msgspec
 
 from harness.evidence.traced import Reported, Traced, write_traced
+from harness.evidence.watched import Frame
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.patches import patched
+from harness.recording.tensors import tensor_of
 from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, relaxed
 from harness.recording.tracing.graphs import Graphs
 from harness.recording.tracing.standins import opened, reported_value, standins
+from harness.recording.tracing.trying import Batch, Outcome, tried, write_outcomes
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.places import Places
 from harness.recording.watch.variables import Variables
@@ -28,11 +33,20 @@ from harness.recording.watch.variables import Variables
 __all__ = ["Tracer", "Tracing", "trace_client"]
 
 
+_CALLS_MAX = 256
+_SECONDS_MAX = 15.0
+"""How long it is looked at what a program does around its function."""
+
+
 class Tracing(msgspec.Struct, frozen=True):
-    """Where what is traced goes: a folder, and how many replicas the strategy has, which the reference has not."""
+    """Where what is traced goes: a folder, and how many replicas the strategy has, which the reference has not.
+
+    With `batches`, those of each client, the function is carried out on them, and variables are set back after each.
+    """
 
     path: str
     replicas: int
+    batches: tuple[tuple[Batch, ...], ...] = ()
 
 
 class Enough(BaseException):
@@ -76,6 +90,10 @@ class Tracer:
 
     def __init__(self, replicas: int, first_replica: int, task: str) -> None:
         self._replicas, self._first, self._task = replicas, first_replica, task
+        self.strategy: Any = None
+        self.batches: tuple[Batch, ...] = ()
+        self.outcomes: list[Outcome] = []
+        self._judged: set[str] = set()
         self._places = Places()
         self._variables = Variables(self._places.caller)
         self._handles = Handles(self._variables, first_replica)
@@ -87,6 +105,10 @@ class Tracer:
         self._heard = False
         self._changed: list[str] = []
         self.traced: Traced | None = None
+        self._again: Callable[[], Any] = lambda: None
+        self._merged: dict[str, Frame] = {}
+        self._calls = 0
+        self._until = 0.0
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -115,7 +137,8 @@ class Tracer:
                 why = "the program trains eagerly, operation by operation, so there is no graph to look at"
             return Traced(self._task, self._replicas, why_not=why)
         reported = tuple(self._reported) if self._heard else None
-        return msgspec.structs.replace(self.traced, reported=reported, changed=tuple(self._changed))
+        judged = tuple(sorted(self._judged))
+        return msgspec.structs.replace(self.traced, reported=reported, changed=tuple(self._changed), judged=judged)
 
     def hear(self, reported: dict[str, Any]) -> None:
         """Note what is reported after the step."""
@@ -124,6 +147,11 @@ class Tracer:
         if self.traced is None:
             return
         self._heard = True
+        for variable in tf.nest.flatten(reported.get("variables")):
+            held = tensor_of(variable)
+            held = held._values[0] if hasattr(held, "_values") else held  # noqa: SLF001 - the first copy
+            if (known := self._handles.argument(getattr(held, "handle", None))) is not None:
+                self._judged.add(known.name)
         for observable in ("loss", "gradients", "metrics", "predictions"):
             given = reported.get(observable)
             for at, each in enumerate(tf.nest.flatten(given)):
@@ -170,14 +198,17 @@ class Tracer:
         return call
 
     def _afterwards(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
-        self._note_plain((args, options))
         if function is self._function:
-            raise Enough
+            self._note_plain((args, options))
+            self._calls += 1
+            if self._calls > _CALLS_MAX or time.monotonic() > self._until:
+                raise Enough
+            return self._again()
         self._inside = True
         try:
-            graph = function.get_concrete_function(*args, **options).graph
-            if _changes(graph):
+            if _changes(function.get_concrete_function(*args, **options).graph):
                 self._changed.append("another function changes variables")
+                raise Enough
             return original(function, *args, **options)
         finally:
             self._inside = False
@@ -185,18 +216,22 @@ class Tracer:
     def _traced_or_run(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
         began = time.monotonic()
         self._differentiated = False
-        given = relaxed((args, options), self._yielded)
-        try:
-            concrete = function.get_concrete_function(*given[0], **given[1])
-        except Exception:  # noqa: BLE001 - a function that asks for the number of examples
-            self._differentiated = False
-            concrete = function.get_concrete_function(*args, **options)
+        concrete = self._concrete(function, args, options)
         if not (self._differentiated or _changes(concrete.graph)):
             return original(function, *args, **options)
+        if self.batches:
+            call = functools.partial(original, function)
+            given = (args, options)
+            self.outcomes = tried(
+                call, given, concrete.graph, self._yielded, self._handles, self.strategy, self.batches
+            )
+            raise Enough
         seconds = time.monotonic() - began
         self._function = function
         try:
-            result, self.traced = self._data(concrete, (args, options), seconds)
+            self._again, self.traced = self._data(concrete, (args, options), seconds)
+            result = self._again()
+            self._until = time.monotonic() + _SECONDS_MAX
         except Exception as error:
             why = f"the graph cannot be taken apart: {type(error).__name__}: {error}"
             self.traced = Traced(self._task, self._replicas, why_not=why)
@@ -204,11 +239,23 @@ class Tracer:
         self._note_plain((args, options))
         return result
 
-    def _data(self, concrete: Any, given: Any, seconds: float) -> tuple[Any, Traced]:
-        graphs = Graphs(self._places._is_own)  # noqa: SLF001 - of this package
+    def _concrete(self, function: Any, args: Any, options: Any) -> Any:
+        """The function for any number of examples, or else for as many as there are."""
+        given = relaxed((args, options), self._yielded)
+        try:
+            return function.get_concrete_function(*given[0], **given[1])
+        except Exception:  # noqa: BLE001 - some that make variables cannot be traced so the first time
+            concrete = function.get_concrete_function(*args, **options)
+        try:
+            return function.get_concrete_function(*given[0], **given[1])
+        except Exception:  # noqa: BLE001 - a function that asks for the number of examples
+            return concrete
+
+    def _data(self, concrete: Any, given: Any, seconds: float) -> tuple[Callable[[], Any], Traced]:
+        graphs = Graphs(self._places.is_own, self._merged)
         structure, tensors = opened(concrete.graph.structured_outputs)
         graphs.add(concrete.graph, tensors)
-        result, outputs = standins(structure, tensors, self._replicas, self._first)
+        _, outputs = standins(structure, tensors, self._replicas, self._first)
         traced = Traced(
             task=self._task,
             replicas=self._replicas,
@@ -220,7 +267,7 @@ class Tracer:
             function=str(getattr(self._function, "__name__", "")),
             by_hand=self._yielded.by_hand,
         )
-        return result, traced
+        return (lambda: standins(structure, tensors, self._replicas, self._first)[0]), traced
 
     def _note_plain(self, given: Any) -> None:
         """What the function is called with that is no example's: it has to be the same on one device, each time."""
@@ -239,6 +286,16 @@ class Tracer:
     ) -> None:
         """Note an eager operation that changes a variable; called by TensorFlow."""
         name = kind.decode() if isinstance(kind, bytes) else kind
+        if (
+            graph is not None
+            and self._inside
+            and self.traced is None
+            and threading.current_thread() is threading.main_thread()
+        ):
+            # What replicas ask for together is done by the thread that waits for them.
+            number = self._places.other()
+            if number is not None and op_name:
+                self._merged[op_name] = self._places.frames[number]
         if graph is not None or self.traced is None or self._inside or not _assigns(name):
             return
         found = self._handles.argument(inputs[0])
@@ -270,9 +327,15 @@ def trace_client(program: Any, case: Any, assignment: Any, tracing: Tracing) -> 
     strategy = prepared(case, assignment)
     first = case.clients.index(task_name()) * case.family.local_replicas(strategy, case)
     tracer = Tracer(tracing.replicas, first, task_name())
+    tracer.strategy = strategy
+    tracer.batches = tracing.batches[case.clients.index(task_name())]
     record = TraceRecorder(tracer, strategy, Path(assignment.directory))
     train = program.load()
     with seeded_generators(assignment.seed, case.clients.index(task_name())), tracer.active():
         train(strategy, record)
-    write_traced(Path(tracing.path) / f"{task_name().replace(':', '-')}.traced", tracer.result())
+    place = Path(tracing.path) / f"{task_name().replace(':', '-')}.traced"
+    if tracer.batches:
+        write_outcomes(place.with_suffix(".outcomes"), tracer.outcomes)
+    else:
+        write_traced(place, tracer.result())
     return {"observed": 1, "replicas": strategy.num_replicas_in_sync}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.evidence.trace import Array
@@ -21,10 +21,12 @@ class Graphs:
 
     Args:
         owns: whether a file is the program's own.
+        callers: by the names of operations lines that their own stacks do not have.
     """
 
-    def __init__(self, owns: Any) -> None:
+    def __init__(self, owns: Any, callers: Mapping[str, Frame]) -> None:
         self._owns = owns
+        self._callers = callers
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []
         self.graphs: list[Graph | None] = []
@@ -87,7 +89,9 @@ class Graphs:
 
     def _caller(self, operation: Any) -> int | None:
         """The innermost line of the program's own."""
-        for frame in reversed(operation.traceback):
+        if (known := self._callers.get(operation.name)) is not None:
+            return self._frames.setdefault(known, len(self._frames))
+        for frame in reversed(operation.traceback or ()):
             if self._owns(frame.filename):
                 made = Frame(frame.filename, frame.lineno, frame.name, own=True)
                 return self._frames.setdefault(made, len(self._frames))

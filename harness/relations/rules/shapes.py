@@ -166,6 +166,8 @@ def _reshape(step: Step) -> Fact:
     if given.kind in (Kind.ROWS, Kind.SHAPE) and shape == ():
         return given if given.kind is Kind.ROWS else given.parts[0]
     if given.kind is Kind.ROWS and shape == (1,):
+        if step.node.dtypes and "int" not in step.node.dtypes[0]:  # a number, and no length
+            return step.partial(_flat(step, given, shape))
         return vector(step, [given])
     return step.unknown("another shape, which depends on how many examples the replica has")
 
