@@ -70,18 +70,15 @@ def verify(
             is meant for programs whose every intermediate value is exactly representable.
         interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
-        faults: what goes wrong during the run. What fails is started again, and every part of the run is judged. A
-            fault of a checkpoint names `record.directory` as its directory.
+        faults: what goes wrong during the run. What fails is started again, and every part is judged. A fault of a
+            checkpoint names `record.directory` as its directory.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
         forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
             judged by itself and the verdict tells which of them are wrong.
-        explain: whether more runs are made to explain: by default where the verdict is inconsistent, and where a
-            training is chaotic, which cannot be judged as a whole; with False never; with True a step is also watched
-            where nothing is wrong. They name the line that made the first wrong value, in `Verdict.culprit`, and where
-            no rule explains the numbers the steps that are wrong by themselves.
-        prove: also infer from the graph of the first training step whether it is right for every batch, which is then
-            in `Verdict.proof`; the step is traced once more for that. What goes wrong with it leaves it open.
+        explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
+            default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
+        prove: also infer from the step's graph whether it is right for every batch; see `Verdict.proof`.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -100,13 +97,10 @@ def verify(
     """
     case, under_test = strategy_case(strategy, hardware, network), Program.of(program)
     plan = Disturbance.of(faults, restarts, restart_policy)
-    asked = _Asked(tier, forced, explain, seed, timeout, stream, out is not None)
+    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
-        verdict = _verified(under_test, case, changes, directory, asked)
-        if prove:
-            verdict = dataclasses.replace(verdict, proof=proved(under_test, case, **asked.of_reference))
-        return _told(verdict)
+        return _told(_verified(under_test, case, changes, directory, asked))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +110,7 @@ class _Asked:
     tier: Tier
     forced: bool
     explain: bool | None
+    prove: bool
     seed: int
     timeout: float
     stream: bool
@@ -175,6 +170,8 @@ def _verified(
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     if changes is None and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
+    if asked.prove:
+        verdict = dataclasses.replace(verdict, proof=proved(program, case, **asked.of_reference))
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict

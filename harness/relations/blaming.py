@@ -38,12 +38,14 @@ def blamed(fact: Fact, run: Seen, alone: Seen) -> Fact:
     anything there has that value. A gradient is wrong because of what it is the gradient of: that is blamed, if it is
     wrong and stays so.
     """
+    if not run.first_wrong:
+        run.first_wrong.append(_forward(run, alone))
     if fact.unknown is not None:
-        return (_forward(run, alone) if _GRADIENT in fact.unknown.node.name else None) or fact
+        return (run.first_wrong[0] if is_gradient(fact.unknown.node.name) else None) or fact
     found = _back(fact, alone)
-    if found.made is None or _GRADIENT not in found.made.node.name:
+    if found.made is None or not is_gradient(found.made.node.name):
         return found
-    return _forward(run, alone) or found
+    return run.first_wrong[0] or found
 
 
 def _back(fact: Fact, alone: Seen) -> Fact:

@@ -32,7 +32,12 @@ def _decided(walker: Walking, step: Step) -> list[Fact]:
     decision, *given = step.ins
     names = ("then_branch", "else_branch")
     if decision.value is not None and decision.value.ndim == 0:
-        return walker.carried_out(step.node.functions[names[0 if bool(decision.value) else 1]], given)
+        held = dict(walker.states)
+        results = walker.carried_out(step.node.functions[names[0 if bool(decision.value) else 1]], given)
+        for place, fact in walker.states.items():
+            if fact is not held.get(place):
+                walker.states[place] = _under(fact, decision)
+        return [_under(each, decision) for each in results]
     if decision.kind is Kind.PRESENT:
         return _given_examples(walker, step, given)
     before = dict(walker.states)
@@ -46,6 +51,13 @@ def _decided(walker: Walking, step: Step) -> list[Fact]:
     for place in before:
         walker.states[place] = _either(walker, step, decision, one_states[place], other_states[place])
     return [_either(walker, step, decision, a, b) for a, b in zip(one, other, strict=True)]
+
+
+def _under(given: Fact, decision: Fact) -> Fact:
+    """Under the conditions of a decision, too."""
+    if not decision.conditions or given.kind is Kind.UNKNOWN:
+        return given
+    return replace(given, conditions=given.conditions | decision.conditions)
 
 
 def _given_examples(walker: Walking, step: Step, given: list[Fact]) -> list[Fact]:

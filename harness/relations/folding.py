@@ -93,6 +93,11 @@ def _filled(values: Any) -> Any:
     return np.full(shape, values[1]) if np.prod(shape, dtype=float) <= _ELEMENTS_MAX else None
 
 
+def _cut(given: Any, begin: Any, size: Any) -> Any:
+    ends = [length if many < 0 else first + many for first, many, length in zip(begin, size, given.shape, strict=True)]
+    return given[tuple(slice(int(first), int(end)) for first, end in zip(begin, ends, strict=True))]
+
+
 def _inverted(order: Any) -> Any:
     import numpy as np
 
@@ -156,6 +161,7 @@ _FOLDING: dict[str, Callable[[Step, Any], Any]] = {
     "Min": _reduced("min"),
     "All": _reduced("all"),
     "Any": _reduced("any"),
+    "Slice": lambda _, values: _cut(*values),
     "Squeeze": lambda step, values: values[0].reshape(step.shape()),
     "ExpandDims": lambda step, values: values[0].reshape(step.shape()),
     "Cast": _cast,

@@ -49,6 +49,7 @@ class Seen:
         open: operations without a rule, whether or not they matter.
         operations: how many of each type were looked at.
         values: all that any result is.
+        first_wrong: kept by who looks for it.
         by_name: the results of the operations, by their names without those of replicas.
     """
 
@@ -61,6 +62,7 @@ class Seen:
     operations: dict[str, int] = field(default_factory=dict)
     values: set[tuple[Fraction, int]] = field(default_factory=set)
     by_name: dict[str, list[Fact]] = field(default_factory=dict)
+    first_wrong: list[Fact | None] = field(default_factory=list)
 
 
 class Walker:

@@ -90,8 +90,8 @@ def _operations(results: Sequence[Found]) -> str:
     share = sum(total[kind] for kind in known) / max(1, sum(total.values()))
     return (
         f"{len(known)} of {len(total)} kinds of operations have a rule of their own, which are {100 * share:.1f} % "
-        f"of the {sum(total.values())} operations. What the others give is known where all operands are the same in every "
-        f"replica: {', '.join(missing) or 'none'}.\n\nIn the way of a proof stood: "
+        f"of the {sum(total.values())} operations. What the others give is known where all operands are the same in "
+        f"every replica: {', '.join(missing) or 'none'}.\n\nIn the way of a proof stood: "
         + (", ".join(f"`{kind}` in {count} programs" for kind, count in blocking.most_common()) or "none")
         + "."
     )

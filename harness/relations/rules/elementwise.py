@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from harness.relations.facts import Fact, Kind
@@ -178,8 +179,19 @@ def _unary(step: Step) -> Fact:
     return _nonlinear(step)
 
 
-@rule(*(name for name in _SEVERAL if name not in ("FloorDiv", "Maximum")), "SelectV2", "Select")
+@rule(*(name for name in _SEVERAL if name not in ("Equal", "FloorDiv", "Maximum")), "SelectV2", "Select")
 def _several(step: Step) -> Fact:
+    return _nonlinear(step)
+
+
+@rule("Equal")
+def _equal(step: Step) -> Fact:
+    """The largest and the smallest number of examples of a replica are the same, while shards are even."""
+    inner = [each.inner for each in step.ins if each.kind is Kind.STACKED and each.inner is not None]
+    if len(inner) == 2 and inner[0].kind is inner[1].kind is Kind.ROWS and inner[0].scaled == inner[1].scaled:
+        import numpy as np
+
+        return replace(step.replicated(step.once(of="true"), of=(), also=[step.even()]), value=np.asarray(True))
     return _nonlinear(step)
 
 

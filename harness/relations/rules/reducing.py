@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -100,6 +101,8 @@ def _other(step: Step) -> Fact:
     axes = axes_of(step, given)
     if given.kind is Kind.SHAPE:
         return _of_numbers(step, given)
+    if given.kind is Kind.STACKED and step.node.type in ("Max", "Min"):
+        return replace(given, shape=step.shape())
     scaled = step.once(*step.ins) if axes is None else step.once(given, also=(axes, step.shape_of(given)))
     if (found := _reduced(step, scaled, axes)) is not None:
         return found

@@ -44,6 +44,8 @@ def _gathered(step: Step) -> Fact:
     given = step.ins[0]
     if given.kind is Kind.SPLIT and given.axis == 0:
         return step.replicated(given.scaled, of=(given,))
+    if given.kind is Kind.SHAPE and len(given.parts) == 1 and given.parts[0].kind is Kind.ROWS:
+        return Fact(Kind.STACKED, shape=step.shape(), inner=given.parts[0])
     return step.unknown("the replicas' values are put next to each other, and are no rows of a batch")
 
 
