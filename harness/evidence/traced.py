@@ -107,6 +107,7 @@ class Traced(msgspec.Struct, frozen=True):
         function: its name.
         by_hand: whether the program distributes its input by hand.
         judged: variables that the program reports.
+        pulled: examples that the iterators gave with which the function was called.
     """
 
     task: str
@@ -122,6 +123,7 @@ class Traced(msgspec.Struct, frozen=True):
     function: str = ""
     by_hand: bool = False
     judged: tuple[str, ...] = ()
+    pulled: tuple[Argument, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -32,7 +32,9 @@ def _of(step: Step, array: Any, shape: Any) -> Fact:
     small = array.size <= _ELEMENTS_MAX
     value = array if small and array.dtype.kind in "iufb" else None
     term, scale = ONE, Fraction(1)
-    number = rational(float(array)) if array.ndim == 0 and array.dtype.kind in "iuf" else None
+    number = None
+    if array.ndim == 0 and array.dtype.kind in "iuf":
+        number = rational(float(array)) if array.dtype.kind == "f" else Fraction(int(array))
     if number is not None:
         scale = number
     elif small:

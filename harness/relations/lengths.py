@@ -67,7 +67,7 @@ def closer(node: Node, given: Sequence[Fact]) -> Node:
     """The same operation, with the shape of its result as far as it can be known."""
     if len(node.shapes) != 1 or (node.shapes[0] is not None and None not in node.shapes[0]):
         return node
-    known = _SHAPES.get(node.type)
+    known = _SHAPES.get(node.type) if node.attributes.get("data_format", "NHWC") == "NHWC" else None
     shape = None if known is None else known(given)
     if shape is None:
         return node
@@ -114,6 +114,7 @@ def _turned(given: Sequence[Fact]) -> Shape:
 
 _SHAPES: dict[str, Callable[[Sequence[Fact]], Shape]] = {
     **dict.fromkeys(_ELEMENTWISE, _broadcast),
+    "BiasAddGrad": lambda given: None if not given[0].shape else given[0].shape[-1:],
     "Reshape": lambda given: _numbers(given[1]),
     "BroadcastTo": lambda given: _numbers(given[1]),
     "Fill": lambda given: _numbers(given[0]),

@@ -22,6 +22,8 @@ from harness.relations.walking import Seen, walk
 __all__ = ["proof_of"]
 
 _SINGLE = Fraction(1)
+# What a program does around its function and is never looked at.
+_NEVER = ("is called outside", "another function", "traced again", "copies of variables are assigned")
 
 
 @dataclass
@@ -118,7 +120,7 @@ def _check_calls(clients: Sequence[Traced], reference: Traced, found: _Found) ->
             found.reasons.append(
                 f"outside of the function: {differing[0] if differing else 'another order of changes'}"
             )
-        again = [each for each in traced.changed if "is called outside" in each or "another function" in each]
+        again = [each for each in traced.changed if any(words in each for words in _NEVER)]
         found.reasons += [f"outside of the function: {each}" for each in again]
         if traced.by_hand:
             found.conditions.add(
@@ -149,14 +151,14 @@ def _check_beginnings(clients: Sequence[Traced], reference: Traced, found: _Foun
 
 def _check_examples(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
     """The replicas' rows are those of the one device, as far as the first batch shows it."""
-    truth = {each.name: each.rows for each in reference.arguments if each.kind == "example"}
-    names = {each.name for traced in clients for each in traced.arguments if each.kind == "example"}
+    truth = {each.name: each.rows for each in (*reference.arguments, *reference.pulled) if each.kind == "example"}
+    names = {each.name for traced in clients for each in (*traced.arguments, *traced.pulled) if each.kind == "example"}
     if names != set(truth):
         found.reasons.append("the function gets other arguments than on one device")
         return
     columns = []
     for name in sorted(truth):
-        shares = [each for traced in clients for each in traced.arguments if each.name == name]
+        shares = [each for traced in clients for each in (*traced.arguments, *traced.pulled) if each.name == name]
         shares.sort(key=lambda each: each.replica or 0)
         columns.append(
             (tuple(row for each in shares for row in each.rows), truth[name], [len(each.rows) for each in shares])

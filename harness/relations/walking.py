@@ -177,7 +177,7 @@ class Walker:
             result = known(step)
             results = [result] if isinstance(result, Fact) else list(result)
             return results[:count] if len(results) >= count else results * count
-        if step.node.stateful:
+        if step.node.stateful or step.node.functions:
             return [step.unknown("what it does is not known", ruleless=True)] * count
         if step.all_replicated():
             return [step.replicated(step.once(*step.ins, output=at), output=at) for at in range(count)]

@@ -315,6 +315,123 @@ def train_assigned_between(strategy, record):
         rate.assign(RATE / strategy.num_replicas_in_sync)  # guilty
 
 
+def train_another_value(strategy, record):
+    """The first call is right; later ones are of another graph."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y, warm):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables, (1.0 if warm else 2.0) / BATCH if warm else 1.0)
+            descend(variables, gradients)
+            return loss
+
+        return strategy.reduce(SUM if warm else MEAN, strategy.run(replica_step, args=(x, y)), axis=None)  # guilty
+
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
+        record.step(loss=train_step(x, y, number == 0), variables=variables)
+
+
+def train_eager_inside(strategy, record):
+    """A function gives what is right, and each replica does with it what is wrong, operation by operation."""
+    variables = plain(strategy)
+    w = variables[0]
+
+    @tf.function
+    def penalty():
+        with tf.GradientTape() as tape:
+            loss = tf.nn.l2_loss(w)
+        return tape.gradient(loss, w)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        w.assign_sub(0.01 * context().all_reduce(SUM, penalty()))  # guilty
+        return loss
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        losses = strategy.run(replica_step, args=(x, y))
+        record.step(loss=strategy.reduce(SUM, losses, axis=None), variables=variables)
+
+
+def train_every_second(strategy, record):
+    """Another function, which comes later, takes away too much."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    @tf.function
+    def decay():
+        strategy.run(lambda: variables[0].assign(variables[0] / strategy.num_replicas_in_sync))  # guilty
+
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
+        if number == 2:
+            decay()
+        record.step(loss=train_step(x, y), variables=variables)
+
+
+def train_floor(strategy, record):
+    """Half of the replica's rows, rounded."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        half = tf.cast(tf.shape(x)[0] // 3, tf.float32)
+        loss, gradients = gradients_of(x, y, variables, half / BATCH)  # guilty
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_seeded_noise(strategy, record):
+    """Equal seeds, and so equal noise for the rows of every replica."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        noise = tf.random.stateless_normal(tf.shape(x), seed=[1, 2])  # guilty
+        loss, gradients = gradients_of(x + 0.1 * noise, y, variables)
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_loop_of_parts(strategy, record):
+    """Squared again and again, in a loop of the graph."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        number = tf.constant(0)
+        for _ in tf.range(2):
+            gradients = [gradient + 0.1 * gradient * gradient for gradient in gradients]  # guilty
+            number += 1
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_decided_by_part(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        if loss > 0.5:  # guilty
+            gradients = [2.0 * gradient for gradient in gradients]
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
 def train_first_rows(strategy, record):
     variables = plain(strategy)
 

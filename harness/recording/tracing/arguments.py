@@ -12,7 +12,7 @@ from harness.evidence.watched import Seen
 from harness.recording.patches import patched
 from harness.recording.watch.variables import Variables, outermost
 
-__all__ = ["Handles", "Yielded", "arguments_of", "relaxed"]
+__all__ = ["Handles", "Yielded", "arguments_of", "pulled_of", "relaxed"]
 
 
 class Yielded:
@@ -188,6 +188,24 @@ def arguments_of(
     for position, (outer, _) in enumerate(captured):
         found.append(_captured(outer, position, handles))
     found += [Argument("token", "deferred")] * len(deferred)
+    return tuple(found)
+
+
+def pulled_of(given: Any, first: int) -> tuple[Argument, ...]:
+    """The rows that iterators give to each replica, of the next batch; nothing where they are at their end."""
+    import tensorflow as tf
+    from tensorflow.python.data.ops import iterator_ops
+    from tensorflow.python.distribute import input_lib
+    from tensorflow.python.distribute.values import PerReplica
+
+    found = []
+    for place, iterator in enumerate(tf.nest.flatten(given)):
+        if isinstance(iterator, (input_lib.DistributedIterator, iterator_ops.OwnedIterator)):
+            for leaf, value in enumerate(tf.nest.flatten(next(iterator))):
+                for copy, each in enumerate(value.values if isinstance(value, PerReplica) else (value,)):
+                    array = each.numpy() if isinstance(each, tf.Tensor) else None
+                    rows = () if array is None or not array.ndim else tuple(zlib.crc32(row.tobytes()) for row in array)
+                    found.append(Argument("example", f"iterator {place}, value {leaf}", first + copy, rows=rows))
     return tuple(found)
 
 

@@ -22,7 +22,7 @@ from harness.evidence.watched import Frame
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.patches import patched
 from harness.recording.tensors import tensor_of
-from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, relaxed
+from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, pulled_of, relaxed
 from harness.recording.tracing.graphs import Graphs
 from harness.recording.tracing.standins import opened, reported_value, standins
 from harness.recording.tracing.trying import Batch, Outcome, tried, write_outcomes
@@ -107,6 +107,9 @@ class Tracer:
         self.traced: Traced | None = None
         self._again: Callable[[], Any] = lambda: None
         self._merged: dict[str, Frame] = {}
+        self._copies: dict[int, list[str]] = {}
+        self._literals: list[str] | None = None
+        self._eager = 0
         self._calls = 0
         self._until = 0.0
 
@@ -137,6 +140,8 @@ class Tracer:
                 why = "the program trains eagerly, operation by operation, so there is no graph to look at"
             return Traced(self._task, self._replicas, why_not=why)
         reported = tuple(self._reported) if self._heard else None
+        if len({tuple(each) for each in self._copies.values()}) > 1:
+            self._changed.append("outside of it, copies of variables are assigned other values than others")
         judged = tuple(sorted(self._judged))
         return msgspec.structs.replace(self.traced, reported=reported, changed=tuple(self._changed), judged=judged)
 
@@ -173,11 +178,21 @@ class Tracer:
     def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """An eager `Strategy.run` after the step is more than the function does."""
         import tensorflow as tf
+        from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
         def run(strategy: Any, *args: Any, **options: Any) -> Any:
-            if self.traced is not None and tf.executing_eagerly() and not self._inside:
+            if self._inside or not tf.executing_eagerly():
+                return original(strategy, *args, **options)
+            called = args[0] if args else options.get("fn")
+            # A function of TensorFlow's is heard of when it is called.
+            by_hand = not isinstance(called, polymorphic_function.Function)
+            if by_hand and self.traced is not None:
                 self._changed.append("strategy.run is called outside of the function")
-            return original(strategy, *args, **options)
+            self._eager += by_hand
+            try:
+                return original(strategy, *args, **options)
+            finally:
+                self._eager -= by_hand
 
         return run
 
@@ -227,6 +242,10 @@ class Tracer:
             )
             raise Enough
         seconds = time.monotonic() - began
+        if self._eager or threading.current_thread() is not threading.main_thread():
+            why = "the program trains eagerly: each replica calls a function of its own"
+            self.traced = Traced(self._task, self._replicas, why_not=why)
+            raise Enough
         self._function = function
         try:
             self._again, self.traced = self._data(concrete, (args, options), seconds)
@@ -266,6 +285,7 @@ class Tracer:
             seconds=seconds,
             function=str(getattr(self._function, "__name__", "")),
             by_hand=self._yielded.by_hand,
+            pulled=pulled_of(given, self._first),
         )
         return (lambda: standins(structure, tensors, self._replicas, self._first)[0]), traced
 
@@ -273,13 +293,17 @@ class Tracer:
         """What the function is called with that is no example's: it has to be the same on one device, each time."""
         import tensorflow as tf
 
+        literals = []
         for at, value in enumerate(tf.nest.flatten(given)):
             if isinstance(value, (bool, int, float, str)) or value is None:
-                self._changed.append(f"a call gets {value!r} as its argument {at}")
+                literals.append(f"a call gets {value!r} as its argument {at}")
             elif isinstance(value, tf.Tensor) and value not in self._yielded and value.dtype.is_numeric:
-                self._changed.append(
-                    f"a call gets a tensor ({zlib.crc32(value.numpy().tobytes())}) as its argument {at}"
-                )
+                held = zlib.crc32(value.numpy().tobytes())
+                self._changed.append(f"a call gets a tensor ({held}) as its argument {at}")
+        self._changed += literals
+        if self._literals not in (None, literals):
+            self._changed.append("the function is traced again for another Python value, which is not looked at")
+        self._literals = literals
 
     def _carried_out(
         self, kind: str | bytes, inputs: Any, attrs: Any, outputs: Any, op_name: str | None = None, graph: Any = None
@@ -300,8 +324,11 @@ class Tracer:
             return
         found = self._handles.argument(inputs[0])
         values = [zlib.crc32(each.numpy().tobytes()) for each in inputs[1:] if each.dtype.is_numeric]
-        if found is not None and not found.replica:
-            self._changed.append(f"{name} of {found.name} outside of the function, of {values}")
+        if found is not None:
+            change = f"{name} of {found.name} outside of the function, of {values}"
+            self._copies.setdefault(found.replica or 0, []).append(change)
+            if (found.replica or 0) == self._first:
+                self._changed.append(change)
 
 
 def _assigns(kind: str) -> bool:

@@ -66,7 +66,9 @@ class Graphs:
                 if inner is None:
                     raise ValueError(f"the function {value.func.name} has no graph in this process")
                 functions[name] = self.add(inner)
-            elif not name.startswith("_") and which not in ("tensor", "func"):
+            elif which == "func":
+                attributes[name] = value.func.name  # of its own in each process, so that it is equal to nothing
+            elif not name.startswith("_") and which != "tensor":
                 attributes[name] = _plain(value, which)
         value, digest = None, 0
         if operation.type == "Const":
@@ -122,6 +124,8 @@ def _plain(value: Any, which: str | None) -> Any:
         listed = value.list
         if listed.type:
             return [tf.dtypes.as_dtype(each).name for each in listed.type]
+        if listed.func:
+            return [each.name for each in listed.func]
         if listed.s:
             return [each.decode(errors="replace") for each in listed.s]
         if listed.shape:

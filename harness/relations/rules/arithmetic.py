@@ -75,7 +75,7 @@ def _multiply(step: Step) -> Fact:
     return step.unknown("a product of two values of which neither is the same in each replica")
 
 
-@rule("RealDiv", "DivNoNan", "Div")
+@rule("RealDiv", "DivNoNan")
 def _divide(step: Step) -> Fact:
     """By the replica's own number of examples instead of that of all: R times as much, while shards are even."""
     above, below = step.ins

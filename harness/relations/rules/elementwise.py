@@ -217,7 +217,7 @@ def _floor_divided(step: Step) -> Fact:
     above, below = step.ins
     if _counts(step, above) and below.kind is Kind.REPLICATED and below.value is not None and below.value.ndim == 0:
         number = int(below.value)
-        if number > 0 and (above.scale / number).denominator == 1:
+        if number > 0 and number == below.value and (above.scale / number).denominator == 1:
             return step.fact(Kind.ROWS, (above.scale / number, above.term))
     if above.kind is below.kind is Kind.ROWS and above.term == below.term and below.scale:
         quotient = above.scale / below.scale
