@@ -22,6 +22,8 @@ _SHARE = 1e-2
 """A difference counts from this share of what the step changes on one device: rounding is far from it."""
 _BESIDE = 1e-2
 """Of what changes most, a change counts from this share on."""
+_BATCHES_MIN = 2
+"""So many batches have to be carried out."""
 _PLAIN = 1e-5
 """And from this share of the value itself."""
 
@@ -40,14 +42,20 @@ def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, 
         tried = try_batches(program, case, *_batches(graphs, shards), seed=seed, timeout=timeout)
     except LockstepError:
         return proof
+    shown: list[Counterexample | None] = []
     for number, lengths in enumerate(shards):
-        found = _differs(graphs, [each[number] for each in tried.clients if len(each) > number], _at(tried, number))
-        if found is not None:
-            definite = [each for each in proof.suspects if each.definite]
-            rest = [each for each in proof.suspects if each is not definite[0]]
-            first = dataclasses.replace(definite[0], counterexample=Counterexample(lengths, *found))
-            return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
-    return proof
+        runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
+        if alone.failed is None and runs and all(run.failed is None for run in runs):
+            found = _differs(graphs, runs, alone)
+            shown.append(None if found is None else Counterexample(lengths, *found))
+    # Of two examples statistics may be nothing but rounding; what is wrong is so of the largest batch as well.
+    if len(shown) < _BATCHES_MIN or shown[-1] is None:
+        return proof
+    smallest = next(each for each in shown if each is not None)
+    definite = [each for each in proof.suspects if each.definite]
+    rest = [each for each in proof.suspects if each is not definite[0]]
+    first = dataclasses.replace(definite[0], counterexample=smallest)
+    return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
 
 
 def _at(tried: Tried, number: int) -> Outcome:
@@ -102,8 +110,6 @@ def _batches(graphs: Graphs, shards: Sequence[tuple[int, ...]]) -> tuple[list[tu
 
 def _differs(graphs: Graphs, runs: Sequence[Outcome], alone: Outcome) -> tuple[str, float, float] | None:
     """The value that differs most, what it should be and what it is."""
-    if alone.failed is not None or not runs or any(run.failed is not None for run in runs):
-        return None
     judged = {name for traced in graphs.clients for name in traced.judged}
     kinds = {each.name: each for each in graphs.clients[0].arguments if each.kind == "variable"}
     if not judged:

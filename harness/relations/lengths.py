@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -68,13 +69,21 @@ def closer(node: Node, given: Sequence[Fact]) -> Node:
     if len(node.shapes) != 1 or (node.shapes[0] is not None and None not in node.shapes[0]):
         return node
     known = _SHAPES.get(node.type) if node.attributes.get("data_format", "NHWC") == "NHWC" else None
-    shape = None if known is None else known(given)
+    shape = _multiplied(node, given) if node.type == "MatMul" else None if known is None else known(given)
     if shape is None:
         return node
     before = node.shapes[0]
     if before is not None and len(before) == len(shape):
         shape = tuple(one if one is not None else two for one, two in zip(before, shape, strict=True))
     return msgspec.structs.replace(node, shapes=(shape,))
+
+
+def _multiplied(node: Node, given: Sequence[Fact]) -> Shape:
+    one, other = (each.shape for each in given[:2])
+    if one is None or other is None or len(one) != 2 or len(other) != 2:
+        return None
+    turned = [bool(node.attributes.get(key)) for key in ("transpose_a", "transpose_b")]
+    return (one[1] if turned[0] else one[0], other[0] if turned[1] else other[1])
 
 
 def _broadcast(given: Sequence[Fact]) -> Shape:
@@ -99,6 +108,17 @@ def _numbers(given: Fact) -> Shape:
     return None
 
 
+def _reshaped(before: Shape, after: Shape) -> Shape:
+    """With the length that is left open, if there is one, from how many elements there are."""
+    if before is None or after is None or None in before or after.count(None) != 1:
+        return after
+    known = math.prod(length for length in after if length is not None)
+    count = math.prod(length for length in before if length is not None)
+    if not known or count % known:
+        return after
+    return tuple(count // known if length is None else length for length in after)
+
+
 def _expanded(given: Sequence[Fact]) -> Shape:
     shape, at = given[0].shape, given[1].value
     if shape is None or at is None:
@@ -115,7 +135,7 @@ def _turned(given: Sequence[Fact]) -> Shape:
 _SHAPES: dict[str, Callable[[Sequence[Fact]], Shape]] = {
     **dict.fromkeys(_ELEMENTWISE, _broadcast),
     "BiasAddGrad": lambda given: None if not given[0].shape else given[0].shape[-1:],
-    "Reshape": lambda given: _numbers(given[1]),
+    "Reshape": lambda given: _reshaped(given[0].shape, _numbers(given[1])),
     "BroadcastTo": lambda given: _numbers(given[1]),
     "Fill": lambda given: _numbers(given[0]),
     "ExpandDims": _expanded,

@@ -231,7 +231,14 @@ class Tracer:
     def _traced_or_run(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
         began = time.monotonic()
         self._differentiated = False
-        concrete = self._concrete(function, args, options)
+        try:
+            concrete = self._concrete(function, args, options)
+        except Exception as error:
+            if not self._differentiated:
+                raise
+            why = f"TensorFlow does not give the graph of the function: {type(error).__name__}: {error}"
+            self.traced = Traced(self._task, self._replicas, why_not=why)
+            raise Enough from error
         if not (self._differentiated or _changes(concrete.graph)):
             return original(function, *args, **options)
         if self.batches:

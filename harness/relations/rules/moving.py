@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
@@ -165,11 +166,17 @@ def _parts(step: Step, given: Fact, axis: int) -> list[Fact] | None:
         return None
     new, values, shapes = form[2], cast("tuple[Scaled, ...]", form[3]), form[4]
     wanted = tuple(step.node.shapes)
+    if step.node.type == "SplitV" and given.rank == 1 and (sizes := numbers(step.ins[1])) is not None:
+        lengths = [None if each.value is None else int(each.value) for each in sizes]
+        wanted = tuple((length,) for length in lengths) if -1 not in lengths else wanted
     if wanted != shapes or new != (step.node.type == "Unpack"):
         return None
     if new and given.kind is Kind.SPLIT:
         return None
-    return [step.like(given, (given.scale * scale, term), output=at) for at, (scale, term) in enumerate(values)]
+    return [
+        replace(step.like(given, (given.scale * scale, term), output=at), shape=wanted[at])
+        for at, (scale, term) in enumerate(values)
+    ]
 
 
 @rule("StridedSlice", "Slice")
