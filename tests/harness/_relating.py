@@ -126,7 +126,7 @@ def alone_of(fact: Fact) -> Fact:
     return replace(fact, kind=kind, scale=one)
 
 
-def broken(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None) -> str | None:
+def broken(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None, tolerance: float = 1e-7) -> str | None:
     """What is wrong with what a rule claims, in numbers; an empty string where it claims nothing to compare."""
     run, alone = claim_of(case, drawing, rules)
     if run.kind is Kind.UNKNOWN or alone.kind is Kind.UNKNOWN or run.term != alone.term or not alone.scale:
@@ -139,10 +139,10 @@ def broken(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None) -
     with np.errstate(all="ignore"):
         parts = [case.compute(*(each.parts[at] for each in case.operands)) for at in range(drawing.replicas)]
         expected = float(run.scale / alone.scale) * case.compute(*(each.whole for each in case.operands))
-    return _compared(run, parts, expected)
+    return _compared(run, parts, expected, tolerance)
 
 
-def _compared(run: Fact, parts: list[Array], expected: Array) -> str | None:
+def _compared(run: Fact, parts: list[Array], expected: Array, tolerance: float) -> str | None:
     if run.kind in (Kind.SPLIT, Kind.PARTIAL) and len({part.ndim for part in parts}) > 1:
         return "the parts have different ranks"
     if run.kind is Kind.SPLIT:
@@ -156,11 +156,11 @@ def _compared(run: Fact, parts: list[Array], expected: Array) -> str | None:
         found = np.sum(parts, axis=0)
     elif run.kind is Kind.REPLICATED:
         for part in parts:
-            if part.shape != expected.shape or not np.allclose(part, expected, rtol=1e-7, atol=1e-7):
+            if part.shape != expected.shape or not np.allclose(part, expected, rtol=tolerance, atol=tolerance):
                 return f"not everybody has {run.scale} times the value"
         return None
     else:
         return ""
-    if found.shape != expected.shape or not np.allclose(found, expected, rtol=1e-7, atol=1e-7):
+    if found.shape != expected.shape or not np.allclose(found, expected, rtol=tolerance, atol=tolerance):
         return f"{run.kind.value}: {run.scale} times the value is not what there is"
     return None

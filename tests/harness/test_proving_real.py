@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from harness import prove, verify
+from simulator import Cluster, Topology
+from tests.harness._real_operations import problems
 
 
 def _line(marker: str) -> int:
@@ -96,3 +98,11 @@ def test_a_verdict_has_its_second_leg() -> None:
 def test_of_parameter_servers_nothing_is_claimed() -> None:
     """No task is started for it."""
     assert prove(_right, "parameter_server-1w1p").status == "open"
+
+
+def test_rules_hold_for_operations_of_tensorflow() -> None:
+    """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards."""
+    with Cluster(Topology(worker=1), timeout=120) as cluster:
+        found, compared = cluster.run(problems)["worker:0"].value
+    assert found == {}
+    assert min(compared.values()) > 0, compared
