@@ -43,7 +43,8 @@ def blamed(fact: Fact, run: Seen, alone: Seen) -> Fact:
     if fact.unknown is not None:
         return (run.first_wrong[0] if is_gradient(fact.unknown.node.name) else None) or fact
     found = _back(fact, alone)
-    if found.made is None or not is_gradient(found.made.node.name):
+    made = () if found.made is None else (found, *found.made.operands)
+    if not any(each.made is not None and is_gradient(each.made.node.name) for each in made):
         return found
     return run.first_wrong[0] or found
 
@@ -72,7 +73,7 @@ def _forward(run: Seen, alone: Seen) -> Fact | None:
         for name, facts in run.by_name.items()
         if _GRADIENT not in name and name in alone.by_name
         for fact in facts[:1]
-        if fact.made is not None
+        if fact.made is not None and "float" in (fact.made.node.dtypes or ("",))[0]
     ]
     used: dict[int, list[Fact]] = {}
     for fact in values:
