@@ -99,7 +99,7 @@ def _batches(graphs: Graphs, shards: Sequence[tuple[int, ...]]) -> tuple[list[tu
         for at in range(len(graphs.clients))
     ]
     if _has_iterator(graphs):
-        # Rows of the first replica come first, then those of the second.
+        # As many from the beginning of the batch, which the strategy shares out.
         return shares, tuple(Batch((tuple(range(sum(lengths))),)) for lengths in shards)
     rows = _rows(graphs)
     whole = tuple(

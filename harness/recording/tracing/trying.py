@@ -118,14 +118,14 @@ def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: Batch) -> Any:
         if isinstance(value, (input_lib.DistributedIterator, iterator_ops.OwnedIterator)):
             element = first.setdefault(id(value), None) or next(value)
             first[id(value)] = element
-            return _iterator(tf.nest.map_structure(smaller, element), strategy, batch)
+            return _iterator(element, strategy, batch)
         return value
 
     return tf.nest.map_structure(smaller, given)
 
 
 def _iterator(element: Any, strategy: Any, batch: Batch) -> Any:
-    """An iterator that gives these rows, shared out by the strategy itself."""
+    """An iterator that gives the first rows of a batch, the same as on one device, shared out by the strategy."""
     import tensorflow as tf
     from tensorflow.python.distribute.values import PerReplica
 
