@@ -8,6 +8,8 @@ _claim("simulator")
 from harness.errors import MissingHardware, NothingObserved, SharedState
 from harness.judging.verdict import Verdict
 from harness.ledger import Ledger
+from harness.proofs import prove
+from harness.relations import Proof
 from harness.running.observe import observe
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, catalogue, strategy_case
@@ -23,11 +25,13 @@ __all__ = [
     "MissingHardware",
     "NothingObserved",
     "Program",
+    "Proof",
     "SharedState",
     "StrategyCase",
     "Verdict",
     "catalogue",
     "observe",
+    "prove",
     "strategy_case",
     "verify",
 ]

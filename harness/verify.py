@@ -25,6 +25,7 @@ from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
+from harness.proofs import proved
 from harness.running.disturbance import Disturbance
 from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
@@ -54,6 +55,7 @@ def verify(
     restart_policy: str | None = None,
     forced: bool = False,
     explain: bool | None = None,
+    prove: bool = False,
     hardware: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
@@ -70,16 +72,15 @@ def verify(
             is meant for programs whose every intermediate value is exactly representable.
         interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
-        faults: what goes wrong during the run. What fails is started again, and every part of the run is judged. A
-            fault of a checkpoint names `record.directory` as its directory.
+        faults: what goes wrong during the run. What fails is started again, and every part is judged. A fault of a
+            checkpoint names `record.directory` as its directory.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
         forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
             judged by itself and the verdict tells which of them are wrong.
-        explain: whether more runs are made to explain: by default where the verdict is inconsistent, and where a
-            training is chaotic, which cannot be judged as a whole; with False never; with True a step is also watched
-            where nothing is wrong. They name the line that made the first wrong value, in `Verdict.culprit`, and where
-            no rule explains the numbers the steps that are wrong by themselves.
+        explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
+            default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
+        prove: also infer from the step's graph whether it is right for every batch; see `Verdict.proof`.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -97,8 +98,8 @@ def verify(
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
     case, plan = strategy_case(strategy, hardware, network), Disturbance.of(faults, restarts, restart_policy)
-    under_test = ready(Program.of(program), case, forced, interrupt_at, faults)
-    asked = _Asked(tier, forced, explain, seed, timeout, stream, out is not None)
+    under_test = ready(Program.of(program), case, interrupt_at, faults, forced=forced, prove=prove)
+    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
         return _told(_verified(under_test, case, changes, directory, asked))
@@ -111,6 +112,7 @@ class _Asked:
     tier: Tier
     forced: bool
     explain: bool | None
+    prove: bool
     seed: int
     timeout: float
     stream: bool
@@ -184,6 +186,8 @@ def _verified(
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     if changes is None and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
+    if asked.prove:
+        verdict = dataclasses.replace(verdict, proof=proved(program, case, **asked.of_reference))
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict

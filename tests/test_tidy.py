@@ -47,11 +47,12 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         # What runs in client tasks.
         ("recording",),
         # What runs in the parent.
-        ("ledger",),
+        ("ledger", "relations"),
         ("judging",),
         ("running", "report"),
         ("saved",),
-        ("culprits",),
+        ("culprits", "refuting"),
+        ("proofs",),
         ("verify",),
         ("search",),
         ("cli",),

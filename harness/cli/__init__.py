@@ -40,6 +40,7 @@ class _Commands(click.Group):
     _HELP: ClassVar[dict[str, str]] = {
         "diff": "List the cells that changed between two saved matrices.",
         "doctor": "What this machine can do, and what each missing piece costs.",
+        "prove": "Infer from its graph whether a training step is right for every batch.",
         "replay": "Run a saved job again with the same plan, and compare what happened.",
         "report": "Show a saved matrix, judge a saved run again, or draw a run's timeline.",
         "run": "Run an unmodified program as a cluster, with faults and network conditions.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-__all__ = ["Exit", "of_outcome", "worst"]
+__all__ = ["Exit", "of_outcome", "of_proof", "worst"]
 
 
 class Exit(enum.IntEnum):
@@ -33,6 +33,13 @@ _OUTCOMES = {"consistent": Exit.FINE, "inconsistent": Exit.INCONSISTENT, "abstai
 def of_outcome(outcome: str) -> Exit:
     """The code for the `outcome` of a verdict."""
     return _OUTCOMES[outcome]
+
+
+def of_proof(status: str, *, strict: bool) -> Exit:
+    """The code for the `status` of a proof; `strict` takes what holds under a condition for wrong."""
+    if status == "conditional" and strict:
+        return Exit.INCONSISTENT
+    return {"proved": Exit.FINE, "conditional": Exit.FINE, "refuted": Exit.INCONSISTENT}.get(status, Exit.ABSTAINED)
 
 
 def worst(codes: Iterable[Exit]) -> Exit:

@@ -72,6 +72,14 @@ Examples:
     default=None,
     help="Watch the step that is wrong to name the line that made it wrong; without being asked where something is.",
 )
+@click.option(
+    "--prove", is_flag=True, help="Also infer from its graph whether a training step is right for every batch."
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="With --prove: what is right under a condition only, or wrong for a batch that was not seen, is inconsistent.",
+)
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
@@ -125,6 +133,8 @@ def _check(options: dict[str, Any]) -> None:
 
     if options["resume_strategy"] is not None and options["interrupt_at"] is None:
         raise UsageError("--resume-strategy says how to go on after --interrupt-at STEP; give that as well")
+    if options["strict"] and not options["prove"]:
+        raise UsageError("--strict is about proofs; give --prove as well")
     disturbed = options["faults"] or options["links"] or options["plan"]
     for name in ("restarts", "restart_policy"):
         if options[name] is not None and not disturbed:
@@ -149,7 +159,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     as_json = options["as_json"]
     asked: dict[str, Any] = {
         name: options[name]
-        for name in ("interrupt_at", "restarts", "restart_policy", "forced", "explain", "timeout", "stream")
+        for name in ("interrupt_at", "restarts", "restart_policy", "forced", "explain", "prove", "timeout", "stream")
     }
     asked["tier"] = "exact" if options["exact"] else "derived"
     asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)
@@ -162,7 +172,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     for case, folder in zip(cases, folders, strict=True):
         if not as_json:
             click.echo(f"{case.name}: running ...", err=True)
-        outcomes.append(_one(under_test, case, {**asked, "out": folder}, as_json))
+        outcomes.append(_one(under_test, case, {**asked, "out": folder}, as_json, strict=options["strict"]))
     if as_json:
         objects = [found for _, found in outcomes]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
@@ -194,7 +204,9 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | Non
     return [place.path for place in places]
 
 
-def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool) -> tuple[Exit, dict[str, Any]]:
+def _one(
+    program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool, *, strict: bool
+) -> tuple[Exit, dict[str, Any]]:
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
@@ -214,7 +226,10 @@ def _one(program: Program, case: StrategyCase, options: dict[str, Any], as_json:
         )
     if not as_json:
         show(verdict.text(columns() or 110))
-    return of_outcome(verdict.outcome), verdict.to_json()
+    code = of_outcome(verdict.outcome)
+    if strict and verdict.proof is not None and verdict.proof.status in ("conditional", "refuted"):
+        code = worst((code, Exit.INCONSISTENT))
+    return code, verdict.to_json()
 
 
 def _tasks(error: RunFailed) -> dict[str, Any]:

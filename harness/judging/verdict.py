@@ -14,6 +14,7 @@ from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.resolution import Resolution, described
+from harness.relations import Proof
 
 __all__ = ["Outcome", "Verdict"]
 
@@ -39,7 +40,7 @@ class Verdict:
     reference that is not finite. `notes` are what a reader should know of how the runs were made. `forced` says that
     each step was judged from the run's own variables; `alone` says of an inconsistent one which steps
     are wrong then, also where that was asked afterwards. `looked` says what was seen of the operations of the first
-    wrong step, where they were watched.
+    wrong step, where they were watched. `proof` says, where that was asked, whether the step is right for every batch.
     """
 
     program: str
@@ -59,6 +60,7 @@ class Verdict:
     forced: bool = False
     alone: StepsAlone | None = None
     looked: Looked | None = None
+    proof: Proof | None = None
 
     @property
     def culprit(self) -> Culprit | None:
@@ -142,7 +144,8 @@ class Verdict:
         `cause` are there only if there are any; `forced` only if it is true; `culprit` (`file`, `line`,
         `source`, `op`, `layer`, `relation`, `expected`, `inputs`, `step`; null if none was found) and `looked`
         (`why_not`, `seconds`) only where a step was watched; `wrong_steps` and `right_steps`, how many those are, only
-        where each step was judged by itself.
+        where each step was judged by itself; `proof` (`status`, `conditions`, `culprit`, `suspects`, `open_operations`,
+        `reasons`, `values`, `seconds`) only where it was asked for.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -174,6 +177,8 @@ class Verdict:
             plain |= self.looked.to_json()
         if self.alone is not None:
             plain |= {"wrong_steps": self.alone.wrong, "right_steps": self.alone.right}
+        if self.proof is not None:
+            plain["proof"] = self.proof.to_json()
         return {key: _strict(value) for key, value in plain.items()}
 
     def _with(self, status: str) -> list[Judgement]:
@@ -200,6 +205,7 @@ class Verdict:
                 cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
                 yield from _wrapped("  explanation: ", cause, width)
         yield from self._blamed(width)
+        yield from self._for_every_batch(width)
         if self.ledger is not None:
             yield "  examples by step and worker, next to the reference:"
             shown = (f"    {line}" for line in self.ledger.splitlines())
@@ -226,13 +232,19 @@ class Verdict:
             yield from _wrapped("    ", line, width)
         yield f"    (step {culprit.step} watched in {looked.seconds:.1f} s)"
 
+    def _for_every_batch(self, width: int) -> Iterator[str]:
+        if self.proof is not None:
+            yield f"  for every batch: {self.proof.status}"
+            yield from (f"  {line}" for line in self.proof.lines(width - 2))
+
     def _resolved(self, width: int) -> Iterator[str]:
         if self.resolution:
             yield from _wrapped("  would have found errors of: ", described(self.resolution), width)
 
     def _heading(self, width: int) -> Iterator[str]:
         outcome = {"consistent": "consistent", "inconsistent": "INCONSISTENT", "abstained": "NOT JUDGED"}[self.outcome]
-        yield f"{self.program} under {self.strategy}: {outcome} ({self.tolerance} tier, {self.seconds:.1f} s)"
+        shown = outcome if self.proof is None or not self.consistent else f"{outcome}, {self.proof.short}"
+        yield f"{self.program} under {self.strategy}: {shown} ({self.tolerance} tier, {self.seconds:.1f} s)"
         if self.abstained is not None:
             yield from _wrapped("  ", self.abstained, width)
         elif self.outcome == "abstained":

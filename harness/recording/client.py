@@ -34,6 +34,7 @@ __all__ = [
     "bound_threads",
     "check_shape",
     "folder_of",
+    "prepared",
     "run_client",
     "seed_everything",
     "task_name",
@@ -85,12 +86,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.touched import note_files
     from harness.recording.witness import Witness, all_seams
 
-    bound_threads(assignment.threads)
-    seed_everything(assignment.seed)
-    strategy = case.build()
-    check_shape(strategy, case)
-    if (task := current()) is not None:
-        task.gate(BUILT)
+    strategy = prepared(case, assignment)
     noise, forcing, watch = _companions(assignment, strategy)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
@@ -132,6 +128,21 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 
+def prepared(case: StrategyCase, assignment: Assignment) -> Any:
+    """The strategy, in a process with its seeds and threads; built by all tasks at once.
+
+    Raises:
+        RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
+    """
+    bound_threads(assignment.threads)
+    seed_everything(assignment.seed)
+    strategy = case.build()
+    check_shape(strategy, case)
+    if (task := current()) is not None:
+        task.gate(BUILT)
+    return strategy
+
+
 def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Forcing | None, Watch | None]:
     """What goes along with the program where that was asked for."""
     from harness.recording.forcing import Forcing
@@ -157,7 +168,7 @@ def folder_of(assignment: Assignment) -> Path:
 
 
 def task_name() -> str:
-    """The task that this process is."""
+    """The task of this process."""
     task = current()
     return "local:0" if task is None else task.spec.task
 

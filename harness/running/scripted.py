@@ -17,17 +17,18 @@ __all__ = ["check_apart", "native_traces", "ready"]
 _KINDS = ("mirrored", "multi_worker")
 
 
-def ready(program: Program, case: StrategyCase, forced: bool, *disturbed: object) -> Program:
+def ready(program: Program, case: StrategyCase, *disturbed: object, forced: bool, prove: bool) -> Program:
     """The program, which knows what it stands for as its own reference if it is a script.
 
     Args:
         program: what is to be run.
         case: the strategy.
-        forced: whether the reference is to follow the run.
         disturbed: by what, each None for nothing.
+        forced: whether the reference is to follow the run.
+        prove: whether its step is to be proved.
 
     Raises:
-        UsageError: under this strategy, under faults or interrupted, or forced.
+        UsageError: under this strategy, under faults or interrupted, forced, or proved.
     """
     if program.script is None:
         return program
@@ -45,6 +46,8 @@ def ready(program: Program, case: StrategyCase, forced: bool, *disturbed: object
         )
     if forced:
         raise UsageError(f"a script's reference cannot be set to the run's variables after each step; {instead}")
+    if prove:
+        raise UsageError(f"what a script does is not proved from its graphs; {instead}")
     return program.under(case.name, case.replicas, case.workers)
 
 

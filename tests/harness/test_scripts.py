@@ -111,6 +111,7 @@ def test_a_command_is_read(place: Path) -> None:
         (["--devices", "gpu:2", "--", "python", "train.py"], "on CPU devices"),
         (["--devices", "cpu:2", "--assume", "here", "--", "python", "train.py"], "write FILE:LINE=N"),
         (["--devices", "cpu:2", "--forced", "--", "python", "train.py"], "cannot be set to the run's variables"),
+        (["--devices", "cpu:2", "--prove", "--", "python", "train.py"], "is not proved from its graphs"),
         (["--devices", "cpu:2", "--interrupt-at", "2", "--", "python", "train.py"], "under faults or interrupted"),
         (["--strategy", "central_storage-2", "--", "python", "train.py"], "central_storage-2 is another strategy"),
     ],

@@ -76,7 +76,7 @@ class Places:
         # As TensorFlow keeps it with an operation, outermost frame first: with the lines of what AutoGraph converted.
         found = tf_stack.extract_stack(stacklevel=1)
         stack = tuple(self._written(frame.filename, frame.lineno, frame.name) for frame in found)
-        other = self._other()
+        other = self.other()
         if (stack, other) not in self._known:
             self._known[stack, other] = self._place(stack, other)
         return self._known[stack, other]
@@ -85,7 +85,7 @@ class Places:
         """The innermost line of the program's own at which this thread is."""
         return self._in(threading.get_ident())
 
-    def _other(self) -> int | None:
+    def other(self) -> int | None:
         """The line of the program's own that waits for this thread, where it is not this thread's own.
 
         Replicas run in threads that do not know who started them. What they ask for together, such as a sum over all of
@@ -103,7 +103,7 @@ class Places:
         frame = sys._current_frames().get(thread)  # noqa: SLF001 - documented so
         while frame is not None:
             at = self._written(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-            if self._is_own(at[0]):
+            if self.is_own(at[0]):
                 return self._number(Frame(*at, own=True))
             frame = frame.f_back
         return None
@@ -137,17 +137,18 @@ class Places:
             elif file.startswith(self._noise) and function not in AROUND:
                 ours = True
         inner = [
-            self._number(Frame(file, line, function, self._is_own(file)))
+            self._number(Frame(file, line, function, self.is_own(file)))
             for file, line, function in stack[begin:]
             if not file.startswith((self._tensorflow, self._harness))
         ]
-        callers = [frame for frame in stack if self._is_own(frame[0])]
+        callers = [frame for frame in stack if self.is_own(frame[0])]
         caller = self._number(Frame(*callers[-1], own=True)) if callers else None
         if other is not None and (caller is None or (merged and threading.current_thread() is threading.main_thread())):
             caller = other
         return Place(tuple(inner), caller, differentiates, ours)
 
-    def _is_own(self, file: str) -> bool:
+    def is_own(self, file: str) -> bool:
+        """Whether a file is the program's own."""
         if file not in self._owned:
             self._owned[file] = self._owns(file)
         return self._owned[file]

@@ -10,7 +10,7 @@ from typing import Any
 from harness.evidence.watched import Seen
 from harness.recording.noise.protocol import patched
 
-__all__ = ["Variables"]
+__all__ = ["Variables", "outermost"]
 
 _COPY = re.compile(r"/replica_\d+")
 
@@ -72,7 +72,7 @@ class Variables:
 
     def name(self, handle: Any) -> str | None:
         """The name of the variable that a handle belongs to, in whatever graph it has been captured."""
-        outer = _outermost(handle)
+        outer = outermost(handle)
         key = _key(outer)
         return None if key is None else self._names.get(key)
 
@@ -89,7 +89,7 @@ def _key(handle: Any) -> int | None:
     return getattr(handle, "_id", None)
 
 
-def _outermost(handle: Any) -> Any:
+def outermost(handle: Any) -> Any:
     """Follow a captured handle out of its graphs."""
     while (graph := getattr(handle, "graph", None)) is not None and hasattr(graph, "captures"):
         found = next((outer for outer, inner in graph.captures if inner is handle), None)

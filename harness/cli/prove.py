@@ -1,0 +1,100 @@
+"""`lockstep prove`: whether a training step is right for every batch, from its graph, without running it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from harness.cli._exits import Exit, of_proof, worst
+from harness.cli._fitting import columns, show
+from harness.cli._options import timeout_option
+
+if TYPE_CHECKING:
+    from harness.relations import Proof
+
+__all__ = ["prove"]
+
+_EPILOG = """\b
+Examples:
+  lockstep prove train.py:train
+  lockstep prove train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json
+  lockstep prove train.py:train --strict            exit with 1 if it is right under a condition only
+
+\b
+Exit codes:
+  0  proved, or right under the conditions that are named (1 with --strict)
+  1  refuted: a batch was run for which the numbers differ
+  3  the program failed before its first training step
+  5  open: neither follows from the graph; `lockstep verify` compares numbers
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("program", metavar="FILE.py:FUNCTION")
+@click.option(
+    "--strategy",
+    "names",
+    multiple=True,
+    default=("mirrored-2",),
+    show_default=True,
+    metavar="NAME",
+    help="Strategy to prove it under; may be given several times. See `lockstep strategies`.",
+)
+@click.option("--strict", is_flag=True, help="A step that is right under a condition only is not right.")
+@timeout_option("Seconds until the step has to be traced.", 120.0)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
+def prove(program: str, **options: Any) -> int:
+    """Infer from its graph whether a training step of FUNCTION(strategy, record) is right for every batch.
+
+    The program runs until its first training step, which is traced under the strategy and on one device. From both
+    graphs follows what each value of a replica is to the value of the one device, to every variable and to every value
+    that is reported. A line is said to be wrong only where a batch was run that shows it.
+    """
+    from simulator import UsageError
+
+    try:
+        return _prove(program, options)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _prove(program: str, options: dict[str, Any]) -> int:
+    from harness.subject.program import Program
+    from harness.subject.strategies import strategy_case
+
+    under_test = Program.of(program)
+    cases = [strategy_case(name) for name in dict.fromkeys(options["names"])]
+    codes: list[Exit] = []
+    objects: list[dict[str, Any]] = []
+    for case in cases:
+        if not options["as_json"]:
+            click.echo(f"{case.name}: tracing ...", err=True)
+        code, found = _one(under_test, case, options)
+        codes.append(code)
+        objects.append(found)
+    if options["as_json"]:
+        click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
+    return worst(codes)
+
+
+def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[str, Any]]:
+    from harness.errors import MissingHardware
+    from harness.proofs import prove as traced_and_inferred
+    from simulator import LockstepError, UsageError
+
+    named = {"program": program.name, "strategy": case.name}
+    try:
+        proof: Proof = traced_and_inferred(program, case, timeout=options["timeout"])
+    except UsageError:
+        raise
+    except MissingHardware as error:
+        show(str(error), err=True)
+        return Exit.LACKING, {**named, "proof": None, "error": str(error)}
+    except LockstepError as error:
+        show(f"{case.name}: the program failed before its first training step was traced\n{error}", err=True)
+        return Exit.FAILED, {**named, "proof": None, "error": str(error)}
+    if not options["as_json"]:
+        show(proof.text(columns() or 110))
+    return of_proof(proof.status, strict=options["strict"]), {**named, "proof": proof.to_json()}

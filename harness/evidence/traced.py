@@ -1,0 +1,150 @@
+"""What tracing a training step has left: its graph as data, with what goes in, what comes out, and who made what.
+
+One file per client process, written before any step is run. Nothing here imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.evidence.trace import Array
+from harness.evidence.watched import Frame
+
+__all__ = ["Argument", "Graph", "Node", "Output", "Reported", "Traced", "read_traced", "write_traced"]
+
+
+class Node(msgspec.Struct, frozen=True, array_like=True):
+    """One operation of a graph.
+
+    Attributes:
+        type: as TensorFlow calls it.
+        name: in its graph.
+        inputs: of each operand the node, by its number in the graph, and which of its results.
+        attributes: those that change what it computes.
+        functions: by attribute, such as `body`, the number of the graph that it carries out.
+        shapes: of each result, None where the rank is not known; a dimension that is not known is None.
+        dtypes: of each result.
+        stateful: whether TensorFlow calls it so.
+        value: of a constant, as far as it is small.
+        digest: of a constant, of all of it.
+        caller: the number of the innermost frame that is the program's own.
+    """
+
+    type: str
+    name: str
+    inputs: tuple[tuple[int, int], ...] = ()
+    attributes: dict[str, Any] = {}
+    functions: dict[str, int] = {}
+    shapes: tuple[tuple[int | None, ...] | None, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    stateful: bool = False
+    value: Array | None = None
+    digest: int = 0
+    caller: int | None = None
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """A function: nodes in the order in which Python made them, its arguments (nodes), its results."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[tuple[int, int], ...]
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """One argument of the outermost graph.
+
+    `kind` is `example` (rows that an iterator gave), `variable`, `iterator`, `plain` (the same value for everybody) or
+    `other`, with the reason in `name`.
+
+    Attributes:
+        name: of a variable, the same for all of its copies; of anything else its place among the arguments.
+        replica: whose; None if it is everybody's.
+        synchronization: of a variable: `plain`, `mirrored` or `on_read`.
+        aggregation: of a variable, by TensorFlow's name.
+        digest: of a plain value; of examples that of each row.
+        rows: how many rows an example had.
+        trainable: of a variable.
+    """
+
+    kind: str
+    name: str
+    replica: int | None = None
+    synchronization: str = "plain"
+    aggregation: str = "NONE"
+    digest: int = 0
+    rows: tuple[int, ...] = ()
+    trainable: bool = False
+
+
+class Output(msgspec.Struct, frozen=True):
+    """One result of the function: a value for each replica, or a single one; numbers of results of the graph."""
+
+    name: str
+    places: tuple[int, ...]
+    per_replica: bool = False
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """One value that the program made of stand-ins for the results and reported: a number that follows from it."""
+
+    name: str
+    digest: int
+
+
+class Traced(msgspec.Struct, frozen=True):
+    """A traced step of one client.
+
+    Attributes:
+        graphs: the first is the outermost.
+        reported: None if the program ended before it reported anything.
+        changed: variables, or what else, that changed outside of the function, in sentences.
+        why_not: why there is no graph.
+        seconds: that tracing took.
+        function: its name.
+        by_hand: whether the program distributes its input by hand.
+        judged: variables that the program reports.
+        pulled: examples that the iterators gave with which the function was called.
+    """
+
+    task: str
+    replicas: int
+    graphs: tuple[Graph, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    reported: tuple[Reported, ...] | None = None
+    changed: tuple[str, ...] = ()
+    why_not: str | None = None
+    seconds: float = 0.0
+    function: str = ""
+    by_hand: bool = False
+    judged: tuple[str, ...] = ()
+    pulled: tuple[Argument, ...] = ()
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Traced)
+
+
+def write_traced(path: Path, traced: Traced) -> None:
+    """Write it whole, so that who finds the file can read it."""
+    part = path.with_suffix(".part")
+    part.write_bytes(_ENCODER.encode(traced))
+    part.rename(path)
+
+
+def read_traced(path: Path) -> Traced:
+    """Read one file.
+
+    Raises:
+        ValueError: it is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        return _DECODER.decode(path.read_bytes())
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error

@@ -1,0 +1,157 @@
+"""Looks for the smallest batch that shows a step to be wrong: it is run, and its numbers are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.recording.tracing import Batch, Outcome
+from harness.relations.proof import Counterexample, Proof
+from harness.running.traced import Graphs, Tried, try_batches
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator import LockstepError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["refuted"]
+
+_SHARE = 1e-2
+"""A difference counts from this share of what the step changes on one device: rounding is far from it."""
+_BESIDE = 1e-2
+"""Of what changes most, a change counts from this share on."""
+_BATCHES_MIN = 2
+"""So many batches have to be carried out."""
+_PLAIN = 1e-5
+"""And from this share of the value itself."""
+
+
+def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Proof:
+    """The proof, refuted if a batch shows that what may be wrong is.
+
+    Only values that a program reports, or trains, refute it; whatever else it keeps may be its own affair.
+    """
+    if proof.status != "open" or not any(suspect.definite for suspect in proof.suspects):
+        return proof
+    shards = list(_shards(graphs, case.replicas))
+    if not shards:
+        return proof
+    try:
+        tried = try_batches(program, case, *_batches(graphs, shards), seed=seed, timeout=timeout)
+    except LockstepError:
+        return proof
+    shown: list[Counterexample | None] = []
+    for number, lengths in enumerate(shards):
+        runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
+        if alone.failed is None and runs and all(run.failed is None for run in runs):
+            found = _differs(graphs, runs, alone)
+            shown.append(None if found is None else Counterexample(lengths, *found))
+    # Of two examples statistics may be nothing but rounding; what is wrong is so of the largest batch as well.
+    if len(shown) < _BATCHES_MIN or shown[-1] is None:
+        return proof
+    smallest = next(each for each in shown if each is not None)
+    definite = [each for each in proof.suspects if each.definite]
+    rest = [each for each in proof.suspects if each is not definite[0]]
+    first = dataclasses.replace(definite[0], counterexample=smallest)
+    return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
+
+
+def _at(tried: Tried, number: int) -> Outcome:
+    return tried.reference[number] if len(tried.reference) > number else Outcome(failed="nothing was run")
+
+
+def _rows(graphs: Graphs) -> dict[int, tuple[int, ...]]:
+    """Of each replica where its rows are in the one device's batch; nothing if that is not known."""
+    truth = next((each.rows for each in graphs.reference.arguments if each.kind == "example"), ())
+    found: dict[int, tuple[int, ...]] = {}
+    for traced in graphs.clients:
+        for each in traced.arguments:
+            if each.kind == "example" and (each.replica or 0) not in found:
+                if any(row not in truth for row in each.rows):
+                    return {}
+                found[each.replica or 0] = tuple(map(truth.index, each.rows))
+    return found
+
+
+def _has_iterator(graphs: Graphs) -> bool:
+    return any(each.kind == "iterator" for each in graphs.reference.arguments)
+
+
+def _shards(graphs: Graphs, replicas: int) -> Iterator[tuple[int, ...]]:
+    """How many rows each replica gets, from the smallest batch on."""
+    # Even ones: what is right while shards are even is right under a condition, and not wrong.
+    wanted = [(1,) * replicas, (2,) * replicas, (4,) * replicas]
+    if _has_iterator(graphs):
+        yield from wanted if len(graphs.clients) == 1 else ()
+        return
+    rows = _rows(graphs)
+    if set(rows) == set(range(replicas)):
+        yield from (each for each in wanted if all(len(rows[at]) >= count for at, count in enumerate(each)))
+
+
+def _batches(graphs: Graphs, shards: Sequence[tuple[int, ...]]) -> tuple[list[tuple[Batch, ...]], tuple[Batch, ...]]:
+    local = len(shards[0]) // len(graphs.clients)
+    shares = [
+        tuple(
+            Batch(tuple(tuple(range(count)) for count in lengths[at * local : (at + 1) * local])) for lengths in shards
+        )
+        for at in range(len(graphs.clients))
+    ]
+    if _has_iterator(graphs):
+        # As many from the beginning of the batch, which the strategy shares out.
+        return shares, tuple(Batch((tuple(range(sum(lengths))),)) for lengths in shards)
+    rows = _rows(graphs)
+    whole = tuple(
+        Batch((tuple(row for at, count in enumerate(lengths) for row in rows[at][:count]),)) for lengths in shards
+    )
+    return shares, whole
+
+
+def _differs(graphs: Graphs, runs: Sequence[Outcome], alone: Outcome) -> tuple[str, float, float] | None:
+    """The value that differs most, what it should be and what it is."""
+    judged = {name for traced in graphs.clients for name in traced.judged}
+    kinds = {each.name: each for each in graphs.clients[0].arguments if each.kind == "variable"}
+    if not judged:
+        judged = {name for name, kind in kinds.items() if kind.trainable}
+    worst: tuple[float, str, float, float] | None = None
+    largest = max(
+        (_change(alone, name) for name in alone.after if name in judged and name in alone.before), default=0.0
+    )
+    for name, (truth,) in ((name, copies) for name, copies in alone.after.items() if name in judged):
+        kind = kinds.get(name)
+        if kind is None or kind.synchronization == "on_read" or (kind.aggregation == "NONE" and kind.replica is None):
+            continue
+        expected = truth.numpy().astype("float64")
+        # What is nothing but rounding on one device is so on the replicas, and another one.
+        change = max(_change(alone, name), _BESIDE * largest)
+        for run in runs:
+            if any(copy != alone.before[name][0] for copy in run.before.get(name, ())):
+                continue  # what begins otherwise says nothing of the step
+            for copy in run.after.get(name, ()):
+                found = _worst(copy.numpy().astype("float64"), expected, change)
+                if found is not None and (worst is None or found[0] > worst[0]):
+                    worst = (found[0], f"variable {name!r}[{found[1]}]", found[2], found[3])
+    return None if worst is None else worst[1:]
+
+
+def _change(alone: Outcome, name: str) -> float:
+    """By how much a variable changes on one device, at most."""
+    import numpy as np
+
+    after, before = (each[name][0].numpy().astype("float64") for each in (alone.after, alone.before))
+    return float(np.max(np.abs(after - before), initial=0.0))
+
+
+def _worst(
+    found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], change: float
+) -> tuple[float, int, float, float] | None:
+    import numpy as np
+
+    if found.shape != expected.shape or not np.isfinite(expected).all() or not found.size:
+        return None
+    off = np.where(np.isfinite(found), np.abs(found - expected), np.inf)
+    allowed = max(_SHARE * change, _PLAIN * float(np.max(np.abs(expected))), 1e-12)
+    at = int(np.argmax(off))
+    return (float(off[at]) / allowed, at, float(expected[at]), float(found[at])) if off[at] > allowed else None

@@ -1,0 +1,198 @@
+"""What a proof says: that a step is right for every batch, or under what conditions, or where it is not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from harness.relations.facts import EVEN, NONEMPTY
+
+__all__ = ["Counterexample", "Place", "Proof", "Suspect", "Under"]
+
+Status = Literal["proved", "conditional", "refuted", "open"]
+
+_SAYS = {
+    "proved": "right for every batch and every number of examples",
+    "conditional": "right for every batch that meets a condition",
+    "refuted": "wrong",
+    "open": "not decided by its graph; numbers have to decide",
+}
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the program, and the type of the operation that it made."""
+
+    file: str
+    line: int
+    source: str
+    op: str
+
+    @property
+    def text(self) -> str:
+        """`train.py:19  loss = ...`."""
+        return f"{self.file}:{self.line}  {self.source}".rstrip()
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `--json`."""
+        return {"file": self.file, "line": self.line, "source": self.source, "op": self.op}
+
+
+@dataclass(frozen=True)
+class Under:
+    """A condition, and the lines that need it."""
+
+    what: str
+    places: tuple[Place, ...]
+
+    @property
+    def meaning(self) -> str:
+        """In words."""
+        words = {EVEN: "all replicas have equally many examples", NONEMPTY: "no replica is without examples"}
+        return words.get(self.what, self.what)
+
+    @property
+    def text(self) -> str:
+        """In words, with the lines."""
+        lines = ", ".join(dict.fromkeys(f"{place.file}:{place.line}" for place in self.places))
+        return self.meaning + (f" ({lines})" if lines else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `--json`."""
+        return {"condition": self.what, "text": self.text, "places": [place.to_json() for place in self.places]}
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A batch for which the numbers differ: how many examples each replica had, and the value that differs most."""
+
+    shards: tuple[int, ...]
+    value: str
+    expected: float
+    found: float
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        parts = "+".join(map(str, self.shards))
+        return f"with {parts} examples {self.value} is {self.found:.6g}, on one device {self.expected:.6g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `--json`."""
+        return {
+            "shards": list(self.shards),
+            "value": self.value,
+            "expected": self.expected,
+            "found": self.found,
+        }
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """The line from which on the replicas' values no longer mean what the one device's does, and what happens there."""
+
+    place: Place | None
+    why: str
+    value: str
+    definite: bool = False
+    counterexample: Counterexample | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `--json`."""
+        place = {"file": None, "line": None, "source": "", "op": ""} if self.place is None else self.place.to_json()
+        shown = None if self.counterexample is None else self.counterexample.to_json()
+        return {**place, "relation": self.why, "value": self.value, "counterexample": shown}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is known of a training step for every batch.
+
+    Attributes:
+        status: `proved`, `conditional` (right under `conditions`), `refuted` (a batch was run for which it is wrong) or
+            `open` (nothing is known for every batch).
+        program: its name.
+        strategy: under which it was traced.
+        conditions: under which it is right.
+        suspects: where it may be wrong; of a refuted step the first is what was run.
+        reasons: why it is open, in sentences.
+        open_operations: types of operations without a rule that stood in the way.
+        values: how many variables and reported values were followed.
+        operations: how many operations of each type were looked at.
+        seconds: that tracing and inferring took.
+    """
+
+    status: Status
+    program: str
+    strategy: str
+    conditions: tuple[Under, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    reasons: tuple[str, ...] = ()
+    open_operations: tuple[str, ...] = ()
+    values: int = 0
+    operations: tuple[tuple[str, int], ...] = ()
+    tracing_seconds: float = 0.0
+    inferring_seconds: float = 0.0
+
+    @property
+    def culprit(self) -> Suspect | None:
+        """What was refuted, by a batch that was run."""
+        return self.suspects[0] if self.status == "refuted" and self.suspects else None
+
+    def __bool__(self) -> bool:
+        return self.status in ("proved", "conditional")
+
+    def __str__(self) -> str:
+        return self.text()
+
+    @property
+    def short(self) -> str:
+        """For the first line of a verdict that is consistent in numbers."""
+        if self.status == "conditional":
+            return f"and right for every batch only while {' and '.join(each.meaning for each in self.conditions)}"
+        words = {"proved": "and right for every batch", "refuted": "but wrong for other batches"}
+        return words.get(self.status, "tested only")
+
+    def text(self, width: int = 110) -> str:
+        """For people."""
+        head = f"{self.program} under {self.strategy}: {self.status.upper()}, {_SAYS[self.status]}"
+        took = f"({self.tracing_seconds + self.inferring_seconds:.1f} s, no step run)"
+        return "\n".join([f"{head} {took}" if self.status != "refuted" else head, *self.lines(width)])
+
+    def lines(self, width: int = 110) -> Iterator[str]:
+        """What follows the first line, or a verdict's."""
+        for condition in self.conditions:
+            yield from _wrapped("  while ", condition.text, width)
+        for each in self.suspects[: 1 if self.status == "refuted" else _SHOWN]:
+            where = "" if each.place is None else f"{each.place.text}: "
+            yield from _wrapped("  wrong: " if self.status == "refuted" else "  open: ", f"{where}{each.why}", width)
+            yield from _wrapped("    ", each.value, width)
+            if each.counterexample is not None:
+                yield from _wrapped("    ", each.counterexample.text, width)
+        if self.status == "open":
+            for reason in self.reasons[:_SHOWN]:
+                yield from _wrapped("  open: ", reason, width)
+            if self.open_operations:
+                yield from _wrapped("  without a rule: ", ", ".join(self.open_operations), width)
+        if self.status in ("proved", "conditional"):
+            yield f"  {self.values} variables and reported values were followed"
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command line's `--json` has it under `proof`."""
+        return {
+            "status": self.status,
+            "conditions": [each.to_json() for each in self.conditions],
+            "culprit": None if self.culprit is None else self.culprit.to_json(),
+            "suspects": [each.to_json() for each in self.suspects],
+            "open_operations": list(self.open_operations),
+            "reasons": list(self.reasons),
+            "values": self.values,
+            "seconds": {"tracing": self.tracing_seconds, "inferring": self.inferring_seconds},
+        }
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(label + text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)

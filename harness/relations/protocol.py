@@ -1,0 +1,209 @@
+"""What a rule is: of an operation, given the facts about its operands, it tells the facts about its results.
+
+Rules stand in `rules/`, one file for each family, and are found by the type of the operation. A rule may say less than
+is true and never more: where it is in doubt it says `step.unknown(why)`. A rule is asked about the replicas' function
+and, with one replica, about the reference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from harness.evidence.traced import Node
+from harness.relations.facts import EVEN, NONEMPTY, Condition, Fact, Kind, Shape, Unknown
+from harness.relations.terms import Scaled, Terms
+
+__all__ = ["RULES", "Rule", "Step", "Walking", "World", "attributes_of", "rule"]
+
+Rule = Callable[["Step"], "Fact | Sequence[Fact]"]
+RULES: dict[str, Rule] = {}
+
+# Attributes that do not change what is computed.
+_IRRELEVANT = {
+    "shared_name",
+    "container",
+    "parallel_iterations",
+    "shape",
+    "output_shapes",
+    "is_stateless",
+    "config_proto",
+}
+
+
+@dataclass
+class World:
+    """What rules share: how many replicas there are, and the terms."""
+
+    replicas: int
+    terms: Terms
+
+
+def rule(*types: str) -> Callable[[Rule], Rule]:
+    """Make a function the rule for these types of operations."""
+
+    def register(function: Rule) -> Rule:
+        for each in types:
+            if each in RULES:
+                raise ValueError(f"{each} has two rules")
+            RULES[each] = function
+        return function
+
+    return register
+
+
+def attributes_of(node: Node) -> str:
+    """The attributes of an operation as part of a term."""
+    kept = {name: value for name, value in node.attributes.items() if name not in _IRRELEVANT}
+    return json.dumps(kept, sort_keys=True, default=str)
+
+
+@dataclass
+class Step:
+    """An operation that is looked at: its node, the facts about its operands, and the world."""
+
+    node: Node
+    ins: tuple[Fact, ...]
+    world: World
+
+    @property
+    def terms(self) -> Terms:
+        """All terms."""
+        return self.world.terms
+
+    @property
+    def replicas(self) -> int:
+        """How many there are."""
+        return self.world.replicas
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Of the operands."""
+        return [each.kind for each in self.ins]
+
+    def shape(self, output: int = 0) -> Shape:
+        """Of a result."""
+        return self.node.shapes[output] if output < len(self.node.shapes) else None
+
+    def all_replicated(self, among: Iterable[Fact] | None = None) -> bool:
+        """Whether every replica has the same operands."""
+        return all(each.kind is Kind.REPLICATED for each in (self.ins if among is None else among))
+
+    def fact(
+        self,
+        kind: Kind,
+        scaled: Scaled,
+        *,
+        axis: int = 0,
+        rows: Scaled | None = None,
+        output: int = 0,
+        also: Iterable[Condition] = (),
+        of: Iterable[Fact] | None = None,
+    ) -> Fact:
+        """A fact about a result, under the conditions of the operands.
+
+        With a single replica the sum over all is the value itself. A replica without examples has no part of a value
+        that is split, so none of what holds only of the others is needed of that.
+        """
+        if kind is Kind.PARTIAL and self.replicas == 1:
+            kind = Kind.REPLICATED
+        conditions = frozenset(also).union(*(each.conditions for each in (self.ins if of is None else of)))
+        if self.replicas == 1:
+            conditions = frozenset()
+        elif kind is Kind.SPLIT:
+            conditions = frozenset(each for each in conditions if each.what != NONEMPTY)
+        shape = self.shape(output)
+        if kind is Kind.SPLIT and (shape is None or not 0 <= axis < len(shape)):
+            return self.unknown("it is not known which axis has the examples", ruleless=True)
+        if not scaled[0] and shape != ():
+            if shape is None or shape.count(None) > int(kind is Kind.SPLIT):
+                return self.unknown("zeros whose shape is not known", ruleless=True)
+            scaled = (
+                Fraction(0),
+                self.terms.made("zeros", self.seen_shape(shape, axis if kind is Kind.SPLIT else None)),
+            )
+        return Fact(kind, scaled[1], scaled[0], axis=axis, rows=rows, shape=shape, conditions=conditions)
+
+    def replicated(self, scaled: Scaled, **options: Any) -> Fact:
+        """Everybody has this."""
+        return self.fact(Kind.REPLICATED, scaled, **options)
+
+    def partial(self, scaled: Scaled, **options: Any) -> Fact:
+        """The replicas' values add up to this."""
+        return self.fact(Kind.PARTIAL, scaled, **options)
+
+    def split(self, scaled: Scaled, axis: int, **options: Any) -> Fact:
+        """Each replica has its rows of this."""
+        return self.fact(Kind.SPLIT, scaled, axis=axis, **options)
+
+    def like(self, given: Fact, scaled: Scaled, *, axis: int | None = None, **options: Any) -> Fact:
+        """Of the same kind as an operand."""
+        options.setdefault("rows", given.rows)
+        return self.fact(given.kind, scaled, axis=given.axis if axis is None else axis, **options)
+
+    def even(self) -> Condition:
+        """That all replicas have equally many examples."""
+        return Condition(EVEN, self.node.caller, self.node.type)
+
+    def nonempty(self) -> Condition:
+        """That every replica has an example."""
+        return Condition(NONEMPTY, self.node.caller, self.node.type)
+
+    def unknown(self, why: str, *, ruleless: bool = False) -> Fact:
+        """Nothing is known."""
+        return Fact(Kind.UNKNOWN, shape=self.shape(), unknown=Unknown(self.node, why, self.ins, ruleless))
+
+    def term(self, *operands: Fact | Scaled, of: str | None = None, output: int = 0, also: Any = ()) -> int:
+        """What the operation gives of these operands, as a term, with its attributes."""
+        given = tuple(each.scaled if isinstance(each, Fact) else each for each in operands)
+        return self.terms.made(of or self.node.type, attributes_of(self.node), given, output, also)
+
+    def once(self, *operands: Fact | Scaled, **options: Any) -> Scaled:
+        """As `term`, once."""
+        return Fraction(1), self.term(*operands, **options)
+
+    @staticmethod
+    def seen_shape(shape: Shape, axis: int | None) -> Shape:
+        """A shape as part of a term: without the length of the axis that has the examples."""
+        if shape is None or axis is None:
+            return shape
+        return (*shape[:axis], None, *shape[axis + 1 :])
+
+    def shape_of(self, given: Fact) -> Shape:
+        """An operand's shape as part of a term."""
+        return self.seen_shape(given.shape, given.axis if given.kind is Kind.SPLIT else None)
+
+    def constant(self, position: int) -> Any:
+        """The value of an operand that is a constant, as an array, or None."""
+        return self.ins[position].value if position < len(self.ins) else None
+
+
+class Walking(Protocol):
+    """The walk through the graphs of one process, as operations see it that carry out others, or change variables.
+
+    Attributes:
+        world: how many replicas, and the terms.
+        states: what each copy of a variable holds now, by its name and whose it is.
+        pulled: how often each iterator has been asked.
+        depth: of functions and loops within each other.
+    """
+
+    world: World
+    states: dict[tuple[str, int | None], Fact]
+    pulled: dict[tuple[str, int | None], int]
+    depth: int
+
+    def carried_out(self, number_of_graph: int, arguments: Sequence[Fact]) -> list[Fact]:
+        """The results of a graph."""
+        ...
+
+    def told(self, node: Node, given: tuple[Fact, ...]) -> list[Fact]:
+        """The facts about the results of an operation."""
+        ...
+
+    def note_open(self, kind: str) -> None:
+        """Note an operation that no rule knows."""
+        ...

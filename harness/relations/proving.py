@@ -1,0 +1,339 @@
+"""From traced steps to a proof: every variable and every reported value has to be what it is on one device."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+
+from harness.evidence.traced import Node, Traced
+from harness.relations.blaming import blamed, is_gradient, meaning
+from harness.relations.facts import Condition, Fact, Kind
+from harness.relations.proof import Place, Proof, Suspect, Under
+from harness.relations.protocol import World
+from harness.relations.terms import Scaled, Terms
+from harness.relations.walking import Seen, walk
+
+__all__ = ["proof_of"]
+
+_SINGLE = Fraction(1)
+# What a program does around its function and is never looked at.
+_NEVER = ("is called outside", "another function", "traced again", "copies of variables are assigned")
+
+
+@dataclass
+class _Found:
+    """What has been followed so far."""
+
+    conditions: set[Condition] = field(default_factory=set)
+    suspects: list[tuple[str, Fact]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    values: int = 0
+
+
+def proof_of(clients: Sequence[Traced], reference: Traced, *, program: str, strategy: str) -> Proof:
+    """What follows from the graphs of all clients and of the reference for every batch.
+
+    Never raises for what is in the graphs: what is not understood is open.
+    """
+    for traced in (*clients, reference):
+        if traced.why_not is not None:
+            return Proof("open", program, strategy, reasons=(traced.why_not,))
+    clients = [_paired(each, reference) for each in clients]
+    proof = _attempt(clients, reference, frozenset(), program, strategy)
+    if proof.status == "open" and (counting := _may_count(clients)):
+        # Assumed to count, some variables let more be known, under a condition.
+        again = _attempt(clients, reference, counting, program, strategy)
+        proof = proof if again.status == "open" and len(again.suspects) >= len(proof.suspects) else again
+    return proof
+
+
+def _attempt(
+    clients: Sequence[Traced], reference: Traced, counting: frozenset[str], program: str, strategy: str
+) -> Proof:
+    found = _Found()
+    _check_calls(clients, reference, found)
+    terms = Terms()
+    while True:
+        alone = walk(reference, World(1, terms), counting)
+        runs = [walk(each, World(each.replicas, terms), counting) for each in clients]
+        wrong = {name for name in counting if not _counts(name, runs, alone)}
+        if not wrong:
+            break
+        counting -= wrong
+    _check_replicas(clients, runs, found)
+    _follow_variables(clients, runs, alone, found)
+    _follow_outputs(clients, reference, runs, alone, found)
+    return _concluded(clients[0], runs, alone, found, program, strategy)
+
+
+def _paired(traced: Traced, reference: Traced) -> Traced:
+    """With the reference's names for those variables that are called otherwise there, in their order.
+
+    Keras 3 names what a metric keeps by the scopes that it is made in. Whichever variables are paired, what follows is
+    right: if they begin alike and each step keeps them alike, they are.
+    """
+    mine = list(dict.fromkeys(each.name for each in traced.arguments if each.kind == "variable"))
+    theirs = list(dict.fromkeys(each.name for each in reference.arguments if each.kind == "variable"))
+    left, right = [each for each in mine if each not in theirs], [each for each in theirs if each not in mine]
+    last = [[name.rpartition("/")[2].partition("#")[0] for name in names] for names in (left, right)]
+    if not left or last[0] != last[1]:
+        return traced
+    other = dict(zip(left, right, strict=True))
+    arguments = tuple(
+        msgspec.structs.replace(each, name=other.get(each.name, each.name)) if each.kind == "variable" else each
+        for each in traced.arguments
+    )
+    return msgspec.structs.replace(traced, arguments=arguments)
+
+
+def _may_count(clients: Sequence[Traced]) -> frozenset[str]:
+    """Variables of which each replica has its own and which are added up: some of them count examples."""
+    arguments = [(each, traced) for traced in clients for each in traced.arguments]
+    return frozenset(
+        each.name
+        for each, _ in arguments
+        if each.kind == "variable" and each.synchronization == "on_read" and each.aggregation == "SUM"
+    )
+
+
+def _counts(name: str, runs: Sequence[Seen], alone: Seen) -> bool:
+    """Whether a variable counts examples after the step if it did before; it is zero when it is reset."""
+    truth = alone.states.get((name, None))
+    held = [fact for seen in runs for (each, _), fact in seen.states.items() if each == name]
+    return truth is not None and all(
+        fact.kind is Kind.ROWS and fact.scaled == truth.scaled and fact.shape in ((), None) for fact in (*held, truth)
+    )
+
+
+def _check_calls(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
+    """What happens around the function has to be the same on one device."""
+    for traced in clients:
+        if traced.changed != reference.changed:
+            differing = [each for each in traced.changed if each not in reference.changed]
+            differing += [each for each in reference.changed if each not in traced.changed]
+            found.reasons.append(
+                f"outside of the function: {differing[0] if differing else 'another order of changes'}"
+            )
+        again = [each for each in traced.changed if any(words in each for words in _NEVER)]
+        found.reasons += [f"outside of the function: {each}" for each in again]
+        if traced.by_hand:
+            found.conditions.add(
+                Condition("the input that the program distributes by hand gives each replica its share")
+            )
+    _check_examples(clients, reference, found)
+    _check_beginnings(clients, reference, found)
+
+
+def _check_beginnings(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
+    """Every copy of a variable begins with what it holds on one device; copies that add up, with zeros."""
+    truth = {each.name: each.digest for each in reference.arguments if each.kind == "variable"}
+    for name, held in {
+        (each.name, each.digest) for traced in clients for each in traced.arguments if each.kind == "variable"
+    }:
+        if truth.get(name, held) != held or held == -1:
+            found.reasons.append(f"variable {name!r} begins with another value than on one device")
+    added_up = {
+        each.name
+        for traced in clients
+        for each in traced.arguments
+        if each.kind == "variable" and each.synchronization == "on_read" and each.aggregation != "MEAN" and each.digest
+    }
+    found.reasons += [
+        f"variable {name!r}, which is added up when it is read, does not begin at 0" for name in sorted(added_up)
+    ]
+
+
+def _check_examples(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
+    """The replicas' rows are those of the one device, as far as the first batch shows it."""
+    truth = {each.name: each.rows for each in (*reference.arguments, *reference.pulled) if each.kind == "example"}
+    names = {each.name for traced in clients for each in (*traced.arguments, *traced.pulled) if each.kind == "example"}
+    if names != set(truth):
+        found.reasons.append("the function gets other arguments than on one device")
+        return
+    columns = []
+    for name in sorted(truth):
+        shares = [each for traced in clients for each in (*traced.arguments, *traced.pulled) if each.name == name]
+        shares.sort(key=lambda each: each.replica or 0)
+        columns.append(
+            (tuple(row for each in shares for row in each.rows), truth[name], [len(each.rows) for each in shares])
+        )
+    if len({tuple(lengths) for _, _, lengths in columns}) > 1:
+        found.reasons.append("of the examples' values some have other numbers of rows than others")
+    if columns and sorted(zip(*(rows for rows, _, _ in columns), strict=False)) != sorted(
+        zip(*(rows for _, rows, _ in columns), strict=False)
+    ):
+        found.reasons.append("the first batch of the replicas together is another one than on one device")
+
+
+def _check_replicas(clients: Sequence[Traced], runs: Sequence[Seen], found: _Found) -> None:
+    """Who adds something up has to do so in every replica, in the same order, with what was made in the same way."""
+    orders: dict[int | None, list[object]] = {}
+    for seen in runs:
+        for replica, key in seen.reduced:
+            orders.setdefault(replica, []).append(key)
+    expected = clients[0].replicas
+    if orders and (set(orders) != set(range(expected)) or len({tuple(each) for each in orders.values()}) != 1):
+        found.reasons.append("the replicas do not all add up the same")
+
+
+def _follow_variables(clients: Sequence[Traced], runs: Sequence[Seen], alone: Seen, found: _Found) -> None:
+    for seen in (*runs, alone):
+        found.reasons += [f"what {each} does is not known" for each in sorted(seen.effects)]
+    kinds = {each.name: each for traced in clients for each in traced.arguments if each.kind == "variable"}
+    names = {name for seen in (*runs, alone) for name, _ in seen.states}
+    for name in sorted(names):
+        copies = [(replica, fact) for seen in runs for (each, replica), fact in seen.states.items() if each == name]
+        truth = alone.states.get((name, None))
+        expected: Scaled = (_SINGLE, runs[0].terms.made("variable", name)) if truth is None else truth.scaled
+        if truth is not None and truth.kind is Kind.UNKNOWN:
+            found.reasons.append(f"what the one device makes of variable {name!r} is not known")
+            continue
+        found.values += 1
+        if not copies:
+            if expected != (_SINGLE, runs[0].terms.made("variable", name)):
+                found.reasons.append(f"variable {name!r} is changed on one device only")
+            continue
+        _follow_copies(name, kinds[name], copies, expected, clients[0].replicas, found)
+
+
+def _follow_copies(
+    name: str, kind: object, copies: list[tuple[int | None, Fact]], expected: Scaled, replicas: int, found: _Found
+) -> None:
+    on_read = getattr(kind, "synchronization", "") == "on_read"
+    whole = getattr(kind, "synchronization", "") in ("mirrored", "on_read")
+    changed = any(fact.made is not None for _, fact in copies)
+    if whole and changed and {replica for replica, _ in copies} != set(range(replicas)):
+        found.reasons.append(f"of variable {name!r} some copies are changed and others are not")
+    for _, fact in copies:
+        if on_read:
+            total = fact.scale if fact.kind in (Kind.PARTIAL, Kind.ROWS) else fact.scale * replicas
+            if getattr(kind, "aggregation", "") == "MEAN":
+                total /= replicas
+            fine = fact.kind in (Kind.PARTIAL, Kind.ROWS, Kind.REPLICATED) and (total, fact.term) == expected
+            fine = fine and getattr(kind, "aggregation", "") in ("SUM", "MEAN")
+        else:
+            fine = fact.kind in (Kind.REPLICATED, *((Kind.ROWS,) if replicas == 1 else ())) and fact.scaled == expected
+        if fine:
+            found.conditions |= fact.conditions
+        elif fact.made is None and fact.kind is not Kind.UNKNOWN:
+            found.reasons.append(f"variable {name!r} is changed on one device only")
+        else:
+            found.suspects.append((f"variable {name!r}", fact))
+    if on_read and len({fact.local for _, fact in copies}) > 1:
+        found.reasons.append(f"the replicas do not do the same with variable {name!r}")
+
+
+def _follow_outputs(
+    clients: Sequence[Traced], reference: Traced, runs: Sequence[Seen], alone: Seen, found: _Found
+) -> None:
+    """What is reported follows from the function's results in the same way, and these are what stood in for them."""
+    for traced in clients:
+        if (traced.reported or ()) != (reference.reported or ()):
+            found.reasons.append(
+                "what is reported does not follow from the function's results as it does on one device"
+            )
+        if len(traced.outputs) != len(reference.outputs):
+            found.reasons.append("the function has other results than on one device")
+            return
+    for number, truth in enumerate(reference.outputs):
+        if truth.places[0] < 0:
+            found.reasons.append("a result of the function could not be told")
+            continue
+        expected = alone.outputs[truth.places[0]]
+        if alone_dtype(reference, truth.places[0]) in ("resource", "variant", "string"):
+            continue
+        found.values += 1
+        for traced, seen in zip(clients, runs, strict=True):
+            output = traced.outputs[number]
+            facts = [seen.outputs[place] if place >= 0 else None for place in output.places]
+            _follow_output(
+                f"result {number} of the function", facts, expected, output.per_replica, traced.replicas, found
+            )
+
+
+def alone_dtype(traced: Traced, place: int) -> str:
+    """The dtype of a result of the outermost graph."""
+    node, output = traced.graphs[0].outputs[place]
+    return traced.graphs[0].nodes[node].dtypes[output]
+
+
+def _follow_output(
+    name: str, facts: list[Fact | None], expected: Fact, per_replica: bool, replicas: int, found: _Found
+) -> None:
+    if any(each is None for each in facts) or expected.kind is Kind.UNKNOWN:
+        found.reasons.append(f"{name} is not known")
+        return
+    known = [each for each in facts if each is not None]
+    for fact in known:
+        if fact.scaled == expected.scaled and _stood_in(fact, per_replica):
+            found.conditions |= fact.conditions
+        else:
+            found.suspects.append((name, fact))
+    if per_replica and len({each.local for each in known}) > 1:
+        found.reasons.append(f"the replicas do not do the same for {name}")
+
+
+def _stood_in(fact: Fact, per_replica: bool) -> bool:
+    """Whether a value is what the stand-in for it was taken for."""
+    if not per_replica:
+        return fact.kind is Kind.REPLICATED
+    rows = bool(fact.shape) and fact.shape is not None and fact.shape[0] is None
+    return (fact.kind is Kind.SPLIT and fact.axis == 0) if rows else fact.kind in (Kind.PARTIAL, Kind.ROWS)
+
+
+def _concluded(traced: Traced, runs: Sequence[Seen], alone: Seen, found: _Found, program: str, strategy: str) -> Proof:
+    operations: dict[str, int] = {}
+    for seen in runs:
+        for kind, count in seen.operations.items():
+            operations[kind] = operations.get(kind, 0) + count
+    suspects = list(_suspects(traced, found.suspects, runs[0], alone))
+    missing = sorted({fact.unknown.node.type for _, fact in found.suspects if fact.unknown and fact.unknown.ruleless})
+    status = "open" if found.reasons or suspects else "conditional" if found.conditions else "proved"
+    return Proof(
+        status,  # type: ignore[arg-type]
+        program,
+        strategy,
+        conditions=tuple(_conditions(traced, found.conditions)) if status == "conditional" else (),
+        suspects=tuple(suspects),
+        reasons=tuple(dict.fromkeys(found.reasons)),
+        open_operations=tuple(missing),
+        values=found.values,
+        operations=tuple(sorted(operations.items())),
+    )
+
+
+def _conditions(traced: Traced, conditions: Iterable[Condition]) -> Iterator[Under]:
+    for what in sorted({each.what for each in conditions}):
+        places = {_place(traced, each.caller, each.op) for each in conditions if each.what == what}
+        yield Under(what, tuple(sorted((each for each in places if each), key=lambda each: (each.file, each.line))))
+
+
+def _place(traced: Traced, caller: int | None, op: str) -> Place | None:
+    if caller is None:
+        return None
+    frame = traced.frames[caller]
+    path = Path(frame.file)
+    shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+    return Place(shown, frame.line, linecache.getline(frame.file, frame.line).strip(), op)
+
+
+def _suspects(traced: Traced, suspects: Iterable[tuple[str, Fact]], run: Seen, alone: Seen) -> Iterator[Suspect]:
+    """One for each line, what is wrong before any gradient first."""
+    known: dict[object, tuple[bool, Suspect]] = {}
+    for name, fact in suspects:
+        guilty = blamed(fact, run, alone)
+        if guilty.unknown is not None:
+            node, why, definite = guilty.unknown.node, guilty.unknown.why, not guilty.unknown.ruleless
+        else:
+            node, why, definite = (guilty.made.node if guilty.made else Node("", "")), meaning(guilty, alone), True
+        shown = f"{node.type}: {why}" if node.type else why
+        suspect = Suspect(_place(traced, node.caller, node.type), shown, name, definite)
+        key = (node.caller, node.type if node.caller is None else "", why)
+        known.setdefault(key, (not is_gradient(node.name) and node.caller is not None, suspect))
+    yield from (suspect for early in (True, False) for found, suspect in known.values() if found is early)

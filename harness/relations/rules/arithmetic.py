@@ -1,0 +1,107 @@
+"""Sums, products and quotients: parts of a sum may be added up, and multiplied by what everybody has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.relations.facts import Fact, Kind
+from harness.relations.protocol import Step, rule
+from harness.relations.rules.elementwise import aligned_axis
+from harness.relations.terms import ONE, Scaled
+
+__all__: list[str] = []
+
+_PARTS = (Kind.PARTIAL, Kind.ROWS, Kind.REPLICATED)
+
+
+def _rows(facts: Sequence[Fact]) -> Scaled | None:
+    found = {each.rows for each in facts if each.kind is Kind.SPLIT}
+    return found.pop() if len(found) == 1 else None
+
+
+def _added(step: Step, factors: Sequence[int]) -> Fact:
+    values = [(factor * each.scale, each.term) for factor, each in zip(factors, step.ins, strict=True)]
+    if step.all_replicated():
+        return step.replicated(step.terms.added(values))
+    if Kind.SPLIT in step.kinds:
+        if any(kind not in (Kind.SPLIT, Kind.REPLICATED) for kind in step.kinds):
+            return step.unknown("parts of a sum over the replicas are added to rows of the batch")
+        if (axis := aligned_axis(step)) is None:
+            return step.unknown("the examples lie along different axes")
+        return step.split(step.terms.added(values), axis, rows=_rows(step.ins))
+    if any(kind not in _PARTS for kind in step.kinds):
+        return step.unknown("these cannot be added")
+    if all(kind is Kind.ROWS for kind in step.kinds) and all(scale > 0 for scale, _ in values):
+        return step.fact(Kind.ROWS, step.terms.added(values))
+    # What everybody has is added by everybody.
+    counted = [
+        (scale * step.replicas, term) if each.kind is Kind.REPLICATED else (scale, term)
+        for (scale, term), each in zip(values, step.ins, strict=True)
+    ]
+    return step.partial(step.terms.added(counted))
+
+
+@rule("Add", "AddV2", "AddN", "AccumulateNV2")
+def _add(step: Step) -> Fact:
+    return _added(step, [1] * len(step.ins))
+
+
+@rule("Sub")
+def _subtract(step: Step) -> Fact:
+    return _added(step, [1, -1])
+
+
+@rule("Mul", "MulNoNan")
+def _multiply(step: Step) -> Fact:
+    """Of a part of a sum and what everybody has a part again; of a count and anything, while shards are even."""
+    product = step.terms.multiplied([each.scaled for each in step.ins])
+    one, other = step.ins
+    kinds = set(step.kinds)
+    if kinds == {Kind.REPLICATED}:
+        return step.replicated(product)
+    if kinds <= {Kind.SPLIT, Kind.REPLICATED}:
+        if (axis := aligned_axis(step)) is None:
+            return step.unknown("the examples lie along different axes")
+        return step.split(product, axis, rows=_rows(step.ins))
+    if Kind.ROWS in kinds:
+        counted, given = (one, other) if one.kind is Kind.ROWS else (other, one)
+        if given.kind is Kind.REPLICATED:
+            plain = given.term == ONE and given.scale > 0
+            return step.fact(Kind.ROWS, product) if plain else step.partial(product)
+        if given.kind in (Kind.SPLIT, Kind.PARTIAL) and counted.shape == ():
+            return step.like(given, (product[0] / step.replicas, product[1]), also=[step.even()])
+    if kinds == {Kind.PARTIAL, Kind.REPLICATED}:
+        return step.partial(product)
+    return step.unknown("a product of two values of which neither is the same in each replica")
+
+
+@rule("RealDiv", "DivNoNan")
+def _divide(step: Step) -> Fact:
+    """By the replica's own number of examples instead of that of all: R times as much, while shards are even."""
+    above, below = step.ins
+    quotient = step.terms.divided(step.node.type, above.scaled, below.scaled)
+    if quotient is None:
+        return step.unknown("a division by zero", ruleless=True)
+    kinds = {above.kind, below.kind}
+    if kinds == {Kind.REPLICATED}:
+        return step.replicated(quotient)
+    if below.kind is Kind.REPLICATED and above.kind is Kind.PARTIAL:
+        return step.partial(quotient)
+    if below.kind is Kind.REPLICATED and above.kind is Kind.ROWS:
+        plain = below.term == ONE and below.scale > 0
+        return step.fact(Kind.ROWS, quotient) if plain else step.partial(quotient)
+    if kinds <= {Kind.SPLIT, Kind.REPLICATED}:
+        if (axis := aligned_axis(step)) is None:
+            return step.unknown("the examples lie along different axes")
+        return step.split(quotient, axis, rows=_rows(step.ins))
+    if below.kind is Kind.ROWS and below.shape == ():
+        if above.kind is Kind.ROWS and above.term == below.term:
+            return step.replicated((above.scale / below.scale, ONE), also=[step.nonempty()])
+        larger = (quotient[0] * step.replicas, quotient[1])
+        if above.kind is Kind.ROWS:
+            return step.replicated(quotient, also=[step.even()])
+        if above.kind in (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL):
+            return step.like(above, larger, also=[step.even()])
+    if below.kind is Kind.PARTIAL:
+        return step.unknown("it is divided by a part of a sum over the replicas")
+    return step.unknown("a quotient that means nothing for all replicas together")

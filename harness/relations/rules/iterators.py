@@ -1,0 +1,65 @@
+"""Iterators that may be at their end: a replica for which nothing is left gets no rows, which is a share, too."""
+
+from __future__ import annotations
+
+from harness.relations.facts import Fact, Kind
+from harness.relations.protocol import Step, rule
+
+__all__ = ["only_present"]
+
+# By which a strategy finds out how many replicas have got something.
+_COUNTED = [
+    "Any",
+    "All",
+    "Cast",
+    "Equal",
+    "ExpandDims",
+    "Greater",
+    "GreaterEqual",
+    "Identity",
+    "LogicalAnd",
+    "LogicalNot",
+    "LogicalOr",
+    "Max",
+    "Pack",
+    "Reshape",
+    "Squeeze",
+    "StopGradient",
+    "Sum",
+    "ConcatV2",
+    "CollectiveReduceV2",
+    "CollectiveGatherV2",
+    "AddN",
+]
+
+
+def only_present(step: Step) -> bool:
+    """Whether an operation does no more than count who has examples."""
+    present = any(each.kind is Kind.PRESENT for each in step.ins)
+    return (
+        present
+        and step.node.type in _COUNTED
+        and all(
+            each.kind is Kind.PRESENT or each.value is not None or each.term == step.terms.made("token")
+            for each in step.ins
+        )
+    )
+
+
+@rule("OptionalHasValue")
+def _has_value(step: Step) -> Fact:
+    if step.ins[0].kind is Kind.OPTIONAL:
+        return Fact(Kind.PRESENT, shape=(), replicas=step.ins[0].replicas)
+    return step.unknown("an optional that no iterator has given", ruleless=True)
+
+
+@rule("OptionalGetValue")
+def _value(step: Step) -> list[Fact]:
+    if step.ins[0].kind is Kind.OPTIONAL:
+        return list(step.ins[0].parts)
+    return [step.unknown("an optional that no iterator has given", ruleless=True)] * len(step.node.shapes)
+
+
+@rule("OptionalFromValue")
+def _from_values(step: Step) -> Fact:
+    return Fact(Kind.OPTIONAL, shape=(), parts=step.ins)

@@ -1,0 +1,166 @@
+"""Rules held against numbers: an operation is carried out on the replicas' values and on the whole, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from harness.evidence.trace import Array as Kept
+from harness.evidence.traced import Node
+from harness.relations.facts import EVEN, NONEMPTY, Fact, Kind
+from harness.relations.folding import fact_of_constant
+from harness.relations.protocol import Rule, Step, World
+from harness.relations.rules import all_rules
+from harness.relations.terms import ROWS, Terms
+
+__all__ = ["KINDS", "Case", "Drawing", "Operand", "alone_of", "broken", "claim_of"]
+
+Array = np.ndarray[Any, Any]
+SCALES = (Fraction(1), Fraction(2), Fraction(1, 3), Fraction(-1, 2))
+KINDS = (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A fact, what each replica has, and what the one device has."""
+
+    fact: Fact
+    parts: tuple[Array, ...]
+    whole: Array
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operation with operands; `alone` are the facts of the reference about them."""
+
+    type: str
+    operands: tuple[Operand, ...]
+    attributes: dict[str, Any]
+    shares: tuple[int, ...]
+    compute: Callable[..., Array]
+
+
+class Drawing:
+    """Draws operands: of a batch with uneven and empty shares, of everybody, of parts of a sum."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.replicas = int(self.random.integers(2, 5))
+        self.terms = Terms()
+        even = bool(self.random.integers(2))
+        if even:
+            self.shares = (int(self.random.integers(1, 4)),) * self.replicas
+        else:
+            self.shares = tuple(int(each) for each in self.random.integers(0, 4, self.replicas))
+            if not sum(self.shares):
+                self.shares = (2, *self.shares[1:])
+        self.rows = sum(self.shares)
+
+    def pick(self, values: Sequence[Any]) -> Any:
+        """One of these."""
+        return values[int(self.random.integers(len(values)))]
+
+    def operand(self, kind: Kind, shape: Sequence[int], axis: int = 0, *, positive: bool = False) -> Operand:
+        """One of a kind; of a split one `shape` has what is not the axis of the examples."""
+        scale = self.pick(SCALES)
+        term = self.terms.made("drawn", int(self.random.integers(1 << 60)))
+        shape = list(shape)
+        if kind is Kind.SPLIT:
+            shape.insert(axis, self.rows)
+        whole = self.random.normal(size=shape)
+        whole = np.abs(whole) + 0.5 if positive else whole
+        scaled = float(scale) * whole
+        if kind is Kind.SPLIT:
+            ends = np.cumsum(self.shares)[:-1]
+            parts = tuple(np.split(scaled, ends, axis=axis))
+            known = tuple(None if at == axis else length for at, length in enumerate(shape))
+            fact = Fact(kind, term, scale, axis=axis, rows=(Fraction(1), ROWS), shape=known)
+            return Operand(fact, parts, whole)
+        if kind is Kind.PARTIAL:
+            shares = [self.random.normal(size=shape) for _ in range(self.replicas - 1)]
+            parts = (*shares, scaled - sum(shares))
+        else:
+            parts = (scaled,) * self.replicas
+        return Operand(Fact(kind, term, scale, shape=tuple(shape)), parts, whole)
+
+    def counted(self) -> Operand:
+        """How many examples the replica has, or a multiple."""
+        scale = Fraction(int(self.random.integers(1, 4)))
+        parts = tuple(np.asarray(float(scale) * share) for share in self.shares)
+        return Operand(Fact(Kind.ROWS, ROWS, scale, shape=()), parts, np.asarray(float(self.rows)))
+
+    def constant(self, value: Any) -> Operand:
+        """What is written in the program."""
+        array = np.asarray(value)
+        node = Node("Const", "", shapes=(array.shape,), value=Kept.of(array))
+        fact = fact_of_constant(Step(node, (), World(1, self.terms)))
+        return Operand(fact, (array,) * self.replicas, array)
+
+
+def _told(case: Case, facts: Sequence[Fact], replicas: int, terms: Terms, rules: dict[str, Rule]) -> Fact:
+    whole = case.compute(*(each.whole for each in case.operands))
+    rows = sum(case.shares)
+    # The length of the batch is not known when a graph is made.
+    shape = tuple(None if length == rows and rows > 9 else length for length in whole.shape)
+    node = Node(case.type, "op", attributes=case.attributes, shapes=(shape,), dtypes=("float32",))
+    result = rules[case.type](Step(node, tuple(facts), World(replicas, terms)))
+    return result if isinstance(result, Fact) else result[0]
+
+
+def claim_of(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None) -> tuple[Fact, Fact]:
+    """What the rule says of the run and of the reference."""
+    known = {**all_rules(), **(rules or {})}
+    alone = [alone_of(each.fact) for each in case.operands]
+    run = _told(case, [each.fact for each in case.operands], drawing.replicas, drawing.terms, known)
+    return run, _told(case, alone, 1, drawing.terms, known)
+
+
+def alone_of(fact: Fact) -> Fact:
+    """The reference's fact about an operand."""
+    kind = Kind.REPLICATED if fact.kind is Kind.PARTIAL else fact.kind
+    one = fact.scale if fact.value is not None else Fraction(1)
+    return replace(fact, kind=kind, scale=one)
+
+
+def broken(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None, tolerance: float = 1e-7) -> str | None:
+    """What is wrong with what a rule claims, in numbers; an empty string where it claims nothing to compare."""
+    run, alone = claim_of(case, drawing, rules)
+    if run.kind is Kind.UNKNOWN or alone.kind is Kind.UNKNOWN or run.term != alone.term or not alone.scale:
+        return ""
+    needed = {each.what for each in run.conditions}
+    if (EVEN in needed and (len(set(case.shares)) > 1 or not case.shares[0])) or (
+        NONEMPTY in needed and 0 in case.shares
+    ):
+        return ""
+    with np.errstate(all="ignore"):
+        parts = [case.compute(*(each.parts[at] for each in case.operands)) for at in range(drawing.replicas)]
+        expected = float(run.scale / alone.scale) * case.compute(*(each.whole for each in case.operands))
+    return _compared(run, parts, expected, tolerance)
+
+
+def _compared(run: Fact, parts: list[Array], expected: Array, tolerance: float) -> str | None:
+    if run.kind in (Kind.SPLIT, Kind.PARTIAL) and len({part.ndim for part in parts}) > 1:
+        return "the parts have different ranks"
+    if run.kind is Kind.SPLIT:
+        others = {part.shape[: run.axis] + part.shape[run.axis + 1 :] for part in parts}
+        if len(others) > 1:
+            return "the parts cannot be joined"
+        found = np.concatenate(parts, axis=run.axis)
+    elif run.kind is Kind.PARTIAL and len({part.shape for part in parts}) > 1:
+        return "the parts cannot be added"
+    elif run.kind in (Kind.PARTIAL, Kind.ROWS):
+        found = np.sum(parts, axis=0)
+    elif run.kind is Kind.REPLICATED:
+        for part in parts:
+            if part.shape != expected.shape or not np.allclose(part, expected, rtol=tolerance, atol=tolerance):
+                return f"not everybody has {run.scale} times the value"
+        return None
+    else:
+        return ""
+    if found.shape != expected.shape or not np.allclose(found, expected, rtol=tolerance, atol=tolerance):
+        return f"{run.kind.value}: {run.scale} times the value is not what there is"
+    return None

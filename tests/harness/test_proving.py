@@ -1,0 +1,185 @@
+"""From graphs to proofs: what is followed, what is asked of the surroundings, and what is never claimed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.evidence.trace import Array
+from harness.evidence.traced import Argument, Graph, Node, Output, Reported, Traced
+from harness.relations import Proof, proof_of
+
+_FLOAT = "float32"
+
+
+def _node(kind: str, name: str, inputs: list[tuple[int, int]], shape: Any, **attributes: Any) -> Node:
+    shapes = () if shape is None else (tuple(shape),)
+    return Node(kind, name, tuple(inputs), attributes, shapes=shapes, dtypes=(_FLOAT,) * len(shapes))
+
+
+def _number(value: Any, name: str = "c") -> Node:
+    array = np.asarray(value)
+    return Node("Const", name, shapes=(array.shape,), dtypes=(str(array.dtype),), value=Array.of(array))
+
+
+def _step(copies: int, *, divide: float, mean: bool = False, reduce: bool = True, seed: int = 0) -> Traced:
+    """A variable that loses the sum of the examples, divided by a number; each replica does the same."""
+    nodes: list[Node] = []
+    arguments: list[Argument] = []
+    inputs: list[int] = []
+
+    def add(node: Node) -> int:
+        nodes.append(node)
+        return len(nodes) - 1
+
+    rows = [tuple(range(4 // copies * at, 4 // copies * (at + 1))) for at in range(copies)]
+    x, w = [], []
+    for at in range(copies):
+        replica = at if copies > 1 else None
+        x.append(add(_node("Placeholder", f"x{at}", [], (None, 3))))
+        arguments.append(Argument("example", "argument 0", replica, rows=rows[at]))
+        w.append(add(_node("Placeholder", f"w{at}", [], ())))
+        held = "mirrored" if copies > 1 else "plain"
+        arguments.append(Argument("variable", "w", replica, held, "MEAN", digest=seed))
+        inputs += [x[-1], w[-1]]
+    axis = add(_number(np.asarray([0], np.int32)))
+    by = add(_number(np.float32(divide), "by"))
+    parts = []
+    for at in range(copies):
+        total = add(_node("Mean" if mean else "Sum", f"replica_{at}/total", [(x[at], 0), (axis, 0)], (3,)))
+        parts.append(add(_node("RealDiv", f"replica_{at}/part", [(total, 0), (by, 0)], (3,))))
+    size = add(_number(np.int32(copies)))
+    for at in range(copies):
+        given = parts[at]
+        if copies > 1 and reduce:
+            given = add(
+                _node("CollectiveReduceV2", f"r{at}", [(given, 0), (size, 0)], (3,), merge_op="Add", final_op="Id")
+            )
+        add(_node("AssignSubVariableOp", f"a{at}", [(w[at], 0), (given, 0)], None))
+    return Traced(
+        "local:0",
+        copies,
+        graphs=(Graph(tuple(nodes), tuple(inputs), ()),),
+        arguments=tuple(arguments),
+        reported=(),
+    )
+
+
+def _proof(*clients: Traced, alone: Traced | None = None) -> Proof:
+    return proof_of(clients, alone or _step(1, divide=4), program="p", strategy="s")
+
+
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_a_sum_over_the_global_batch_is_right_for_every_batch(replicas: int) -> None:
+    """Parts of a sum, divided by the same number and added up."""
+    proof = _proof(_step(replicas, divide=4))
+    assert proof.status == "proved"
+    assert proof.conditions == ()
+    assert proof
+
+
+def test_a_mean_divided_by_the_replicas_is_right_under_a_condition() -> None:
+    """The condition is that shards are even; the factor cancels."""
+    proof = _proof(_step(2, divide=2, mean=True), alone=_step(1, divide=1, mean=True))
+    assert proof.status == "conditional"
+    assert [each.what for each in proof.conditions] == ["even shards"]
+
+
+@pytest.mark.parametrize(
+    ("run", "alone"),
+    [
+        (_step(2, divide=2), _step(1, divide=4)),
+        (_step(2, divide=8), _step(1, divide=4)),
+        (_step(2, divide=1, mean=True), _step(1, divide=1, mean=True)),
+        (_step(2, divide=4, reduce=False), _step(1, divide=4)),
+        (_step(2, divide=4, seed=3), _step(1, divide=4)),
+    ],
+    ids=["twice", "half", "mean of means", "not reduced", "another start"],
+)
+def test_what_is_wrong_is_not_proved(run: Traced, alone: Traced) -> None:
+    """Neither with a factor, nor unreduced, nor from another beginning."""
+    proof = _proof(run, alone=alone)
+    assert proof.status == "open"
+    assert proof.suspects or proof.reasons
+    assert not proof
+
+
+def _changed(traced: Traced, **changes: Any) -> Traced:
+    import msgspec
+
+    return msgspec.structs.replace(traced, **changes)
+
+
+def test_replicas_have_to_do_the_same() -> None:
+    """A sum of two things that are each right in their own way is not followed."""
+    right = _step(2, divide=4)
+    nodes = list(right.graphs[0].nodes)
+    at = next(number for number, node in enumerate(nodes) if node.name == "replica_1/part")
+    nodes.append(_number(np.float32(4.0), "mine"))
+    other = _node("Mul", "replica_1/part", [nodes[at].inputs[0], (len(nodes), 0)], (3,))
+    nodes[at] = other
+    nodes.append(_number(np.float32(0.25), "mine"))
+    graph = Graph(tuple(nodes), right.graphs[0].inputs, ())
+    proof = _proof(_changed(right, graphs=(graph,)))
+    assert "the replicas do not all add up the same" in proof.reasons
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"changed": ("AssignVariableOp of w",)}, "outside of the function"),
+        ({"reported": (Reported("loss", 7),)}, "what is reported"),
+        ({"why_not": "it trains eagerly"}, "it trains eagerly"),
+        ({"outputs": (Output("output 0", (0,)),)}, "other results"),
+    ],
+)
+def test_the_surroundings_have_to_be_the_same(changes: dict[str, Any], reason: str) -> None:
+    """What happens outside of the function, what is reported of it, and what it returns."""
+    proof = _proof(_changed(_step(2, divide=4), **changes))
+    assert proof.status == "open"
+    assert any(reason in each for each in proof.reasons)
+
+
+def test_other_examples_than_on_one_device_are_not_followed() -> None:
+    """The first batch shows it."""
+    run = _step(2, divide=4)
+    arguments = tuple(
+        each if each.kind != "example" else Argument("example", each.name, each.replica, rows=(9, 9))
+        for each in run.arguments
+    )
+    proof = _proof(_changed(run, arguments=arguments))
+    assert any("first batch" in each for each in proof.reasons)
+
+
+def test_an_operation_without_a_rule_is_named() -> None:
+    """What it gives may be right."""
+
+    def strange(traced: Traced) -> Traced:
+        nodes = tuple(
+            node
+            if not node.name.endswith("total")
+            else Node("Unheard", node.name, node.inputs, shapes=((3,),), dtypes=(_FLOAT,))
+            for node in traced.graphs[0].nodes
+        )
+        return _changed(traced, graphs=(Graph(nodes, traced.graphs[0].inputs, ()),))
+
+    proof = _proof(strange(_step(2, divide=4)), alone=strange(_step(1, divide=4)))
+    assert proof.status == "open"
+    assert proof.open_operations == ("Unheard",)
+
+
+def test_a_stateful_operation_that_nobody_knows_is_no_part_of_a_proof() -> None:
+    """It may do anything."""
+    run = _step(2, divide=4)
+    nodes = (*run.graphs[0].nodes, Node("EagerPyFunc", "f", stateful=True))
+    proof = _proof(_changed(run, graphs=(Graph(nodes, run.graphs[0].inputs, ()),)))
+    assert proof.reasons == ("what EagerPyFunc does is not known",)
+
+
+def test_json_has_the_promised_keys() -> None:
+    """Of a proof that is open, and of one that is not."""
+    for proof in (_proof(_step(2, divide=4)), _proof(_step(2, divide=2))):
+        assert {"status", "conditions", "culprit", "open_operations"} <= set(proof.to_json())
+        assert proof.text()

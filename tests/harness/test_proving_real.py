@@ -1,0 +1,108 @@
+"""Proofs of real programs under real strategies, in tasks of their own; none of them takes a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import prove, verify
+from simulator import Cluster, Topology
+from tests.harness._real_operations import problems
+
+
+def _line(marker: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.rstrip().endswith(f"# {marker}"))
+
+
+def _program(strategy: Any, record: Any, loss_of: Any) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(size=(15, 3)).astype("float32")
+    with strategy.scope():
+        w = tf.Variable(tf.ones([3, 2]) * 0.5, aggregation=tf.VariableAggregation.MEAN)
+    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8))
+
+    @tf.function
+    def train_step(batch: Any) -> Any:
+        def step(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = loss_of(tf.reduce_sum(tf.square(tf.matmul(x, w) - 1), 1))
+            gradient = tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w))
+            w.assign_sub(0.1 * gradient)
+            return loss
+
+        return strategy.reduce("SUM", strategy.run(step, (batch,)), axis=None)
+
+    for batch in dataset:
+        record.step(loss=train_step(batch), variables=[w])
+
+
+def _right(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    _program(strategy, record, lambda losses: tf.reduce_sum(losses) / 8)
+
+
+def _mean_of_means(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    count = strategy.num_replicas_in_sync
+    _program(strategy, record, lambda losses: tf.reduce_mean(losses) / count)  # while even
+
+
+def _mean_then_sum(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    _program(strategy, record, lambda losses: 1.0 * tf.reduce_mean(losses))  # a mean that is summed
+
+
+@pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("multi_worker-2", marks=pytest.mark.full)])
+def test_a_right_step_is_proved(strategy: str) -> None:
+    """For every batch, under no condition."""
+    proof = prove(_right, strategy)
+    assert proof.status == "proved", str(proof)
+
+
+@pytest.mark.full
+def test_a_mean_of_means_is_right_while_shards_are_even() -> None:
+    """Its own data has an uneven batch, so that its numbers are wrong; of the step that is the condition."""
+    proof = prove(_mean_of_means, "mirrored-2")
+    assert proof.status == "conditional", str(proof)
+    assert [place.line for place in proof.conditions[0].places] == [_line("while even")]
+
+
+def test_a_mean_that_is_summed_is_refuted() -> None:
+    """With its line, and with the smallest batch that shows it."""
+    proof = prove(_mean_then_sum, "mirrored-2")
+    assert proof.status == "refuted", str(proof)
+    assert proof.culprit is not None
+    assert proof.culprit.place is not None
+    assert proof.culprit.place.line == _line("a mean that is summed")
+    assert proof.culprit.counterexample is not None
+    assert proof.culprit.counterexample.shards == (1, 1)
+
+
+@pytest.mark.full
+def test_a_verdict_has_its_second_leg() -> None:
+    """In its first line, and as data."""
+    verdict = verify(_right, "mirrored-2", prove=True)
+    assert verdict.proof is not None
+    assert "right for every batch" in str(verdict).splitlines()[0]
+    assert verdict.to_json()["proof"]["status"] == "proved"
+
+
+def test_of_parameter_servers_nothing_is_claimed() -> None:
+    """No task is started for it."""
+    assert prove(_right, "parameter_server-1w1p").status == "open"
+
+
+def test_rules_hold_for_operations_of_tensorflow() -> None:
+    """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards."""
+    with Cluster(Topology(worker=1), timeout=120) as cluster:
+        found, compared = cluster.run(problems)["worker:0"].value
+    assert found == {}
+    assert min(compared.values()) > 0, compared

@@ -1,0 +1,318 @@
+"""Every rule against numbers, on uneven and empty shards; and rules that are wrong, which the same check finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.relations.facts import Fact, Kind
+from harness.relations.protocol import Rule, Step
+from harness.relations.rules import all_rules
+from tests.harness._relating import KINDS, Case, Drawing, Operand, alone_of, broken
+
+_DRAWS = 150
+
+
+def _kinds(drawing: Drawing, count: int) -> list[Kind]:
+    return [drawing.pick(KINDS) for _ in range(count)]
+
+
+def _case(drawing: Drawing, kind: str, operands: list[Operand], compute: Callable[..., Any], **attributes: Any) -> Case:
+    return Case(kind, tuple(operands), attributes, drawing.shares, compute)
+
+
+_UNARY: dict[str, Callable[..., Any]] = {
+    "Abs": np.abs,
+    "Exp": np.exp,
+    "Neg": np.negative,
+    "Relu": lambda x: np.maximum(x, 0),
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Sign": np.sign,
+    "Square": np.square,
+    "Tanh": np.tanh,
+    "Identity": lambda x: x,
+    "ZerosLike": np.zeros_like,
+    "OnesLike": np.ones_like,
+    "L2Loss": lambda x: np.sum(x**2) / 2,
+}
+_BINARY: dict[str, Callable[..., Any]] = {
+    "AddV2": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "RealDiv": np.divide,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "SquaredDifference": lambda x, y: (x - y) ** 2,
+    "Greater": lambda x, y: (x > y) * 1.0,
+    "ReluGrad": lambda dy, x: dy * (x > 0),
+    "TanhGrad": lambda y, dy: dy * (1 - y * y),
+    "DivNoNan": lambda x, y: np.where(y == 0, 0, np.divide(x, np.where(y == 0, 1, y))),
+}
+
+
+def _mean(values: Any, axis: Any, keepdims: bool) -> Any:
+    """Of nothing it is no number, as TensorFlow's."""
+    total = np.sum(values, axis=axis, keepdims=keepdims)
+    count = np.sum(np.ones_like(values), axis=axis, keepdims=keepdims)
+    with np.errstate(all="ignore"):
+        return total / count
+
+
+_REDUCING: dict[str, Callable[..., Any]] = {
+    "Sum": np.sum,
+    "Mean": _mean,
+    "Max": np.max,
+    "Min": np.min,
+    "Prod": np.prod,
+}
+
+
+def _unary(drawing: Drawing) -> Case:
+    kind = drawing.pick(sorted(_UNARY))
+    axis = int(drawing.random.integers(2))
+    operand = drawing.operand(drawing.pick(KINDS), (3,), axis)
+    return _case(drawing, kind, [operand], _UNARY[kind])
+
+
+def _binary(drawing: Drawing) -> Case:
+    kind = drawing.pick(sorted(_BINARY))
+    one, other = _kinds(drawing, 2)
+    shapes = drawing.pick([((3,), (3,)), ((3,), ()), ((1,), (3,))])
+    axis = int(drawing.random.integers(2))
+    operands = [
+        drawing.operand(each, shape, axis if shape else 0, positive=kind in ("RealDiv", "DivNoNan"))
+        for each, shape in zip((one, other), shapes, strict=True)
+    ]
+    if drawing.random.integers(4) == 0:
+        operands[int(drawing.random.integers(2))] = drawing.counted()
+    return _case(drawing, kind, operands, _BINARY[kind])
+
+
+def _reducing(drawing: Drawing) -> Case:
+    kind = drawing.pick(sorted(_REDUCING))
+    axis = int(drawing.random.integers(3))
+    operand = drawing.operand(drawing.pick(KINDS), (2, 3), axis)
+    over = sorted({int(each) for each in drawing.random.integers(0, operand.whole.ndim, 2)})
+    keep = bool(drawing.random.integers(2))
+    reduce = _REDUCING[kind]
+
+    def compute(x: Any, axes: Any) -> Any:
+        if kind in ("Max", "Min") and not x.size:
+            return np.full_like(np.sum(x, axis=tuple(over), keepdims=keep), np.nan)
+        return reduce(x, axis=tuple(over), keepdims=keep)
+
+    return _case(drawing, kind, [operand, drawing.constant(np.asarray(over, np.int32))], compute, keep_dims=keep)
+
+
+def _matmul(drawing: Drawing) -> Case:
+    one, other = _kinds(drawing, 2)
+    turn = [bool(each) for each in drawing.random.integers(0, 2, 2)]
+    rows = [int(each) for each in drawing.random.integers(0, 2, 2)]
+    inner = drawing.rows if drawing.random.integers(2) else 3
+    operands = []
+    for kind, turned, axis, first in ((one, turn[0], rows[0], True), (other, turn[1], rows[1], False)):
+        contracted = int(turned == first) if first else int(turned)
+        contracted = (0 if turned else 1) if first else (1 if turned else 0)
+        if kind is Kind.SPLIT:
+            length = inner if axis != contracted else 4
+            operands.append(drawing.operand(kind, (length,), axis))
+        else:
+            shape = (inner, 4) if contracted == 0 else (4, inner)
+            operands.append(drawing.operand(kind, shape))
+
+    def compute(x: Any, y: Any) -> Any:
+        return (x.T if turn[0] else x) @ (y.T if turn[1] else y)
+
+    return _case(drawing, "MatMul", operands, compute, transpose_a=turn[0], transpose_b=turn[1])
+
+
+def _gather(drawing: Drawing) -> Case:
+    table = drawing.operand(drawing.pick(KINDS), (4, 2) if drawing.random.integers(2) else (4,), 1)
+    index = drawing.operand(drawing.pick((Kind.SPLIT, Kind.REPLICATED)), (2,))
+    whole = np.abs(index.whole * 7).astype(int) % 4
+    ends = np.cumsum(drawing.shares)[:-1]
+    split = index.fact.kind is Kind.SPLIT
+    parts = tuple(np.split(whole, ends)) if split else (whole,) * drawing.replicas
+    fact = Fact(index.fact.kind, index.fact.term, rows=index.fact.rows, shape=index.fact.shape)
+    numbers = Operand(fact, parts, whole)
+
+    def compute(x: Any, at: Any, axis: Any) -> Any:
+        return np.take(x, at, axis=0)
+
+    return _case(drawing, "GatherV2", [table, numbers, drawing.constant(np.int32(0))], compute)
+
+
+def _segments(drawing: Drawing) -> Case:
+    kind = drawing.pick((Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL))
+    data = drawing.operand(kind, (2,) if kind is Kind.SPLIT else (drawing.rows, 2))
+    base = drawing.operand(
+        Kind.SPLIT if kind is Kind.SPLIT else Kind.REPLICATED, () if kind is Kind.SPLIT else (drawing.rows,)
+    )
+    whole = np.abs(base.whole * 7).astype(int) % 4
+    parts = (
+        tuple(np.split(whole, np.cumsum(drawing.shares)[:-1]))
+        if base.fact.kind is Kind.SPLIT
+        else (whole,) * drawing.replicas
+    )
+    index = Operand(Fact(base.fact.kind, base.fact.term, rows=base.fact.rows, shape=base.fact.shape), parts, whole)
+
+    def compute(x: Any, at: Any, count: Any) -> Any:
+        found = np.zeros((4, 2))
+        np.add.at(found, at, x)
+        return found
+
+    return _case(drawing, "UnsortedSegmentSum", [data, index, drawing.constant(np.int32(4))], compute)
+
+
+def _moving(drawing: Drawing) -> Case:
+    axis = int(drawing.random.integers(3))
+    operand = drawing.operand(drawing.pick(KINDS), (2, 3), axis)
+    rank = operand.whole.ndim
+    kind = drawing.pick(("Transpose", "ExpandDims", "ReverseV2", "Cumsum", "Softmax"))
+    if kind == "Transpose":
+        order = drawing.random.permutation(rank)
+        return _case(
+            drawing, kind, [operand, drawing.constant(order.astype(np.int32))], lambda x, _: np.transpose(x, order)
+        )
+    at = int(drawing.random.integers(rank))
+    if kind == "Softmax":
+        return _case(drawing, kind, [operand], lambda x: np.exp(x) / np.sum(np.exp(x), axis=-1, keepdims=True))
+    compute: dict[str, Callable[..., Any]] = {
+        "ExpandDims": lambda x, _: np.expand_dims(x, at),
+        "ReverseV2": lambda x, _: np.flip(x, at),
+        "Cumsum": lambda x, _: np.cumsum(x, at),
+    }
+    where = np.int32(at) if kind != "ReverseV2" else np.asarray([at], np.int32)
+    return _case(drawing, kind, [operand, drawing.constant(where)], compute[kind])
+
+
+def _joining(drawing: Drawing) -> Case:
+    axis = int(drawing.random.integers(2))
+    kinds = _kinds(drawing, 2) if drawing.random.integers(2) else [drawing.pick(KINDS)] * 2
+    operands = [drawing.operand(kind, (3,) if kind is Kind.SPLIT else (2, 3), axis) for kind in kinds]
+    kind = drawing.pick(("ConcatV2", "Pack"))
+    if kind == "Pack":
+        at = int(drawing.random.integers(3))
+        return _case(drawing, kind, operands, lambda x, y: np.stack([x, y], at), axis=at)
+    at = int(drawing.random.integers(2))
+    return _case(
+        drawing,
+        kind,
+        [*operands, drawing.constant(np.int32(at))],
+        lambda x, y, _: np.concatenate([x, y], at),
+    )
+
+
+_FAMILIES = {
+    "unary": _unary,
+    "binary": _binary,
+    "reducing": _reducing,
+    "matmul": _matmul,
+    "gather": _gather,
+    "segments": _segments,
+    "moving": _moving,
+    "joining": _joining,
+}
+
+
+def _tried(family: str, seed: int, rules: dict[str, Rule] | None = None) -> str | None:
+    """What is broken, None if it holds, an empty string if there is nothing to compare."""
+    drawing = Drawing(seed)
+    case = _FAMILIES[family](drawing)
+    try:
+        with np.errstate(all="ignore"):
+            for at in range(drawing.replicas):
+                case.compute(*(each.parts[at] for each in case.operands))
+            case.compute(*(each.whole for each in case.operands))
+    except ValueError:  # no such operation: shapes do not fit together
+        return ""
+    return broken(case, drawing, rules)
+
+
+@pytest.mark.parametrize("family", _FAMILIES)
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=_DRAWS, deadline=None)
+def test_rules_hold(family: str, seed: int) -> None:
+    """Whatever a rule claims of an operation is so in numbers."""
+    found = _tried(family, seed)
+    assert not found, found
+
+
+@pytest.mark.parametrize("family", _FAMILIES)
+def test_rules_claim_something(family: str) -> None:
+    """Of what is drawn a good part is claimed, so that the check above is no empty one."""
+    counts = Counter(_tried(family, seed) for seed in range(_DRAWS))
+    assert counts[None] >= _DRAWS // 8, counts
+
+
+def _wrong(kind: str, change: Callable[[Step, Fact], Fact]) -> tuple[str, Rule]:
+    right = all_rules()[kind]
+
+    def rule(step: Step) -> Fact:
+        result = right(step)
+        return change(step, result if isinstance(result, Fact) else result[0])
+
+    return kind, rule
+
+
+def _as(kind: Kind, when: Kind) -> Callable[[Step, Fact], Fact]:
+    """Takes a value for one of a kind where an operand is of another one."""
+
+    def change(step: Step, found: Fact) -> Fact:
+        if step.replicas > 1 and step.ins[0].kind is when:
+            alone = Step(step.node, tuple(alone_of(each) for each in step.ins), type(step.world)(1, step.terms))
+            told = all_rules()[step.node.type](alone)
+            told = told if isinstance(told, Fact) else told[0]
+            return Fact(kind, told.term, told.scale, shape=told.shape, axis=0)
+        return found
+
+    return change
+
+
+def _scaled(factor: int) -> Callable[[Step, Fact], Fact]:
+    def change(step: Step, found: Fact) -> Fact:
+        return replace(found, scale=found.scale * factor) if step.replicas > 1 else found
+
+    return change
+
+
+def _unconditional(step: Step, found: Fact) -> Fact:
+    return replace(found, conditions=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "change"),
+    [
+        ("unary", "Square", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("unary", "L2Loss", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("unary", "L2Loss", _as(Kind.REPLICATED, Kind.SPLIT)),
+        ("unary", "OnesLike", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("binary", "Mul", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("binary", "AddV2", _as(Kind.SPLIT, Kind.PARTIAL)),
+        ("binary", "Maximum", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("binary", "RealDiv", _unconditional),
+        ("binary", "TanhGrad", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("reducing", "Mean", _unconditional),
+        ("reducing", "Mean", _scaled(2)),
+        ("reducing", "Sum", _as(Kind.REPLICATED, Kind.SPLIT)),
+        ("reducing", "Max", _as(Kind.REPLICATED, Kind.SPLIT)),
+        ("matmul", "MatMul", _as(Kind.REPLICATED, Kind.SPLIT)),
+        ("matmul", "MatMul", _scaled(2)),
+        ("gather", "GatherV2", _as(Kind.SPLIT, Kind.PARTIAL)),
+        ("segments", "UnsortedSegmentSum", _as(Kind.REPLICATED, Kind.SPLIT)),
+        ("moving", "Cumsum", _as(Kind.SPLIT, Kind.SPLIT)),
+        ("moving", "Softmax", _as(Kind.SPLIT, Kind.SPLIT)),
+        ("joining", "ConcatV2", _as(Kind.SPLIT, Kind.SPLIT)),
+    ],
+)
+def test_wrong_rules_are_found(family: str, kind: str, change: Callable[[Step, Fact], Fact]) -> None:
+    """The same check finds a rule that claims too much."""
+    rules = dict([_wrong(kind, change)])
+    assert any(_tried(family, seed, rules) for seed in range(20 * _DRAWS))

@@ -1,0 +1,76 @@
+"""The table of proofs: its programs and marks agree, and what counts as it should be; exit codes of proofs."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli._exits import Exit, of_proof
+from harness.cli.prove import prove
+from harness.cli.verify import verify
+from harness.subject.program import Program
+from tools.proving.models import models
+from tools.proving.running import Found, as_expected
+from tools.proving.table import section, summary
+
+WRONG = Found("a@mirrored-2", "a mistake", "open")
+
+
+def test_programs_can_be_loaded_and_wrong_ones_have_a_guilty_line() -> None:
+    """Each is a function of the file, and what is wrong with it is marked."""
+    for model in models():
+        assert Program.of(model.program).name == f"programs.py:train_{model.function}"
+        assert bool(model.guilty) is (model.mistake is not None), model.name
+
+
+@pytest.mark.parametrize(
+    ("mistake", "status", "fine"),
+    [
+        ("a mistake", "proved", False),
+        ("a mistake", "conditional", True),
+        ("a mistake", "refuted", True),
+        ("a mistake", "open", True),
+        (None, "refuted", False),
+        (None, "proved", True),
+        (None, "open", True),
+    ],
+)
+def test_nothing_wrong_is_proved_and_nothing_right_refuted(mistake: str | None, status: str, fine: bool) -> None:
+    """Anything else may be."""
+    assert as_expected(Found("a", mistake, status)) is fine
+
+
+def test_the_table_has_totals_and_rows() -> None:
+    """Of wrong programs and of right ones."""
+    results = [WRONG, Found("b@mirrored-2", None, "proved", operations={"MatMul": 3, "Unheard": 1})]
+    assert "| wrong programs | 1 | 0 | 0 | 0 | 1 |" in summary(results)
+    page = section(results)
+    assert "`Unheard` 1" in page
+    assert "75.0 %" in page
+
+
+@pytest.mark.parametrize(
+    ("status", "strict", "code"),
+    [
+        ("proved", True, Exit.FINE),
+        ("conditional", False, Exit.FINE),
+        ("conditional", True, Exit.INCONSISTENT),
+        ("refuted", False, Exit.INCONSISTENT),
+        ("open", True, Exit.ABSTAINED),
+    ],
+)
+def test_exit_codes(status: str, strict: bool, code: Exit) -> None:
+    """As those of verify."""
+    assert of_proof(status, strict=strict) is code
+
+
+def test_usage_errors_come_before_anything_starts() -> None:
+    """A program or a strategy that does not exist, and --strict without a proof."""
+    for command, arguments, words in (
+        (prove, ["nowhere.py:train"], "there is no file"),
+        (prove, [f"{__file__}:nothing"], "defines no function"),
+        (verify, ["nowhere.py:train", "--strict"], "give --prove as well"),
+    ):
+        result = CliRunner().invoke(command, arguments)
+        assert result.exit_code == 2, result.output
+        assert words in result.output

@@ -1,0 +1,1 @@
+"""What `tools/proofs.py` is made of."""
