@@ -241,7 +241,7 @@ def test_the_answer_is_no_or_yes(job: Path, copy: Callable[[Path], Path], monkey
     monkeypatch.setattr(
         "harness.cli._trust.sys", type("_Terminal", (), {"stdin": type("", (), {"isatty": lambda: True})})
     )
-    monkeypatch.setattr("harness.cli.replay.carry_out", lambda *_: pytest.fail("it has started"))
+    monkeypatch.setattr("harness.cli.replay.carry_out", lambda *_, **__: pytest.fail("it has started"))
     no = CliRunner().invoke(_lockstep, ["replay", str(directory)], input="n\n")
     assert no.exit_code == 2
     assert "nothing was run" in no.stderr

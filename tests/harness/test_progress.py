@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -134,13 +135,17 @@ def test_a_terminal_that_can_do_nothing_gets_plain_lines(tmp_path: Path) -> None
     assert "\x1b" not in job.text
 
 
-def test_plain_lines_where_there_is_no_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Every few seconds the steps of the tasks that count any, if they have changed; nothing that moves a cursor."""
+def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every few seconds the steps of the tasks that count any, if they have changed; nothing that moves a cursor.
+
+    And a line for each fault that strikes.
+    """
     monkeypatch.setattr(_progress, "_PLAIN_SECONDS", 0.01)
     task = SimpleNamespace(steps=1, counted_by="Keras fit")
-    run: Any = SimpleNamespace(tasks={"worker:0": task, "ps:0": SimpleNamespace(steps=0, counted_by=None)})
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("")
+    tasks = {"worker:0": task, "ps:0": SimpleNamespace(steps=0, counted_by=None)}
+    run: Any = SimpleNamespace(tasks=tasks, journal=SimpleNamespace(path=journal), began=2.0, companion=None)
     # Written in one thread and read in another, which what pytest captures with cannot.
     told = io.StringIO()
     monkeypatch.setattr(sys, "stderr", told)
@@ -151,7 +156,14 @@ def test_plain_lines_where_there_is_no_terminal(
             deadline = time.monotonic() + SECONDS_MAX
             while f"worker:0 {steps}\n" not in told.getvalue():
                 assert time.monotonic() < deadline, f"gave up waiting for step {steps}: {told.getvalue()!r}"
-    assert told.getvalue() == "lockstep: steps: worker:0 1\nlockstep: steps: worker:0 2\n"
+        fired = {"event": "fired", "fault": "f1", "kind": "kill", "trigger": "step 2", "tasks": ["worker:0"], "t": 3.5}
+        journal.write_text(json.dumps(fired, separators=(",", ":")) + "\n")
+        deadline = time.monotonic() + SECONDS_MAX
+        while "struck" not in told.getvalue():
+            assert time.monotonic() < deadline, f"gave up waiting for the fault: {told.getvalue()!r}"
+    before, fault = told.getvalue().split("lockstep: fault")
+    assert before == "lockstep: steps: worker:0 1\nlockstep: steps: worker:0 2\n"
+    assert fault == " f1 (kill) struck worker:0 at step 2, after 1.5 s\n"
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,7 @@ def test_a_module_of_the_users_own_with_the_same_name_costs_nothing(
         (["no-such-program"], {}, "'no-such-program' is not a program"),
         (["./here.py"], {}, "'./here.py' is not a program"),
         (["true"], {"cwd": "/no/such/place"}, "no directory /no/such/place"),
-        (["true"], {"steps": "epochs"}, "accepted are auto, fit, function, explicit"),
+        (["true"], {"steps": "epochs"}, "accepted are auto, fit, gradient, function, explicit"),
     ],
 )
 def test_a_command_without_sense_is_a_usage_error(command: Any, options: dict[str, Any], text: str) -> None:

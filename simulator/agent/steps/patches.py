@@ -102,20 +102,26 @@ def count_tf_functions(module: Any) -> None:
 
 
 def count_runs(module: Any) -> None:
-    """Each outermost `Strategy.run` in a program that runs eagerly is as many steps as gradients are taken in it."""
+    """Each outermost `Strategy.run` in a program that runs eagerly is as many steps as gradients are taken in it.
+
+    Until one is taken, that of a tf.function of the program's own is a step, as a call of it is.
+    """
     from tensorflow.python.eager import context
 
     kind = module.StrategyBase
     run = kind.run
 
     @functools.wraps(run)
-    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def counted(self: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
         if not context.executing_eagerly():
-            return run(self, *args, **kwargs)
+            return run(self, fn, *args, **kwargs)
         with gradients.outermost() as taken:
-            result = run(self, *args, **kwargs)
-        if taken is not None and taken.steps and (own := counter()) is not None:
-            own.count(GRADIENT, taken.steps, loss_of(result))
+            result = run(self, fn, *args, **kwargs)
+        if taken is not None and (own := counter()) is not None:
+            if taken.steps:
+                own.count(GRADIENT, taken.steps, loss_of(result))
+            elif hasattr(fn, "get_concrete_function") and _of_program(fn):
+                own.count(FUNCTION, loss=loss_of(result))
         return result
 
     # AutoGraph converts what the program hands over, and must not convert this.
