@@ -47,7 +47,7 @@ def test_float16(strategy: StrategyCase, loop: str) -> None:
 @pytest.mark.parametrize("loop", ["keras3_loop:overflow_first", "tf_keras_loop:overflow_first"])
 def test_overflow_on_the_first_replica(strategy: StrategyCase, loop: str, bad: precision.Bad) -> None:
     """All replicas skip the step and halve the loss scale."""
-    assert verify(precision.make_overflow(_flavour(loop), bad, example=0), strategy, tier="exact", timeout=10)
+    assert verify(precision.make_overflow(_flavour(loop), bad, example=0), strategy, tier="exact", timeout=30)
 
 
 @MIRRORED_FIRST
@@ -55,7 +55,7 @@ def test_overflow_on_the_first_replica(strategy: StrategyCase, loop: str, bad: p
 @pytest.mark.parametrize("loop", ["keras3_loop:overflow_last", "tf_keras_loop:overflow_last"])
 def test_overflow_on_the_last_replica(strategy: StrategyCase, loop: str, bad: precision.Bad) -> None:
     """Also when the first replica's gradients are finite."""
-    assert verify(precision.make_overflow(_flavour(loop), bad, example=11), strategy, tier="exact", timeout=10)
+    assert verify(precision.make_overflow(_flavour(loop), bad, example=11), strategy, tier="exact", timeout=30)
 
 
 @MIRRORED_FIRST

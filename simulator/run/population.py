@@ -225,6 +225,12 @@ class Population:
                 lambda: not any(task.alive for task in self.tasks.values()), "tasks to end after SIGKILL", 30.0
             )
 
+    def see_the_killed_end(self) -> None:
+        """Wait for those that were killed: others may notice that, and be done, before the process itself has gone."""
+        dying = [task for task in self.tasks.values() if task.killed]
+        with contextlib.suppress(DeadlineExceeded):
+            self.events.wait(lambda: not any(task.alive for task in dying), "killed tasks to end", _DYING_SECONDS_MAX)
+
     def end(self, grace: float) -> None:
         """TERM, then KILL after `grace` seconds, every process group that is left; return when all of it is gone."""
         with self.lock:
@@ -241,6 +247,10 @@ class Population:
             if task.signal_group(signal.SIGKILL) and task.ended:
                 self.journal.write("leaked", task=task.name)
         kill_surely(list(self.tasks.values()), self.events.changed)
+
+
+_DYING_SECONDS_MAX = 10.0
+"""What the system takes at most to end a process after SIGKILL, under load."""
 
 
 def _is_trainer(task: Task) -> bool:

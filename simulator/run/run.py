@@ -362,6 +362,7 @@ class Run:
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem
+        self._population.see_the_killed_end()
         self._dismiss_servers()
         self._over = True
         wrong = self.companion.finish(self._patience(deadline))

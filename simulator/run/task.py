@@ -80,6 +80,8 @@ class Task:
     planned: bool = False
     # Set before Lockstep itself ends the process, so that the exit is not taken for a failure.
     stopped: bool = False
+    # It was sent SIGKILL, as a crash of its own: the run does not stop it before it has seen that.
+    killed: bool = False
     # The end was asked for and a new incarnation follows, so that the run waits for that one.
     comes_back: bool = False
     # The incarnations before this one.
@@ -133,6 +135,7 @@ class Task:
 
     def kill(self) -> None:
         """SIGKILL the task's process, as a crash of its machine would; the run will report it."""
+        self.killed = self.alive
         self.send_signal(signal.SIGKILL)
 
     def signal_group(self, number: int) -> bool:

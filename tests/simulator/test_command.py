@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ import simulator
 from simulator import Cluster, RunFailed, RunResult, Topology, UsageError
 from simulator.journal import read_journal
 from simulator.launch.programs import last_exception
+from simulator.run.task import Task
 
 ROOT = Path(__file__).parents[2]
 bare = partial(Cluster, preload=(), timeout=30)
@@ -172,6 +174,35 @@ def test_a_server_that_crashes_fails_the_job(program: Program) -> None:
         "os._exit(3) if json.loads(os.environ['TF_CONFIG'])['task']['type'] == 'ps' else threading.Event().wait()"
     )
     assert _failure(command, Topology(chief=1, worker=1, ps=1)).root_cause.task == "ps:0"
+
+
+def test_a_server_that_dies_slowly_has_crashed_all_the_same(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others notice the end of a large process before it has gone, and may be done by then: nobody stops it before."""
+    go = tmp_path / "go"
+    command = program(
+        "import json, os, pathlib, sys, threading\n"
+        "chief = json.loads(os.environ['TF_CONFIG'])['task']['type'] == 'chief'\n"
+        "while not (chief and pathlib.Path(sys.argv[1]).exists()): threading.Event().wait(0.01)"
+    )
+    at_once = Task.send_signal
+    timers = []
+
+    def slowly(task: Task, number: int) -> None:
+        timers.append(threading.Timer(0.5, at_once, (task, number)))
+        timers[-1].start()
+
+    monkeypatch.setattr(Task, "send_signal", slowly)
+    with bare(Topology(chief=1, worker=1, ps=1)) as cluster:
+        cluster.expect("ps:0", exit=-9)
+        with cluster.start_command([*command, str(go)]) as run:
+            cluster.task("ps:0").kill()
+            go.touch()
+            result = run.join()
+    assert result["ps:0"].exit == -9
+    assert not result["ps:0"].stopped
+    timers[0].join()
 
 
 def test_an_evaluator_is_stopped_after_training(program: Program) -> None:
