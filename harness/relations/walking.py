@@ -223,6 +223,8 @@ def _argument(walker: Walker, argument: Any, node: Node, counting: frozenset[str
         return Fact(Kind.HANDLE, handle=place, replicas=frozenset(), local=terms.made("handle", argument.name))
     local = terms.made("argument", argument.name)
     if argument.kind == "example" and shape:
+        if argument.replica is None and replicas > 1:  # never distributed: every replica has the whole batch
+            return Fact(Kind.REPLICATED, local, shape=shape, local=local)
         return Fact(Kind.SPLIT, local, rows=(Fraction(1), 1), shape=shape, local=local, replicas=whose)
     if argument.kind == "plain":
         term = terms.made("argument", argument.name, argument.digest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -24,8 +25,20 @@ def _number(value: Any, name: str = "c") -> Node:
     return Node("Const", name, shapes=(array.shape,), dtypes=(str(array.dtype),), value=Array.of(array))
 
 
-def _step(copies: int, *, divide: float, mean: bool = False, reduce: bool = True, seed: int = 0) -> Traced:
-    """A variable that loses the sum of the examples, divided by a number; each replica does the same."""
+def _step(
+    copies: int,
+    *,
+    divide: float,
+    mean: bool = False,
+    reduce: bool = True,
+    seed: int = 0,
+    whole: bool = False,
+    final: str = "Id",
+) -> Traced:
+    """A variable that loses the sum of the examples, divided by a number; each replica does the same.
+
+    With `whole` no replica has rows of its own: the batch was never distributed.
+    """
     nodes: list[Node] = []
     arguments: list[Argument] = []
     inputs: list[int] = []
@@ -35,15 +48,21 @@ def _step(copies: int, *, divide: float, mean: bool = False, reduce: bool = True
         return len(nodes) - 1
 
     rows = [tuple(range(4 // copies * at, 4 // copies * (at + 1))) for at in range(copies)]
-    x, w = [], []
+    x: list[int] = []
+    w: list[int] = []
     for at in range(copies):
         replica = at if copies > 1 else None
-        x.append(add(_node("Placeholder", f"x{at}", [], (None, 3))))
-        arguments.append(Argument("example", "argument 0", replica, rows=rows[at]))
+        if whole and at:
+            x.append(x[0])
+        else:
+            x.append(add(_node("Placeholder", f"x{at}", [], (None, 3))))
+            mine = Argument("example", "argument 0", None, rows=tuple(range(4)))
+            arguments.append(mine if whole else Argument("example", "argument 0", replica, rows=rows[at]))
+            inputs.append(x[-1])
         w.append(add(_node("Placeholder", f"w{at}", [], ())))
         held = "mirrored" if copies > 1 else "plain"
         arguments.append(Argument("variable", "w", replica, held, "MEAN", digest=seed))
-        inputs += [x[-1], w[-1]]
+        inputs.append(w[-1])
     axis = add(_number(np.asarray([0], np.int32)))
     by = add(_number(np.float32(divide), "by"))
     parts = []
@@ -55,7 +74,7 @@ def _step(copies: int, *, divide: float, mean: bool = False, reduce: bool = True
         given = parts[at]
         if copies > 1 and reduce:
             given = add(
-                _node("CollectiveReduceV2", f"r{at}", [(given, 0), (size, 0)], (3,), merge_op="Add", final_op="Id")
+                _node("CollectiveReduceV2", f"r{at}", [(given, 0), (size, 0)], (3,), merge_op="Add", final_op=final)
             )
         add(_node("AssignSubVariableOp", f"a{at}", [(w[at], 0), (given, 0)], None))
     return Traced(
@@ -107,8 +126,6 @@ def test_what_is_wrong_is_not_proved(run: Traced, alone: Traced) -> None:
 
 
 def _changed(traced: Traced, **changes: Any) -> Traced:
-    import msgspec
-
     return msgspec.structs.replace(traced, **changes)
 
 
@@ -140,6 +157,44 @@ def test_the_surroundings_have_to_be_the_same(changes: dict[str, Any], reason: s
     proof = _proof(_changed(_step(2, divide=4), **changes))
     assert proof.status == "open"
     assert any(reason in each for each in proof.reasons)
+
+
+def test_of_a_batch_that_was_never_distributed_every_replica_has_all_of_it() -> None:
+    """Parts that are added up are twice too much; their mean is right."""
+    assert _proof(_step(2, divide=4, whole=True)).suspects
+    assert not _proof(_step(2, divide=4, whole=True, final="Div")).suspects
+
+
+def test_a_batch_that_was_never_distributed_is_the_one_of_one_device() -> None:
+    """Each worker reads its own: where they differ, a mean over them is not followed."""
+    run = _step(2, divide=4, whole=True, final="Div")
+    mine = [msgspec.structs.replace(each, rows=(0, 1)) if each.kind == "example" else each for each in run.arguments]
+    assert "a batch that is not distributed" in " ".join(_proof(_changed(run, arguments=tuple(mine))).reasons)
+
+
+def _pulling(copies: int, *, whole: bool) -> Traced:
+    """As `_step`, from an iterator: distributed, or one for all, of which each replica asks for a batch."""
+    run = _step(copies, divide=4, whole=whole)
+    nodes, arguments, pulled = list(run.graphs[0].nodes), list(run.arguments), []
+    for place, argument in enumerate(run.arguments):
+        if argument.kind == "example":
+            at = run.graphs[0].inputs[place]
+            nodes.append(_node("Placeholder", f"i{at}", [], ()))
+            nodes[at] = Node("IteratorGetNext", f"g{at}", ((len(nodes) - 1, 0),), shapes=((None, 3),), stateful=True)
+            arguments[place] = Argument("iterator", "argument 0", argument.replica)
+            pulled.append(Argument("example", "iterator 0, value 0", argument.replica or 0, rows=argument.rows))
+    iterators = iter(at for at, node in enumerate(nodes) if node.name.startswith("i"))
+    kinds = zip(run.graphs[0].inputs, arguments, strict=True)
+    inputs = tuple(next(iterators) if each.kind == "iterator" else at for at, each in kinds)
+    graph = Graph(tuple(nodes), inputs, ())
+    return _changed(run, graphs=(graph,), arguments=tuple(arguments), pulled=tuple(pulled))
+
+
+def test_an_iterator_that_was_never_distributed_gives_all_of_a_batch() -> None:
+    """The same for one that is pulled in the graph."""
+    alone = _pulling(1, whole=False)
+    assert _proof(_pulling(2, whole=False), alone=alone).status == "proved"
+    assert _proof(_pulling(2, whole=True), alone=alone).suspects
 
 
 def test_other_examples_than_on_one_device_are_not_followed() -> None:
