@@ -88,6 +88,11 @@ class Step:
         """Of a result."""
         return self.node.shapes[output] if output < len(self.node.shapes) else None
 
+    def is_integer(self) -> bool:
+        """Whether the result has whole numbers: a quotient is rounded."""
+        known = self.node.dtypes[0] if self.node.dtypes else str(self.node.attributes.get("T", ""))
+        return "int" in known
+
     def all_replicated(self, among: Iterable[Fact] | None = None) -> bool:
         """Whether every replica has the same operands."""
         return all(each.kind is Kind.REPLICATED for each in (self.ins if among is None else among))
