@@ -55,11 +55,15 @@ EVEN, NONEMPTY = "even shards", "no empty shard"
 
 @dataclass(frozen=True)
 class Condition:
-    """What has to be so, and the operation that needs it, by the number of the program's own frame."""
+    """What has to be so, and the operation that needs it, by the number of the program's own frame.
+
+    `length` says that otherwise a value has another number of rows, so that it is needed of whatever is made of it.
+    """
 
     what: str
     caller: int | None = None
     op: str = ""
+    length: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -107,19 +107,22 @@ class Step:
         output: int = 0,
         also: Iterable[Condition] = (),
         of: Iterable[Fact] | None = None,
+        lengths: Iterable[Fact] = (),
     ) -> Fact:
         """A fact about a result, under the conditions of the operands.
 
         With a single replica the sum over all is the value itself. A replica without examples has no part of a value
-        that is split, so none of what holds only of the others is needed of that.
+        that is split, so none of what holds only of the others is needed of that; but what is needed of `lengths`,
+        operands that say how long the result is, is needed of the result.
         """
         if kind is Kind.PARTIAL and self.replicas == 1:
             kind = Kind.REPLICATED
         conditions = frozenset(also).union(*(each.conditions for each in (self.ins if of is None else of)))
+        conditions |= {replace(condition, length=True) for each in lengths for condition in each.conditions}
         if self.replicas == 1:
             conditions = frozenset()
         elif kind is Kind.SPLIT:
-            conditions = frozenset(each for each in conditions if each.what != NONEMPTY)
+            conditions = frozenset(each for each in conditions if each.what != NONEMPTY or each.length)
         shape = self.shape(output)
         if kind is Kind.SPLIT and (shape is None or not 0 <= axis < len(shape)):
             return self.unknown("it is not known which axis has the examples", ruleless=True)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.evidence.traced import Node
-from harness.relations.facts import Fact, Kind
+from harness.relations.facts import NONEMPTY, Condition, Fact, Kind
 from harness.relations.protocol import Rule, Step, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms
@@ -240,6 +240,23 @@ def _whole_means(drawing: Drawing) -> Case:
     return replace(_case(drawing, "Mean", [operand, drawing.constant(np.asarray([over]))], compute), dtype="int32")
 
 
+def _filling(drawing: Drawing) -> Case:
+    """As often as there are examples, or at least once."""
+    least = int(drawing.random.integers(2))
+    counted = drawing.counted(Fraction(1))
+    conditions = frozenset({Condition(NONEMPTY)} if least else ())
+    part = replace(counted.fact, conditions=conditions)
+    fact = replace(part, kind=Kind.SHAPE, shape=(1,), parts=(part,))
+    parts = tuple(np.maximum(each, least).reshape(1) for each in counted.parts)
+    length = Operand(fact, parts, counted.whole.reshape(1))
+    value = drawing.operand(Kind.REPLICATED, ())
+
+    def compute(dims: Any, x: Any) -> Any:
+        return np.full(int(dims[0]), x)
+
+    return _case(drawing, "Fill", [length, value], compute)
+
+
 _FAMILIES = {
     "unary": _unary,
     "binary": _binary,
@@ -249,6 +266,7 @@ _FAMILIES = {
     "segments": _segments,
     "moving": _moving,
     "joining": _joining,
+    "filling": _filling,
     "casting": _casting,
     "whole means": _whole_means,
 }
@@ -348,6 +366,7 @@ def _as_if_not_rounded(step: Step, found: Fact) -> Fact:
         ("moving", "Cumsum", _as(Kind.SPLIT, Kind.SPLIT)),
         ("moving", "Softmax", _as(Kind.SPLIT, Kind.SPLIT)),
         ("joining", "ConcatV2", _as(Kind.SPLIT, Kind.SPLIT)),
+        ("filling", "Fill", _unconditional),
         ("casting", "Cast", _as(Kind.PARTIAL, Kind.PARTIAL)),
         ("casting", "Cast", _as(Kind.ROWS, Kind.ROWS)),
         ("whole means", "Mean", _as_if_not_rounded),
@@ -407,3 +426,37 @@ def test_a_mean_over_replicas_of_whole_numbers_is_rounded() -> None:
         found = all_rules()["CollectiveReduceV2"](Step(node, (Fact(kind, ROWS, shape=()), size), World(2, Terms())))
         assert isinstance(found, Fact)
         assert (found.kind is not Kind.UNKNOWN) is known
+
+
+def _by(world: World, kind: str, shape: tuple[int | None, ...], *given: Fact, **attributes: Any) -> Fact:
+    found = all_rules()[kind](
+        Step(Node(kind, "op", attributes=attributes, shapes=(shape,), dtypes=("int32",)), given, world)
+    )
+    return found if isinstance(found, Fact) else found[0]
+
+
+def test_what_a_length_needs_is_needed_of_whatever_is_as_long() -> None:
+    """A replica without examples counts as one: in sums, and in lengths again; of rows it is not needed."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    one, zero = drawing.constant(np.int32(1)).fact, drawing.constant(np.asarray([0], np.int32)).fact
+    count = _by(world, "Maximum", (), Fact(Kind.ROWS, ROWS, shape=()), one)
+    ones = _by(world, "Fill", (None,), _by(world, "Pack", (1,), count), one)
+    doubled = _by(world, "Mul", (None,), ones, one)
+    assert [each.what for each in _by(world, "Sum", (), doubled, zero).conditions] == [NONEMPTY]
+    again = _by(world, "Shape", (1,), doubled)
+    assert [each.what for each in again.parts[0].conditions] == [NONEMPTY]
+    assert [each.what for each in _by(world, "Size", (), doubled).conditions] == [NONEMPTY]
+    rows = drawing.operand(Kind.SPLIT, (3,)).fact
+    ratio = replace(one, conditions=frozenset({Condition(NONEMPTY)}))
+    assert not _by(world, "Mul", (None, 3), rows, ratio).conditions
+    assert not _by(world, "Shape", (2,), replace(rows, conditions=frozenset({Condition(NONEMPTY)}))).conditions
+
+
+def test_numbers_that_are_known_under_a_condition_are_so_as_a_vector() -> None:
+    """Where all of them are constants as well."""
+    drawing = Drawing(0)
+    known = replace(drawing.constant(np.int32(1)).fact, conditions=frozenset({Condition(NONEMPTY)}))
+    packed = _by(World(2, drawing.terms), "Pack", (2,), known, drawing.constant(np.int32(2)).fact)
+    assert packed.value is not None
+    assert [each.what for each in packed.conditions] == [NONEMPTY]

@@ -40,7 +40,7 @@ def _reduced(step: Step, scaled: Any, axes: tuple[int, ...] | None) -> Fact | No
     if given.kind is Kind.REPLICATED:
         return step.replicated(scaled)
     if given.kind is Kind.SPLIT and given.axis not in axes:
-        return step.split(scaled, _moved(given.axis, axes, keeps=_keeps(step)), rows=given.rows, of=(given,))
+        return step.split(scaled, _moved(given.axis, axes, keeps=_keeps(step)), rows=given.rows)
     return None
 
 
@@ -76,13 +76,13 @@ def _sum(step: Step) -> Fact:
     if rounded:
         return step.unknown("a mean of whole numbers, which is rounded in each replica")
     if given.kind is Kind.PARTIAL:
-        return step.partial(scaled, of=(given,))
+        return step.partial(scaled)
     if given.kind is not Kind.SPLIT:
         return step.unknown("a sum that means nothing for all replicas together")
     if step.node.type == "Sum":
-        return step.partial(scaled, of=(given,))
+        return step.partial(scaled)
     # Each replica divides by the number of its own examples, which is the Rth part of all.
-    return step.partial((scaled[0] * step.replicas, scaled[1]), of=(given,), also=[step.even()])
+    return step.partial((scaled[0] * step.replicas, scaled[1]), also=[step.even()])
 
 
 def _of_stacked(step: Step, given: Fact) -> Fact:
