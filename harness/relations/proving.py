@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -314,6 +314,9 @@ def _concluded(traced: Traced, runs: Sequence[Seen], alone: Seen, found: _Found,
         for kind, count in seen.operations.items():
             operations[kind] = operations.get(kind, 0) + count
     suspects = list(_suspects(traced, found.suspects, runs[0], alone))
+    if suspects and any(seen.drawn for seen in runs):
+        found.reasons.append("replicas draw random numbers that are not those of one device: they cannot be compared")
+        suspects = [replace(each, definite=False) for each in suspects]
     missing = sorted({fact.unknown.node.type for _, fact in found.suspects if fact.unknown and fact.unknown.ruleless})
     status = "open" if found.reasons or suspects else "conditional" if found.conditions else "proved"
     return Proof(

@@ -15,6 +15,7 @@ from harness.relations.folding import fact_of_constant, folded
 from harness.relations.lengths import closer
 from harness.relations.protocol import Rule, Step, World, attributes_of
 from harness.relations.rules import all_rules
+from harness.relations.rules.drawing import DRAWING
 from harness.relations.rules.iterators import only_present
 from harness.relations.rules.replicas import met
 from harness.relations.terms import Terms
@@ -49,6 +50,7 @@ class Seen:
         open: operations without a rule, whether or not they matter.
         operations: how many of each type were looked at.
         values: all that any result is.
+        drawn: whether there are random numbers that are not those of one device.
         first_wrong: kept by who looks for it.
         by_name: the results of the operations, by their names without those of replicas.
     """
@@ -62,6 +64,7 @@ class Seen:
     operations: dict[str, int] = field(default_factory=dict)
     values: set[tuple[Fraction, int]] = field(default_factory=set)
     by_name: dict[str, list[Fact]] = field(default_factory=dict)
+    drawn: bool = False
     first_wrong: list[Fact | None] = field(default_factory=list)
 
 
@@ -115,6 +118,8 @@ class Walker:
             results = self._results(step, replicas)
         if node.type.startswith("Collective"):
             self._note_collective(node, given)
+        if node.type in DRAWING and any(each.kind is Kind.UNKNOWN for each in results):
+            self.seen.drawn = True
         made = Made(node, given)
         unit = (node.type, attributes_of(node), tuple(each.local for each in given))
         finished = []

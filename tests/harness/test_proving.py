@@ -233,6 +233,28 @@ def test_a_stateful_operation_that_nobody_knows_is_no_part_of_a_proof() -> None:
     assert proof.reasons == ("what EagerPyFunc does is not known",)
 
 
+def test_of_random_numbers_nothing_is_accused() -> None:
+    """What is wrong besides cannot be shown by numbers: those of replicas differ from one device's by nature."""
+    run = _step(2, divide=2)
+    assert any(each.definite for each in _proof(run).suspects)
+    nodes = [*run.graphs[0].nodes, _number(np.asarray([3], np.int32), "shape")]
+    nodes.append(_node("RandomStandardNormal", "noise", [(len(nodes) - 1, 0)], (3,)))
+    proof = _proof(_changed(run, graphs=(_with_noise(run, nodes),)))
+    assert proof.suspects
+    assert not any(each.definite for each in proof.suspects)
+    assert any("random numbers" in each for each in proof.reasons)
+
+
+def _with_noise(run: Traced, nodes: list[Node]) -> Graph:
+    """The parts of each replica, with noise."""
+    noise = len(nodes) - 1
+    for at, node in enumerate(nodes):
+        if node.name.endswith("part"):
+            nodes.append(msgspec.structs.replace(node, name=f"{node.name}/plain"))
+            nodes[at] = _node("AddV2", node.name, [(len(nodes) - 1, 0), (noise, 0)], (3,))
+    return Graph(tuple(nodes), run.graphs[0].inputs, ())
+
+
 def test_json_has_the_promised_keys() -> None:
     """Of a proof that is open, and of one that is not."""
     for proof in (_proof(_step(2, divide=4)), _proof(_step(2, divide=2))):

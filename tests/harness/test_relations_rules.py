@@ -18,7 +18,7 @@ from harness.evidence.traced import Node
 from harness.relations.facts import NONEMPTY, Condition, Fact, Kind
 from harness.relations.protocol import Rule, Step, World
 from harness.relations.rules import all_rules
-from harness.relations.terms import ROWS, Terms
+from harness.relations.terms import ROWS, Terms, rational
 from tests.harness._relating import KINDS, Case, Drawing, Operand, alone_of, broken
 
 _DRAWS = 150
@@ -460,3 +460,16 @@ def test_numbers_that_are_known_under_a_condition_are_so_as_a_vector() -> None:
     packed = _by(World(2, drawing.terms), "Pack", (2,), known, drawing.constant(np.int32(2)).fact)
     assert packed.value is not None
     assert [each.what for each in packed.conditions] == [NONEMPTY]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_number_is_taken_for_a_simple_fraction_that_is_rounded_to_it(dtype: str) -> None:
+    """The next number is another one."""
+    of = np.dtype(dtype).type
+    for simple in (Fraction(1), Fraction(1, 10), Fraction(1, 3), Fraction(2, 7)):
+        number = of(float(simple))
+        assert rational(float(number), of) == simple
+        after = float(np.nextafter(number, of(2.0)))
+        assert rational(after, of) != simple
+        constant = Drawing(0).constant(np.asarray(after, dtype)).fact
+        assert constant.scale != simple
