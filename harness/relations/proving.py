@@ -156,6 +156,8 @@ def _check_examples(clients: Sequence[Traced], reference: Traced, found: _Found)
     if names != set(truth):
         found.reasons.append("the function gets other arguments than on one device")
         return
+    if any(_sources(traced) != _sources(reference) for traced in clients):
+        found.reasons.append("the function's examples do not come together as they do on one device")
     columns, whole = [], False
     for name in sorted(truth):
         shares = [each for traced in clients for each in _named(traced, name)]
@@ -176,6 +178,13 @@ def _check_examples(clients: Sequence[Traced], reference: Traced, found: _Found)
     # Next to a batch that every replica has as a whole, the order of the others' rows counts.
     if (ours != theirs) if whole else (sorted(ours) != sorted(theirs)):
         found.reasons.append("the first batch of the replicas together is another one than on one device")
+
+
+def _sources(traced: Traced) -> list[tuple[str, int]]:
+    """Which examples are of the same element, whichever it is."""
+    examples = [each for each in traced.arguments if each.kind == "example"]
+    order = list(dict.fromkeys(each.source for each in examples))
+    return list(dict.fromkeys((each.name, order.index(each.source)) for each in examples))
 
 
 def _named(traced: Traced, name: str) -> list[Argument]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -18,7 +18,7 @@ from harness.relations.rules import all_rules
 from harness.relations.rules.drawing import DRAWING
 from harness.relations.rules.iterators import only_present
 from harness.relations.rules.replicas import met
-from harness.relations.terms import Terms
+from harness.relations.terms import ROWS, Terms
 from harness.relations.variables import on_variable
 
 __all__ = ["Seen", "Walker", "plain_name", "walk"]
@@ -210,14 +210,21 @@ def walk(traced: Traced, world: World, counting: frozenset[str]) -> Seen:
     """
     walker = Walker(traced, world)
     found = []
+    rows = _lengths(traced, world.terms)
     for place, argument in enumerate(traced.arguments):
         node = traced.graphs[0].nodes[traced.graphs[0].inputs[place]]
-        found.append(_argument(walker, argument, node, counting))
+        found.append(_argument(walker, argument, node, counting, rows))
     walker.seen.outputs = walker.carried_out(0, found)
     return walker.seen
 
 
-def _argument(walker: Walker, argument: Any, node: Node, counting: frozenset[str]) -> Fact:
+def _lengths(traced: Traced, terms: Terms) -> dict[int, int]:
+    """Of each element from which examples are how many rows it has, in the order in which they are given."""
+    sources = dict.fromkeys(each.source for each in traced.arguments if each.kind == "example")
+    return {source: terms.made("rows of", at) if at else ROWS for at, source in enumerate(sources)}
+
+
+def _argument(walker: Walker, argument: Any, node: Node, counting: frozenset[str], rows: Mapping[int, int]) -> Fact:
     terms, replicas = walker.world.terms, walker.world.replicas
     shape = node.shapes[0]
     whose = frozenset() if argument.replica is None else frozenset({argument.replica})
@@ -230,7 +237,8 @@ def _argument(walker: Walker, argument: Any, node: Node, counting: frozenset[str
     if argument.kind == "example" and shape:
         if argument.replica is None and replicas > 1:  # never distributed: every replica has the whole batch
             return Fact(Kind.REPLICATED, local, shape=shape, local=local)
-        return Fact(Kind.SPLIT, local, rows=(Fraction(1), 1), shape=shape, local=local, replicas=whose)
+        length = Fraction(1), rows[argument.source]
+        return Fact(Kind.SPLIT, local, rows=length, shape=shape, local=local, replicas=whose)
     if argument.kind == "plain":
         term = terms.made("argument", argument.name, argument.digest)
         return Fact(Kind.REPLICATED, term, shape=shape, local=term, replicas=whose)

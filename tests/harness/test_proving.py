@@ -11,6 +11,10 @@ import pytest
 from harness.evidence.trace import Array
 from harness.evidence.traced import Argument, Graph, Node, Output, Reported, Traced
 from harness.relations import Proof, proof_of
+from harness.relations.facts import Fact, Kind
+from harness.relations.protocol import World
+from harness.relations.terms import Terms
+from harness.relations.walking import Walker
 
 _FLOAT = "float32"
 
@@ -231,6 +235,54 @@ def test_a_stateful_operation_that_nobody_knows_is_no_part_of_a_proof() -> None:
     nodes = (*run.graphs[0].nodes, Node("EagerPyFunc", "f", stateful=True))
     proof = _proof(_changed(run, graphs=(Graph(nodes, run.graphs[0].inputs, ()),)))
     assert proof.reasons == ("what EagerPyFunc does is not known",)
+
+
+def _ratio(copies: int, sources: tuple[int, int]) -> Traced:
+    """The sum of the examples times how many they are by how many another argument has."""
+    nodes: list[Node] = [_number(np.asarray([0], np.int32)), _number(np.int32(copies))]
+    arguments, inputs = [], []
+    for at in range(copies):
+        replica = at if copies > 1 else None
+        rows = tuple(range(4 // copies * at, 4 // copies * (at + 1)))
+        first = len(nodes)
+        nodes += [_node("Placeholder", f"{name}{at}", [], (None,)) for name in "xz"]
+        nodes.append(_node("Placeholder", f"w{at}", [], ()))
+        nodes += [_node("Size", f"replica_{at}/{name}", [(first + of, 0)], ()) for of, name in enumerate("xz")]
+        nodes.append(_node("RealDiv", f"replica_{at}/ratio", [(first + 3, 0), (first + 4, 0)], ()))
+        nodes.append(_node("Sum", f"replica_{at}/sum", [(first, 0), (0, 0)], ()))
+        nodes.append(_node("Mul", f"replica_{at}/part", [(first + 5, 0), (first + 6, 0)], ()))
+        given = first + 7
+        if copies > 1:
+            given += 1
+            attributes = {"merge_op": "Add", "final_op": "Id"}
+            nodes.append(_node("CollectiveReduceV2", f"r{at}", [(first + 7, 0), (1, 0)], (), **attributes))
+        nodes.append(_node("AssignSubVariableOp", f"a{at}", [(first + 2, 0), (given, 0)], None))
+        for place, source in enumerate(sources):
+            arguments.append(Argument("example", f"argument {place}", replica, rows=rows, source=source))
+        arguments.append(Argument("variable", "w", replica, "mirrored" if copies > 1 else "plain", "MEAN"))
+        inputs += [first, first + 1, first + 2]
+    graph = Graph(tuple(nodes), tuple(inputs), ())
+    return Traced("local:0", copies, graphs=(graph,), arguments=tuple(arguments), reported=())
+
+
+def test_batches_of_two_iterators_are_not_taken_for_equally_long() -> None:
+    """In the first step they may be."""
+    together = _proof(_ratio(2, (3, 3)), alone=_ratio(1, (5, 5)))
+    assert [each.what for each in together.conditions] == ["no empty shard"]
+    apart = _proof(_ratio(2, (3, 4)), alone=_ratio(1, (5, 6)))
+    assert [each.what for each in apart.conditions] == ["even shards"]
+    mixed = _proof(_ratio(2, (3, 3)), alone=_ratio(1, (5, 6)))
+    assert "the function's examples do not come together as they do on one device" in mixed.reasons
+
+
+def test_two_batches_of_an_iterator_are_not_taken_for_equally_long() -> None:
+    """The second one may be the last."""
+    walker = Walker(_step(2, divide=4), World(2, Terms()))
+    handle = Fact(Kind.HANDLE, handle=("iterator argument 0", 0), local=1, replicas=frozenset({0}))
+    node = Node("IteratorGetNext", "next", shapes=((None, 3), (None,)), stateful=True)
+    first, second = walker.told(node, (handle,)), walker.told(node, (handle,))
+    assert first[0].rows == first[1].rows
+    assert first[0].rows != second[0].rows
 
 
 def test_of_random_numbers_nothing_is_accused() -> None:

@@ -206,9 +206,12 @@ def _maximum(step: Step) -> Fact:
     return _nonlinear(step)
 
 
+_LENGTHS = ("length", "rows of")
+
+
 def _counts(step: Step, given: Fact) -> bool:
     """Whether it is a multiple of a length that follows the replica's examples: a whole number, which is not 0."""
-    return given.kind is Kind.ROWS and (given.term == ROWS or step.terms.form(given.term)[0] == "length")
+    return given.kind is Kind.ROWS and (given.term == ROWS or step.terms.form(given.term)[0] in _LENGTHS)
 
 
 @rule("FloorDiv")
