@@ -68,6 +68,7 @@ class Argument(msgspec.Struct, frozen=True):
         digest: of a plain value; of examples that of each row.
         rows: how many rows an example had.
         trainable: of a variable.
+        source: of an example, of which element of an iterator it is: values of others may have other numbers of rows.
     """
 
     kind: str
@@ -78,6 +79,7 @@ class Argument(msgspec.Struct, frozen=True):
     digest: int = 0
     rows: tuple[int, ...] = ()
     trainable: bool = False
+    source: int = 0
 
 
 class Output(msgspec.Struct, frozen=True):

@@ -104,7 +104,7 @@ def _either(walker: Walking, step: Step, decision: Fact, one: Fact, other: Fact)
             return each
     kinds = {one.kind, other.kind}
     shape = one.shape if one.shape == other.shape else None
-    if Kind.HANDLE in kinds or kinds & {Kind.SHAPE, Kind.STACKED}:
+    if Kind.HANDLE in kinds or kinds & {Kind.SHAPE, Kind.STACKED, Kind.EXTREME}:
         return replace(step.unknown("a decision between these", ruleless=True), shape=shape)
     if kinds <= {Kind.PARTIAL, Kind.ROWS, Kind.REPLICATED} and len(kinds) > 1:
         one, other = (

@@ -10,6 +10,7 @@ Every fact is a statement about numbers, for every batch:
 | ROWS | p_r = scale * v * (replica r's share of the examples): counts of rows. They add up, so it is PARTIAL as well |
 | SHAPE | a vector of numbers, each with a fact of its own, of which some count rows |
 | STACKED | one value for each replica, put together in their order; `inner` is what each of them is |
+| EXTREME | the largest or the smallest of such values, each of which is `inner`: a number |
 | HANDLE | a resource |
 | OPTIONAL | what an iterator may give, of which the `parts` are known |
 | PRESENT | whether an iterator has given something to a replica, or to how many: the machinery of distributed input |
@@ -42,6 +43,7 @@ class Kind(Enum):
     ROWS = "rows"
     SHAPE = "shape"
     STACKED = "stacked"
+    EXTREME = "extreme"
     HANDLE = "handle"
     OPTIONAL = "optional"
     PRESENT = "present"
@@ -53,11 +55,15 @@ EVEN, NONEMPTY = "even shards", "no empty shard"
 
 @dataclass(frozen=True)
 class Condition:
-    """What has to be so, and the operation that needs it, by the number of the program's own frame."""
+    """What has to be so, and the operation that needs it, by the number of the program's own frame.
+
+    `length` says that otherwise a value has another number of rows, so that it is needed of whatever is made of it.
+    """
 
     what: str
     caller: int | None = None
     op: str = ""
+    length: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +104,7 @@ class Fact:
         shared: whether it was just made of the values of all replicas.
         value: of a small constant, as an array.
         parts: of SHAPE its numbers.
-        inner: of STACKED what each one is.
+        inner: of STACKED and EXTREME what each one is.
         handle: of HANDLE its name and its replica.
         unknown: of UNKNOWN since when.
         made: how.

@@ -34,7 +34,7 @@ def _of(step: Step, array: Any, shape: Any) -> Fact:
     term, scale = ONE, Fraction(1)
     number = None
     if array.ndim == 0 and array.dtype.kind in "iuf":
-        number = rational(float(array)) if array.dtype.kind == "f" else Fraction(int(array))
+        number = Fraction(int(array)) if array.dtype.kind != "f" else rational(float(array), array.dtype.type)
     if number is not None:
         scale = number
     elif small:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -88,6 +88,11 @@ class Step:
         """Of a result."""
         return self.node.shapes[output] if output < len(self.node.shapes) else None
 
+    def is_integer(self) -> bool:
+        """Whether the result has whole numbers: a quotient is rounded."""
+        known = self.node.dtypes[0] if self.node.dtypes else str(self.node.attributes.get("T", ""))
+        return "int" in known
+
     def all_replicated(self, among: Iterable[Fact] | None = None) -> bool:
         """Whether every replica has the same operands."""
         return all(each.kind is Kind.REPLICATED for each in (self.ins if among is None else among))
@@ -102,19 +107,22 @@ class Step:
         output: int = 0,
         also: Iterable[Condition] = (),
         of: Iterable[Fact] | None = None,
+        lengths: Iterable[Fact] = (),
     ) -> Fact:
         """A fact about a result, under the conditions of the operands.
 
         With a single replica the sum over all is the value itself. A replica without examples has no part of a value
-        that is split, so none of what holds only of the others is needed of that.
+        that is split, so none of what holds only of the others is needed of that; but what is needed of `lengths`,
+        operands that say how long the result is, is needed of the result.
         """
         if kind is Kind.PARTIAL and self.replicas == 1:
             kind = Kind.REPLICATED
         conditions = frozenset(also).union(*(each.conditions for each in (self.ins if of is None else of)))
+        conditions |= {replace(condition, length=True) for each in lengths for condition in each.conditions}
         if self.replicas == 1:
             conditions = frozenset()
         elif kind is Kind.SPLIT:
-            conditions = frozenset(each for each in conditions if each.what != NONEMPTY)
+            conditions = frozenset(each for each in conditions if each.what != NONEMPTY or each.length)
         shape = self.shape(output)
         if kind is Kind.SPLIT and (shape is None or not 0 <= axis < len(shape)):
             return self.unknown("it is not known which axis has the examples", ruleless=True)

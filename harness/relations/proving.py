@@ -5,13 +5,13 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 
-from harness.evidence.traced import Node, Traced
+from harness.evidence.traced import Argument, Node, Traced
 from harness.relations.blaming import blamed, is_gradient, meaning
 from harness.relations.facts import Condition, Fact, Kind
 from harness.relations.proof import Place, Proof, Suspect, Under
@@ -156,19 +156,49 @@ def _check_examples(clients: Sequence[Traced], reference: Traced, found: _Found)
     if names != set(truth):
         found.reasons.append("the function gets other arguments than on one device")
         return
-    columns = []
+    if any(_sources(traced) != _sources(reference) for traced in clients):
+        found.reasons.append("the function's examples do not come together as they do on one device")
+    columns, whole = [], False
     for name in sorted(truth):
-        shares = [each for traced in clients for each in (*traced.arguments, *traced.pulled) if each.name == name]
+        shares = [each for traced in clients for each in _named(traced, name)]
+        undistributed = [_is_whole(each, traced) for traced in clients for each in _named(traced, name)]
+        if any(undistributed):
+            whole = True
+            if not all(undistributed) or any(each.rows != truth[name] for each in shares):
+                found.reasons.append("a batch that is not distributed is another one than on one device")
+            continue
         shares.sort(key=lambda each: each.replica or 0)
         columns.append(
             (tuple(row for each in shares for row in each.rows), truth[name], [len(each.rows) for each in shares])
         )
     if len({tuple(lengths) for _, _, lengths in columns}) > 1:
         found.reasons.append("of the examples' values some have other numbers of rows than others")
-    if columns and sorted(zip(*(rows for rows, _, _ in columns), strict=False)) != sorted(
-        zip(*(rows for _, rows, _ in columns), strict=False)
-    ):
+    ours = list(zip(*(rows for rows, _, _ in columns), strict=False))
+    theirs = list(zip(*(rows for _, rows, _ in columns), strict=False))
+    # Next to a batch that every replica has as a whole, the order of the others' rows counts.
+    if (ours != theirs) if whole else (sorted(ours) != sorted(theirs)):
         found.reasons.append("the first batch of the replicas together is another one than on one device")
+
+
+def _sources(traced: Traced) -> list[tuple[str, int]]:
+    """Which examples are of the same element, whichever it is."""
+    examples = [each for each in traced.arguments if each.kind == "example"]
+    order = list(dict.fromkeys(each.source for each in examples))
+    return list(dict.fromkeys((each.name, order.index(each.source)) for each in examples))
+
+
+def _named(traced: Traced, name: str) -> list[Argument]:
+    return [each for each in (*traced.arguments, *traced.pulled) if each.name == name]
+
+
+def _is_whole(example: Argument, traced: Traced) -> bool:
+    """Whether every replica has the whole of it: it, or the iterator that gave it, is nobody's in particular."""
+    if traced.replicas == 1:
+        return False
+    if not example.name.startswith("iterator "):
+        return example.replica is None
+    source = f"argument {example.name.removeprefix('iterator ').partition(',')[0]}"
+    return any(each.kind == "iterator" and each.name == source and each.replica is None for each in traced.arguments)
 
 
 def _check_replicas(clients: Sequence[Traced], runs: Sequence[Seen], found: _Found) -> None:
@@ -293,6 +323,9 @@ def _concluded(traced: Traced, runs: Sequence[Seen], alone: Seen, found: _Found,
         for kind, count in seen.operations.items():
             operations[kind] = operations.get(kind, 0) + count
     suspects = list(_suspects(traced, found.suspects, runs[0], alone))
+    if suspects and any(seen.drawn for seen in runs):
+        found.reasons.append("replicas draw random numbers that are not those of one device: they cannot be compared")
+        suspects = [replace(each, definite=False) for each in suspects]
     missing = sorted({fact.unknown.node.type for _, fact in found.suspects if fact.unknown and fact.unknown.ruleless})
     status = "open" if found.reasons or suspects else "conditional" if found.conditions else "proved"
     return Proof(

@@ -8,7 +8,7 @@ terms are compared by their form and by nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +22,6 @@ ONE, ROWS = 0, 1
 ZERO: Scaled = (Fraction(0), ONE)
 
 _DENOMINATOR_MAX = 1 << 14
-_ROUNDED = 2.0**-23
 
 
 class Terms:
@@ -88,10 +87,15 @@ class Terms:
         return (scale, above[1]) if below[1] == ONE else (scale, self.made(kind, above[1], below[1]))
 
 
-def rational(value: float) -> Fraction | None:
-    """A number as a fraction: the simple one that it was before it was rounded to 24 bits, if there is one."""
+def rational(value: float, rounded: Callable[[float], float]) -> Fraction | None:
+    """A number as a fraction: the simple one that it was before it was rounded, if there is one.
+
+    Args:
+        value: what the number is now.
+        rounded: how one of its dtype is rounded; what a simple fraction has to become to be taken for the number.
+    """
     if not math.isfinite(value):
         return None
     exact = Fraction(value)
     simple = exact.limit_denominator(_DENOMINATOR_MAX)
-    return simple if simple and abs(simple - exact) <= _ROUNDED * abs(exact) else exact
+    return simple if simple and rounded(float(simple)) == value else exact

@@ -9,7 +9,6 @@ from fractions import Fraction
 from harness.evidence.traced import Node
 from harness.relations.facts import Fact, Kind, Shape
 from harness.relations.protocol import Step, Walking
-from harness.relations.terms import ROWS
 
 __all__ = ["on_variable"]
 
@@ -57,15 +56,19 @@ def _shape(lengths: list[int] | None) -> Shape:
 
 
 def _examples(walker: Walking, step: Step, handle: tuple[str, int | None], shapes: Sequence[Shape]) -> list[Fact]:
-    """What an iterator gives: each replica its rows of the batch; which batch, everybody counts alike."""
+    """What an iterator gives: each replica its rows, or the whole batch; which batch, everybody counts alike."""
     count = walker.pulled.get(handle, 0)
     walker.pulled[handle] = count + 1
+    # Of the batch that is asked for next there may be other numbers of rows.
+    length = Fraction(1), walker.world.terms.made("rows of", handle[0], count)
     found = []
     for output, shape in enumerate(shapes):
         term = walker.world.terms.made("pulled", handle[0], count, output)
         whose = frozenset() if handle[1] is None else frozenset({handle[1]})
-        if shape:
-            fact = Fact(Kind.SPLIT, term, rows=(Fraction(1), ROWS), shape=shape, local=term, replicas=whose)
+        if shape and handle[1] is None and walker.world.replicas > 1:  # an iterator that was never distributed
+            fact = Fact(Kind.REPLICATED, term, shape=shape, local=term)
+        elif shape:
+            fact = Fact(Kind.SPLIT, term, rows=length, shape=shape, local=term, replicas=whose)
         else:
             fact = replace(step.unknown("an iterator gives something without rows", ruleless=True), replicas=whose)
         found.append(fact)

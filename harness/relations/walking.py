@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -15,9 +15,10 @@ from harness.relations.folding import fact_of_constant, folded
 from harness.relations.lengths import closer
 from harness.relations.protocol import Rule, Step, World, attributes_of
 from harness.relations.rules import all_rules
+from harness.relations.rules.drawing import DRAWING
 from harness.relations.rules.iterators import only_present
 from harness.relations.rules.replicas import met
-from harness.relations.terms import Terms
+from harness.relations.terms import ROWS, Terms
 from harness.relations.variables import on_variable
 
 __all__ = ["Seen", "Walker", "plain_name", "walk"]
@@ -49,6 +50,7 @@ class Seen:
         open: operations without a rule, whether or not they matter.
         operations: how many of each type were looked at.
         values: all that any result is.
+        drawn: whether there are random numbers that are not those of one device.
         first_wrong: kept by who looks for it.
         by_name: the results of the operations, by their names without those of replicas.
     """
@@ -62,6 +64,7 @@ class Seen:
     operations: dict[str, int] = field(default_factory=dict)
     values: set[tuple[Fraction, int]] = field(default_factory=set)
     by_name: dict[str, list[Fact]] = field(default_factory=dict)
+    drawn: bool = False
     first_wrong: list[Fact | None] = field(default_factory=list)
 
 
@@ -115,6 +118,8 @@ class Walker:
             results = self._results(step, replicas)
         if node.type.startswith("Collective"):
             self._note_collective(node, given)
+        if node.type in DRAWING and any(each.kind is Kind.UNKNOWN for each in results):
+            self.seen.drawn = True
         made = Made(node, given)
         unit = (node.type, attributes_of(node), tuple(each.local for each in given))
         finished = []
@@ -205,14 +210,21 @@ def walk(traced: Traced, world: World, counting: frozenset[str]) -> Seen:
     """
     walker = Walker(traced, world)
     found = []
+    rows = _lengths(traced, world.terms)
     for place, argument in enumerate(traced.arguments):
         node = traced.graphs[0].nodes[traced.graphs[0].inputs[place]]
-        found.append(_argument(walker, argument, node, counting))
+        found.append(_argument(walker, argument, node, counting, rows))
     walker.seen.outputs = walker.carried_out(0, found)
     return walker.seen
 
 
-def _argument(walker: Walker, argument: Any, node: Node, counting: frozenset[str]) -> Fact:
+def _lengths(traced: Traced, terms: Terms) -> dict[int, int]:
+    """Of each element from which examples are how many rows it has, in the order in which they are given."""
+    sources = dict.fromkeys(each.source for each in traced.arguments if each.kind == "example")
+    return {source: terms.made("rows of", at) if at else ROWS for at, source in enumerate(sources)}
+
+
+def _argument(walker: Walker, argument: Any, node: Node, counting: frozenset[str], rows: Mapping[int, int]) -> Fact:
     terms, replicas = walker.world.terms, walker.world.replicas
     shape = node.shapes[0]
     whose = frozenset() if argument.replica is None else frozenset({argument.replica})
@@ -223,7 +235,10 @@ def _argument(walker: Walker, argument: Any, node: Node, counting: frozenset[str
         return Fact(Kind.HANDLE, handle=place, replicas=frozenset(), local=terms.made("handle", argument.name))
     local = terms.made("argument", argument.name)
     if argument.kind == "example" and shape:
-        return Fact(Kind.SPLIT, local, rows=(Fraction(1), 1), shape=shape, local=local, replicas=whose)
+        if argument.replica is None and replicas > 1:  # never distributed: every replica has the whole batch
+            return Fact(Kind.REPLICATED, local, shape=shape, local=local)
+        length = Fraction(1), rows[argument.source]
+        return Fact(Kind.SPLIT, local, rows=length, shape=shape, local=local, replicas=whose)
     if argument.kind == "plain":
         term = terms.made("argument", argument.name, argument.digest)
         return Fact(Kind.REPLICATED, term, shape=shape, local=term, replicas=whose)

@@ -35,13 +35,14 @@ class Operand:
 
 @dataclass(frozen=True)
 class Case:
-    """An operation with operands; `alone` are the facts of the reference about them."""
+    """An operation with operands, and of which dtype its result is."""
 
     type: str
     operands: tuple[Operand, ...]
     attributes: dict[str, Any]
     shares: tuple[int, ...]
     compute: Callable[..., Array]
+    dtype: str = "float32"
 
 
 class Drawing:
@@ -87,9 +88,25 @@ class Drawing:
             parts = (scaled,) * self.replicas
         return Operand(Fact(kind, term, scale, shape=tuple(shape)), parts, whole)
 
-    def counted(self) -> Operand:
+    def whole(self, kind: Kind, dtype: str, axis: int = 0) -> Operand:
+        """Whole numbers of a kind, which wrap around as those of a dtype; of a split one three for each example."""
+        shape = [3, 3]
+        if kind is Kind.SPLIT:
+            shape[axis] = self.rows
+        bound = min(100, np.iinfo(dtype).max + 1)
+        draws = [self.random.integers(0, bound, shape) for _ in range(self.replicas if kind is Kind.PARTIAL else 1)]
+        whole = np.asarray(sum(draws)).astype(dtype)
+        parts = tuple(each.astype(dtype) for each in draws)
+        term = self.terms.made("drawn", int(self.random.integers(1 << 60)))
+        known = tuple(None if kind is Kind.SPLIT and at == axis else length for at, length in enumerate(shape))
+        if kind is Kind.SPLIT:
+            parts = tuple(np.split(whole, np.cumsum(self.shares)[:-1], axis=axis))
+            return Operand(Fact(kind, term, axis=axis, rows=(Fraction(1), ROWS), shape=known), parts, whole)
+        return Operand(Fact(kind, term, shape=known), parts if len(parts) > 1 else parts * self.replicas, whole)
+
+    def counted(self, scale: Fraction | None = None) -> Operand:
         """How many examples the replica has, or a multiple."""
-        scale = Fraction(int(self.random.integers(1, 4)))
+        scale = Fraction(int(self.random.integers(1, 4))) if scale is None else scale
         parts = tuple(np.asarray(float(scale) * share) for share in self.shares)
         return Operand(Fact(Kind.ROWS, ROWS, scale, shape=()), parts, np.asarray(float(self.rows)))
 
@@ -106,7 +123,7 @@ def _told(case: Case, facts: Sequence[Fact], replicas: int, terms: Terms, rules:
     rows = sum(case.shares)
     # The length of the batch is not known when a graph is made.
     shape = tuple(None if length == rows and rows > 9 else length for length in whole.shape)
-    node = Node(case.type, "op", attributes=case.attributes, shapes=(shape,), dtypes=("float32",))
+    node = Node(case.type, "op", attributes=case.attributes, shapes=(shape,), dtypes=(case.dtype,))
     result = rules[case.type](Step(node, tuple(facts), World(replicas, terms)))
     return result if isinstance(result, Fact) else result[0]
 

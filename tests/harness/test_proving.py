@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from harness.evidence.trace import Array
 from harness.evidence.traced import Argument, Graph, Node, Output, Reported, Traced
 from harness.relations import Proof, proof_of
+from harness.relations.facts import Fact, Kind
+from harness.relations.protocol import World
+from harness.relations.terms import Terms
+from harness.relations.walking import Walker
 
 _FLOAT = "float32"
 
@@ -24,8 +29,20 @@ def _number(value: Any, name: str = "c") -> Node:
     return Node("Const", name, shapes=(array.shape,), dtypes=(str(array.dtype),), value=Array.of(array))
 
 
-def _step(copies: int, *, divide: float, mean: bool = False, reduce: bool = True, seed: int = 0) -> Traced:
-    """A variable that loses the sum of the examples, divided by a number; each replica does the same."""
+def _step(
+    copies: int,
+    *,
+    divide: float,
+    mean: bool = False,
+    reduce: bool = True,
+    seed: int = 0,
+    whole: bool = False,
+    final: str = "Id",
+) -> Traced:
+    """A variable that loses the sum of the examples, divided by a number; each replica does the same.
+
+    With `whole` no replica has rows of its own: the batch was never distributed.
+    """
     nodes: list[Node] = []
     arguments: list[Argument] = []
     inputs: list[int] = []
@@ -35,15 +52,21 @@ def _step(copies: int, *, divide: float, mean: bool = False, reduce: bool = True
         return len(nodes) - 1
 
     rows = [tuple(range(4 // copies * at, 4 // copies * (at + 1))) for at in range(copies)]
-    x, w = [], []
+    x: list[int] = []
+    w: list[int] = []
     for at in range(copies):
         replica = at if copies > 1 else None
-        x.append(add(_node("Placeholder", f"x{at}", [], (None, 3))))
-        arguments.append(Argument("example", "argument 0", replica, rows=rows[at]))
+        if whole and at:
+            x.append(x[0])
+        else:
+            x.append(add(_node("Placeholder", f"x{at}", [], (None, 3))))
+            mine = Argument("example", "argument 0", None, rows=tuple(range(4)))
+            arguments.append(mine if whole else Argument("example", "argument 0", replica, rows=rows[at]))
+            inputs.append(x[-1])
         w.append(add(_node("Placeholder", f"w{at}", [], ())))
         held = "mirrored" if copies > 1 else "plain"
         arguments.append(Argument("variable", "w", replica, held, "MEAN", digest=seed))
-        inputs += [x[-1], w[-1]]
+        inputs.append(w[-1])
     axis = add(_number(np.asarray([0], np.int32)))
     by = add(_number(np.float32(divide), "by"))
     parts = []
@@ -55,7 +78,7 @@ def _step(copies: int, *, divide: float, mean: bool = False, reduce: bool = True
         given = parts[at]
         if copies > 1 and reduce:
             given = add(
-                _node("CollectiveReduceV2", f"r{at}", [(given, 0), (size, 0)], (3,), merge_op="Add", final_op="Id")
+                _node("CollectiveReduceV2", f"r{at}", [(given, 0), (size, 0)], (3,), merge_op="Add", final_op=final)
             )
         add(_node("AssignSubVariableOp", f"a{at}", [(w[at], 0), (given, 0)], None))
     return Traced(
@@ -107,8 +130,6 @@ def test_what_is_wrong_is_not_proved(run: Traced, alone: Traced) -> None:
 
 
 def _changed(traced: Traced, **changes: Any) -> Traced:
-    import msgspec
-
     return msgspec.structs.replace(traced, **changes)
 
 
@@ -140,6 +161,44 @@ def test_the_surroundings_have_to_be_the_same(changes: dict[str, Any], reason: s
     proof = _proof(_changed(_step(2, divide=4), **changes))
     assert proof.status == "open"
     assert any(reason in each for each in proof.reasons)
+
+
+def test_of_a_batch_that_was_never_distributed_every_replica_has_all_of_it() -> None:
+    """Parts that are added up are twice too much; their mean is right."""
+    assert _proof(_step(2, divide=4, whole=True)).suspects
+    assert not _proof(_step(2, divide=4, whole=True, final="Div")).suspects
+
+
+def test_a_batch_that_was_never_distributed_is_the_one_of_one_device() -> None:
+    """Each worker reads its own: where they differ, a mean over them is not followed."""
+    run = _step(2, divide=4, whole=True, final="Div")
+    mine = [msgspec.structs.replace(each, rows=(0, 1)) if each.kind == "example" else each for each in run.arguments]
+    assert "a batch that is not distributed" in " ".join(_proof(_changed(run, arguments=tuple(mine))).reasons)
+
+
+def _pulling(copies: int, *, whole: bool) -> Traced:
+    """As `_step`, from an iterator: distributed, or one for all, of which each replica asks for a batch."""
+    run = _step(copies, divide=4, whole=whole)
+    nodes, arguments, pulled = list(run.graphs[0].nodes), list(run.arguments), []
+    for place, argument in enumerate(run.arguments):
+        if argument.kind == "example":
+            at = run.graphs[0].inputs[place]
+            nodes.append(_node("Placeholder", f"i{at}", [], ()))
+            nodes[at] = Node("IteratorGetNext", f"g{at}", ((len(nodes) - 1, 0),), shapes=((None, 3),), stateful=True)
+            arguments[place] = Argument("iterator", "argument 0", argument.replica)
+            pulled.append(Argument("example", "iterator 0, value 0", argument.replica or 0, rows=argument.rows))
+    iterators = iter(at for at, node in enumerate(nodes) if node.name.startswith("i"))
+    kinds = zip(run.graphs[0].inputs, arguments, strict=True)
+    inputs = tuple(next(iterators) if each.kind == "iterator" else at for at, each in kinds)
+    graph = Graph(tuple(nodes), inputs, ())
+    return _changed(run, graphs=(graph,), arguments=tuple(arguments), pulled=tuple(pulled))
+
+
+def test_an_iterator_that_was_never_distributed_gives_all_of_a_batch() -> None:
+    """The same for one that is pulled in the graph."""
+    alone = _pulling(1, whole=False)
+    assert _proof(_pulling(2, whole=False), alone=alone).status == "proved"
+    assert _proof(_pulling(2, whole=True), alone=alone).suspects
 
 
 def test_other_examples_than_on_one_device_are_not_followed() -> None:
@@ -176,6 +235,76 @@ def test_a_stateful_operation_that_nobody_knows_is_no_part_of_a_proof() -> None:
     nodes = (*run.graphs[0].nodes, Node("EagerPyFunc", "f", stateful=True))
     proof = _proof(_changed(run, graphs=(Graph(nodes, run.graphs[0].inputs, ()),)))
     assert proof.reasons == ("what EagerPyFunc does is not known",)
+
+
+def _ratio(copies: int, sources: tuple[int, int]) -> Traced:
+    """The sum of the examples times how many they are by how many another argument has."""
+    nodes: list[Node] = [_number(np.asarray([0], np.int32)), _number(np.int32(copies))]
+    arguments, inputs = [], []
+    for at in range(copies):
+        replica = at if copies > 1 else None
+        rows = tuple(range(4 // copies * at, 4 // copies * (at + 1)))
+        first = len(nodes)
+        nodes += [_node("Placeholder", f"{name}{at}", [], (None,)) for name in "xz"]
+        nodes.append(_node("Placeholder", f"w{at}", [], ()))
+        nodes += [_node("Size", f"replica_{at}/{name}", [(first + of, 0)], ()) for of, name in enumerate("xz")]
+        nodes.append(_node("RealDiv", f"replica_{at}/ratio", [(first + 3, 0), (first + 4, 0)], ()))
+        nodes.append(_node("Sum", f"replica_{at}/sum", [(first, 0), (0, 0)], ()))
+        nodes.append(_node("Mul", f"replica_{at}/part", [(first + 5, 0), (first + 6, 0)], ()))
+        given = first + 7
+        if copies > 1:
+            given += 1
+            attributes = {"merge_op": "Add", "final_op": "Id"}
+            nodes.append(_node("CollectiveReduceV2", f"r{at}", [(first + 7, 0), (1, 0)], (), **attributes))
+        nodes.append(_node("AssignSubVariableOp", f"a{at}", [(first + 2, 0), (given, 0)], None))
+        for place, source in enumerate(sources):
+            arguments.append(Argument("example", f"argument {place}", replica, rows=rows, source=source))
+        arguments.append(Argument("variable", "w", replica, "mirrored" if copies > 1 else "plain", "MEAN"))
+        inputs += [first, first + 1, first + 2]
+    graph = Graph(tuple(nodes), tuple(inputs), ())
+    return Traced("local:0", copies, graphs=(graph,), arguments=tuple(arguments), reported=())
+
+
+def test_batches_of_two_iterators_are_not_taken_for_equally_long() -> None:
+    """In the first step they may be."""
+    together = _proof(_ratio(2, (3, 3)), alone=_ratio(1, (5, 5)))
+    assert [each.what for each in together.conditions] == ["no empty shard"]
+    apart = _proof(_ratio(2, (3, 4)), alone=_ratio(1, (5, 6)))
+    assert [each.what for each in apart.conditions] == ["even shards"]
+    mixed = _proof(_ratio(2, (3, 3)), alone=_ratio(1, (5, 6)))
+    assert "the function's examples do not come together as they do on one device" in mixed.reasons
+
+
+def test_two_batches_of_an_iterator_are_not_taken_for_equally_long() -> None:
+    """The second one may be the last."""
+    walker = Walker(_step(2, divide=4), World(2, Terms()))
+    handle = Fact(Kind.HANDLE, handle=("iterator argument 0", 0), local=1, replicas=frozenset({0}))
+    node = Node("IteratorGetNext", "next", shapes=((None, 3), (None,)), stateful=True)
+    first, second = walker.told(node, (handle,)), walker.told(node, (handle,))
+    assert first[0].rows == first[1].rows
+    assert first[0].rows != second[0].rows
+
+
+def test_of_random_numbers_nothing_is_accused() -> None:
+    """What is wrong besides cannot be shown by numbers: those of replicas differ from one device's by nature."""
+    run = _step(2, divide=2)
+    assert any(each.definite for each in _proof(run).suspects)
+    nodes = [*run.graphs[0].nodes, _number(np.asarray([3], np.int32), "shape")]
+    nodes.append(_node("RandomStandardNormal", "noise", [(len(nodes) - 1, 0)], (3,)))
+    proof = _proof(_changed(run, graphs=(_with_noise(run, nodes),)))
+    assert proof.suspects
+    assert not any(each.definite for each in proof.suspects)
+    assert any("random numbers" in each for each in proof.reasons)
+
+
+def _with_noise(run: Traced, nodes: list[Node]) -> Graph:
+    """The parts of each replica, with noise."""
+    noise = len(nodes) - 1
+    for at, node in enumerate(nodes):
+        if node.name.endswith("part"):
+            nodes.append(msgspec.structs.replace(node, name=f"{node.name}/plain"))
+            nodes[at] = _node("AddV2", node.name, [(len(nodes) - 1, 0), (noise, 0)], (3,))
+    return Graph(tuple(nodes), run.graphs[0].inputs, ())
 
 
 def test_json_has_the_promised_keys() -> None:

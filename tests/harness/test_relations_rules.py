@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Rule, Step
+from harness.evidence.traced import Node
+from harness.relations.facts import NONEMPTY, Condition, Fact, Kind
+from harness.relations.protocol import Rule, Step, World
 from harness.relations.rules import all_rules
+from harness.relations.terms import ROWS, Terms, rational
 from tests.harness._relating import KINDS, Case, Drawing, Operand, alone_of, broken
 
 _DRAWS = 150
@@ -210,6 +214,49 @@ def _joining(drawing: Drawing) -> Case:
     )
 
 
+def _casting(drawing: Drawing) -> Case:
+    """Whole numbers that may wrap around, and counts that may be rounded."""
+    target = drawing.pick(("int8", "uint8", "int16", "int32", "int64", "float32"))
+    if drawing.random.integers(2):
+        scale, source = drawing.pick((Fraction(1), Fraction(60), Fraction(1, 2))), "float64"
+        operand = drawing.counted(scale)
+    else:
+        source = drawing.pick(("int8", "uint8", "int32", "int64"))
+        operand = drawing.whole(drawing.pick(KINDS), source)
+
+    def compute(x: Any) -> Any:
+        return (x if target == "float32" else x.astype("int64")).astype(target).astype("float64")
+
+    return _case(drawing, "Cast", [operand], compute, SrcT=source, DstT=target)
+
+
+def _whole_means(drawing: Drawing) -> Case:
+    operand = drawing.whole(drawing.pick(KINDS), "int32", int(drawing.random.integers(2)))
+    over = int(drawing.random.integers(2))
+
+    def compute(x: Any, _: Any) -> Any:
+        return np.trunc(_mean(x * 1.0, over, keepdims=False))
+
+    return replace(_case(drawing, "Mean", [operand, drawing.constant(np.asarray([over]))], compute), dtype="int32")
+
+
+def _filling(drawing: Drawing) -> Case:
+    """As often as there are examples, or at least once."""
+    least = int(drawing.random.integers(2))
+    counted = drawing.counted(Fraction(1))
+    conditions = frozenset({Condition(NONEMPTY)} if least else ())
+    part = replace(counted.fact, conditions=conditions)
+    fact = replace(part, kind=Kind.SHAPE, shape=(1,), parts=(part,))
+    parts = tuple(np.maximum(each, least).reshape(1) for each in counted.parts)
+    length = Operand(fact, parts, counted.whole.reshape(1))
+    value = drawing.operand(Kind.REPLICATED, ())
+
+    def compute(dims: Any, x: Any) -> Any:
+        return np.full(int(dims[0]), x)
+
+    return _case(drawing, "Fill", [length, value], compute)
+
+
 _FAMILIES = {
     "unary": _unary,
     "binary": _binary,
@@ -219,6 +266,9 @@ _FAMILIES = {
     "segments": _segments,
     "moving": _moving,
     "joining": _joining,
+    "filling": _filling,
+    "casting": _casting,
+    "whole means": _whole_means,
 }
 
 
@@ -287,6 +337,12 @@ def _unconditional(step: Step, found: Fact) -> Fact:
     return replace(found, conditions=frozenset())
 
 
+def _as_if_not_rounded(step: Step, found: Fact) -> Fact:
+    """A mean of whole numbers is taken for one of others."""
+    told = all_rules()[step.node.type](replace(step, node=msgspec.structs.replace(step.node, dtypes=("float32",))))
+    return told if isinstance(told, Fact) else told[0]
+
+
 @pytest.mark.parametrize(
     ("family", "kind", "change"),
     [
@@ -310,9 +366,110 @@ def _unconditional(step: Step, found: Fact) -> Fact:
         ("moving", "Cumsum", _as(Kind.SPLIT, Kind.SPLIT)),
         ("moving", "Softmax", _as(Kind.SPLIT, Kind.SPLIT)),
         ("joining", "ConcatV2", _as(Kind.SPLIT, Kind.SPLIT)),
+        ("filling", "Fill", _unconditional),
+        ("casting", "Cast", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("casting", "Cast", _as(Kind.ROWS, Kind.ROWS)),
+        ("whole means", "Mean", _as_if_not_rounded),
     ],
 )
 def test_wrong_rules_are_found(family: str, kind: str, change: Callable[[Step, Fact], Fact]) -> None:
     """The same check finds a rule that claims too much."""
     rules = dict([_wrong(kind, change)])
     assert any(_tried(family, seed, rules) for seed in range(20 * _DRAWS))
+
+
+def _stacked(kind: str, shape: tuple[int, ...], inner: Fact, *, stack: int = 2) -> Fact:
+    """The largest, or the smallest, of the replicas' values."""
+    terms = Terms()
+    axis = Drawing(0).constant(np.asarray([0], np.int32)).fact
+    node = Node(kind, "op", shapes=(shape,), dtypes=("int32",))
+    found = all_rules()[kind](
+        Step(node, (Fact(Kind.STACKED, shape=(stack, *shape), inner=inner), axis), World(2, terms))
+    )
+    return found if isinstance(found, Fact) else found[0]
+
+
+def test_the_largest_of_the_replicas_values_is_not_all_of_them() -> None:
+    """Whatever is asked of it, but whether it is the smallest as well: nothing is known."""
+    inner = Fact(Kind.ROWS, ROWS, shape=())
+    largest, smallest = _stacked("Max", (), inner), _stacked("Min", (), inner)
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    axis = drawing.constant(np.asarray([0], np.int32)).fact
+    for kind in ("Sum", "Mean", "AddV2", "Mul", "RealDiv", "Maximum", "Cast", "Reshape", "CollectiveReduceV2"):
+        for other in (axis, largest):
+            node = Node(kind, "op", attributes={"merge_op": "Add", "DstT": "int32"}, shapes=((),), dtypes=("int32",))
+            found = all_rules()[kind](Step(node, (largest, other)[: 1 if kind == "Cast" else 2], world))
+            found = found if isinstance(found, Fact) else found[0]
+            assert found.kind in (Kind.UNKNOWN, Kind.EXTREME), (kind, found)
+    equal = all_rules()["Equal"](Step(Node("Equal", "op", shapes=((),)), (largest, smallest), world))
+    assert isinstance(equal, Fact)
+    assert [each.what for each in equal.conditions] == ["even shards"]
+
+
+def test_the_largest_of_vectors_is_not_known() -> None:
+    """Only of numbers."""
+    assert _stacked("Max", (3,), Fact(Kind.PARTIAL, ROWS, shape=(3,))).kind is Kind.UNKNOWN
+
+
+def test_a_mean_over_replicas_of_whole_numbers_is_rounded() -> None:
+    """Where each has a part of it; what everybody has stays what it is."""
+    size = Drawing(0).constant(np.int32(2)).fact
+    for dtype, kind, known in (
+        ("int32", Kind.PARTIAL, False),
+        ("float32", Kind.PARTIAL, True),
+        ("int32", Kind.REPLICATED, True),
+    ):
+        node = Node(
+            "CollectiveReduceV2", "op", attributes={"merge_op": "Add", "final_op": "Div"}, shapes=((),), dtypes=(dtype,)
+        )
+        found = all_rules()["CollectiveReduceV2"](Step(node, (Fact(kind, ROWS, shape=()), size), World(2, Terms())))
+        assert isinstance(found, Fact)
+        assert (found.kind is not Kind.UNKNOWN) is known
+
+
+def _by(world: World, kind: str, shape: tuple[int | None, ...], *given: Fact, **attributes: Any) -> Fact:
+    found = all_rules()[kind](
+        Step(Node(kind, "op", attributes=attributes, shapes=(shape,), dtypes=("int32",)), given, world)
+    )
+    return found if isinstance(found, Fact) else found[0]
+
+
+def test_what_a_length_needs_is_needed_of_whatever_is_as_long() -> None:
+    """A replica without examples counts as one: in sums, and in lengths again; of rows it is not needed."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    one, zero = drawing.constant(np.int32(1)).fact, drawing.constant(np.asarray([0], np.int32)).fact
+    count = _by(world, "Maximum", (), Fact(Kind.ROWS, ROWS, shape=()), one)
+    ones = _by(world, "Fill", (None,), _by(world, "Pack", (1,), count), one)
+    doubled = _by(world, "Mul", (None,), ones, one)
+    assert [each.what for each in _by(world, "Sum", (), doubled, zero).conditions] == [NONEMPTY]
+    again = _by(world, "Shape", (1,), doubled)
+    assert [each.what for each in again.parts[0].conditions] == [NONEMPTY]
+    assert [each.what for each in _by(world, "Size", (), doubled).conditions] == [NONEMPTY]
+    rows = drawing.operand(Kind.SPLIT, (3,)).fact
+    ratio = replace(one, conditions=frozenset({Condition(NONEMPTY)}))
+    assert not _by(world, "Mul", (None, 3), rows, ratio).conditions
+    assert not _by(world, "Shape", (2,), replace(rows, conditions=frozenset({Condition(NONEMPTY)}))).conditions
+
+
+def test_numbers_that_are_known_under_a_condition_are_so_as_a_vector() -> None:
+    """Where all of them are constants as well."""
+    drawing = Drawing(0)
+    known = replace(drawing.constant(np.int32(1)).fact, conditions=frozenset({Condition(NONEMPTY)}))
+    packed = _by(World(2, drawing.terms), "Pack", (2,), known, drawing.constant(np.int32(2)).fact)
+    assert packed.value is not None
+    assert [each.what for each in packed.conditions] == [NONEMPTY]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_number_is_taken_for_a_simple_fraction_that_is_rounded_to_it(dtype: str) -> None:
+    """The next number is another one."""
+    of = np.dtype(dtype).type
+    for simple in (Fraction(1), Fraction(1, 10), Fraction(1, 3), Fraction(2, 7)):
+        number = of(float(simple))
+        assert rational(float(number), of) == simple
+        after = float(np.nextafter(number, of(2.0)))
+        assert rational(after, of) != simple
+        constant = Drawing(0).constant(np.asarray(after, dtype)).fact
+        assert constant.scale != simple

@@ -38,6 +38,17 @@ _WRONG = {
     "reduced_half": "one of two gradients is not reduced",
     "clipped_parts": "clipped before the reduction",
     "state_first": "a running mean of the first replica",
+    "undistributed": "every replica has the whole batch, and gradients are summed",
+    "cast_count": "half of a number of rows, rounded by a cast",
+    "cast_slice": "an odd row is left out",
+    "narrow_count": "a number of rows in one byte",
+    "largest": "the largest part is taken for the sum",
+    "narrow_sum": "a sum of bytes is cast before it is reduced",
+    "narrow_part": "a part of a sum in one byte",
+    "whole_mean": "a mean of whole numbers, rounded in each replica",
+    "filled_at_least_once": "a replica without examples counts for one",
+    "two_counts": "lengths of batches of two datasets are taken for equal",
+    "next_to_one": "a number next to 1 in double precision",
 }
 
 

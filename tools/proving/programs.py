@@ -225,17 +225,18 @@ def train_transformer_mean(strategy, record):
 # ---- wrong programs, on plain variables ----
 
 
-def plain(strategy):
+def plain(strategy, dtype="float32"):
     with strategy.scope():
-        w = tf.Variable([[0.5], [-0.3], [0.2]], name="w", aggregation=tf.VariableAggregation.MEAN)
-        b = tf.Variable([0.1], name="b", aggregation=tf.VariableAggregation.MEAN)
+        start = tf.constant([[0.5], [-0.3], [0.2]], dtype)
+        w = tf.Variable(start, name="w", aggregation=tf.VariableAggregation.MEAN)
+        b = tf.Variable(tf.constant([0.1], dtype), name="b", aggregation=tf.VariableAggregation.MEAN)
     return w, b
 
 
-def plain_data(*, drop=False):
+def plain_data(*, drop=False, count=3 * BATCH, dtype="float32"):
     random = np.random.default_rng(3)
-    x = random.normal(size=(3 * BATCH, 3)).astype("float32")
-    y = (x.sum(axis=1, keepdims=True) + 0.5 * random.normal(size=(3 * BATCH, 1))).astype("float32")
+    x = random.normal(size=(count, 3)).astype(dtype)
+    y = (x.sum(axis=1, keepdims=True) + 0.5 * random.normal(size=(count, 1))).astype(dtype)
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH, drop_remainder=drop)
 
 
@@ -566,3 +567,172 @@ def train_state_first(strategy, record):
         return loss
 
     plain_loop(strategy, record, replica_step, [*variables, running])
+
+
+# ---- wrong programs that were proved until each of them was found ----
+
+
+def train_undistributed(strategy, record):
+    """The dataset is never distributed: every replica gets the whole batch, and parts are added up."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        return loss
+
+    @tf.function
+    def train_step(x, y):
+        strategy.run(replica_step, args=(x, y))
+
+    for x, y in plain_data():  # guilty
+        train_step(x, y)
+        record.step(variables=variables)
+
+
+def train_cast_count(strategy, record):
+    """Half of each replica's rows, rounded by a cast."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        half = tf.cast(tf.cast(tf.cast(tf.shape(x)[0], tf.float32) * 0.5, tf.int32), tf.float32)  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, RATE * context().all_reduce(SUM, half))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_cast_slice(strategy, record):
+    """Leaves out the replica's last row if it has an odd number of them."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        even = 2 * tf.cast(tf.cast(tf.shape(x)[0], tf.float32) * 0.5, tf.int32)  # guilty
+        x, y = tf.slice(x, [0, 0], tf.stack([even, 3])), tf.slice(y, [0, 0], tf.stack([even, 1]))
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_narrow_count(strategy, record):
+    """A number of rows that is too large for one byte on one device, and not in each replica."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        count = tf.cast(tf.cast(40 * tf.shape(x)[0], tf.int8), tf.float32)  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, 0.01 * RATE * context().all_reduce(SUM, count))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_largest(strategy, record):
+    """The largest of the replicas' values is taken for their sum."""
+    variables = plain(strategy)
+
+    def joined(strategy, given):
+        parts = strategy.experimental_local_results(given)
+        if len(parts) == 1:
+            return parts[0]
+        return tf.reduce_sum(tf.reduce_max(tf.stack(parts), axis=0), axis=0)  # guilty
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        total = context().merge_call(joined, args=(gradients[1],))
+        descend(variables, gradients, RATE * tf.abs(total))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_narrow_sum(strategy, record):
+    """A sum of bytes is too large on one device, and not in each replica."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        total = tf.reduce_sum(50 * tf.cast(tf.ones_like(x), tf.uint8))
+        total = context().all_reduce(SUM, tf.cast(total, tf.float32))  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, RATE * total / 255.0)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_narrow_part(strategy, record):
+    """A part of a sum fits into a byte where all of it does not."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        total = tf.reduce_sum(30 * tf.cast(tf.ones_like(y), tf.int32))
+        total = context().all_reduce(SUM, tf.cast(tf.cast(total, tf.int8), tf.int32))  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, RATE * tf.cast(total, tf.float32))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_whole_mean(strategy, record):
+    """A mean of whole numbers is a whole number: rounded in each replica."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        mean = tf.reduce_mean(tf.cast(10.0 * y, tf.int32))  # guilty
+        mean = context().all_reduce(SUM, tf.cast(mean, tf.float32)) / strategy.num_replicas_in_sync
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, RATE * mean)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables, drop=True)
+
+
+def train_filled_at_least_once(strategy, record):
+    """A replica without examples counts for one."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        ones = tf.ones([tf.maximum(tf.shape(x)[0], 1)])  # guilty
+        total = context().all_reduce(SUM, tf.reduce_sum(ones))
+        loss, gradients = gradients_of(x, y, variables, 1.0)
+        descend(variables, [gradient / total for gradient in gradients])
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables, count=17)
+
+
+def train_two_counts(strategy, record):
+    """Two datasets, of which only the first batches are equally long: each replica divides what it has of them."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y, z):
+        def replica_step(x, y, z):
+            ratio = tf.cast(tf.shape(x)[0], tf.float32) / tf.cast(tf.shape(z)[0], tf.float32)  # guilty
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, [ratio * gradient for gradient in gradients])
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y, z)), axis=None)
+
+    one = strategy.experimental_distribute_dataset(plain_data())
+    other = strategy.experimental_distribute_dataset(plain_data(count=19).map(lambda x, _: x))
+    for (x, y), z in zip(one, other, strict=True):
+        record.step(loss=train_step(x, y, z), variables=variables)
+
+
+def train_next_to_one(strategy, record):
+    """A number that is 1 in 24 bits, and not in 53."""
+    variables = plain(strategy, "float64")
+
+    def replica_step(x, y):
+        near = tf.constant(1.0 + 1e-8 * (strategy.num_replicas_in_sync - 1), tf.float64)
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, RATE * (1.0 + 1e8 * (near - 1.0)))  # guilty
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables, dtype="float64")

@@ -19,11 +19,16 @@ class Yielded:
     """Knows what iterators gave, and whether a program distributes its input by hand."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, Any] = {}
+        self._kept: dict[int, tuple[Any, int]] = {}
+        self._elements = 0
         self.by_hand = False
 
     def __contains__(self, value: Any) -> bool:
         return id(value) in self._kept
+
+    def source(self, value: Any) -> int:
+        """The number of the element of which a value is."""
+        return self._kept[id(value)][1]
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -36,8 +41,9 @@ class Yielded:
             def given(iterator: Any, *args: Any, **options: Any) -> Any:
                 value = original(iterator, *args, **options)
                 if tf.executing_eagerly():
+                    self._elements += 1  # of what is given by several, the outermost comes last
                     for each in tf.nest.flatten(value, expand_composites=True):
-                        self._kept[id(each)] = each
+                        self._kept[id(each)] = each, self._elements
                 return value
 
             return given
@@ -261,7 +267,7 @@ def _example(tensor: Any, name: str, replica: int | None, yielded: Yielded) -> A
     array = tensor.numpy()
     if tensor in yielded and array.ndim:
         rows = tuple(zlib.crc32(row.tobytes()) for row in array)
-        return Argument("example", name, replica, rows=rows)
+        return Argument("example", name, replica, rows=rows, source=yielded.source(tensor))
     if replica is not None:
         return Argument("other", f"{name} is of each replica, and did not come from an iterator", replica)
     return Argument("plain", name, digest=zlib.crc32(array.tobytes()))

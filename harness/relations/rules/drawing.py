@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.relations.facts import Fact
 from harness.relations.protocol import Step, rule
 
-__all__: list[str] = []
+__all__ = ["DRAWING"]
 
 _STATELESS = [
     "StatelessMultinomial",
@@ -50,6 +50,10 @@ _STATEFUL = [
     "RngReadAndSkip",
     "RngSkip",
 ]
+
+
+DRAWING = frozenset({*_STATELESS, *_STATEFUL})
+"""Operations that draw: where these are not the one device's, no numbers of a run can be held against its numbers."""
 
 
 @rule(*_STATELESS)

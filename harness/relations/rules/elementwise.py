@@ -187,11 +187,11 @@ def _several(step: Step) -> Fact:
 @rule("Equal")
 def _equal(step: Step) -> Fact:
     """The largest and the smallest number of examples of a replica are the same, while shards are even."""
-    inner = [each.inner for each in step.ins if each.kind is Kind.STACKED and each.inner is not None]
+    inner = [each.inner for each in step.ins if each.kind is Kind.EXTREME and each.inner is not None]
     if len(inner) == 2 and inner[0].kind is inner[1].kind is Kind.ROWS and inner[0].scaled == inner[1].scaled:
         import numpy as np
 
-        return replace(step.replicated(step.once(of="true"), of=(), also=[step.even()]), value=np.asarray(True))
+        return replace(step.replicated(step.once(of="true"), also=[step.even()]), value=np.asarray(True))
     return _nonlinear(step)
 
 
@@ -206,9 +206,12 @@ def _maximum(step: Step) -> Fact:
     return _nonlinear(step)
 
 
+_LENGTHS = ("length", "rows of")
+
+
 def _counts(step: Step, given: Fact) -> bool:
     """Whether it is a multiple of a length that follows the replica's examples: a whole number, which is not 0."""
-    return given.kind is Kind.ROWS and (given.term == ROWS or step.terms.form(given.term)[0] == "length")
+    return given.kind is Kind.ROWS and (given.term == ROWS or step.terms.form(given.term)[0] in _LENGTHS)
 
 
 @rule("FloorDiv")
@@ -276,20 +279,38 @@ def _of_the_shape(step: Step) -> Fact:
     return _nonlinear(step)
 
 
+# Others wrap around, or keep few digits: of parts they make something else than of the whole.
+_WIDE = {"int32", "int64", "uint32", "uint64", "float", "float32", "double", "float64"}
+
+
 @rule("Cast")
 def _cast(step: Step) -> Fact:
     """Linear where nothing is cut off; counts stay what they are."""
     (given,) = step.ins
     target, source = step.node.attributes.get("DstT"), step.node.attributes.get("SrcT")
     if given.kind is Kind.ROWS and target != "bool":
-        return step.fact(Kind.ROWS, given.scaled)
+        return _cast_count(step, given)
     keeps = _is_float(target) and source != "bool"
     whole = _is_integer(source) and _is_integer(target)
-    if given.kind in (Kind.REPLICATED, Kind.SPLIT, Kind.PARTIAL) and (keeps or whole):
+    narrow = any(_is_integer(each) and each not in _WIDE for each in (source, target))
+    if narrow and source != target and given.kind is Kind.PARTIAL:
+        return step.unknown("a part of a sum of small whole numbers, which may be too large where there is no part")
+    if given.kind in (Kind.REPLICATED, Kind.SPLIT, Kind.PARTIAL) and (keeps or whole) and not narrow:
         if given.term == 0:  # a plain number
             return step.like(given, given.scaled)
         return step.like(given, (given.scale, step.term((Fraction(1), given.term))))
     return _nonlinear(step)
+
+
+def _cast_count(step: Step, given: Fact) -> Fact:
+    """What cuts something off, or wraps around, does so for each replica's count, and not for that of all."""
+    target, source = step.node.attributes.get("DstT"), step.node.attributes.get("SrcT")
+    if target not in _WIDE:
+        return step.unknown("a number of examples that may be too large for what it is cast to")
+    whole = _counts(step, given) and given.scale.denominator == 1
+    if _is_integer(target) and not _is_integer(source) and not whole:
+        return step.unknown("a number of examples is rounded in each replica")
+    return step.fact(Kind.ROWS, given.scaled)
 
 
 def _is_float(dtype: str | None) -> bool:

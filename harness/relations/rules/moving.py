@@ -192,7 +192,11 @@ def _slice(step: Step) -> Fact:
     if given.kind is Kind.SPLIT and whole is not None:
         place, what = whole
         return step.split(
-            (given.scale, step.term((Fraction(1), given.term), also=what)), place, rows=given.rows, of=(given,)
+            (given.scale, step.term((Fraction(1), given.term), also=what)),
+            place,
+            rows=given.rows,
+            of=(given,),
+            lengths=step.ins[1:],
         )
     return step.unknown("the replica's own examples are told apart by their place")
 
@@ -318,7 +322,7 @@ def _slice_gradient(step: Step) -> Fact:
         if whole is not None and whole[0] == gradient.axis and gradient.rows == parts[counting[0]].scaled:
             others = tuple(each.scaled for axis, each in enumerate(parts) if axis != counting[0])
             scaled = gradient.scale, step.term((Fraction(1), gradient.term), also=(whole[1], others))
-            return step.split(scaled, counting[0], rows=gradient.rows, of=(gradient,))
+            return step.split(scaled, counting[0], rows=gradient.rows, of=(gradient,), lengths=step.ins[:4])
     return step.unknown("the replica's own examples are told apart by their place")
 
 

@@ -40,7 +40,7 @@ def _reduced(step: Step, scaled: Any, axes: tuple[int, ...] | None) -> Fact | No
     if given.kind is Kind.REPLICATED:
         return step.replicated(scaled)
     if given.kind is Kind.SPLIT and given.axis not in axes:
-        return step.split(scaled, _moved(given.axis, axes, keeps=_keeps(step)), rows=given.rows, of=(given,))
+        return step.split(scaled, _moved(given.axis, axes, keeps=_keeps(step)), rows=given.rows)
     return None
 
 
@@ -52,27 +52,37 @@ def _linear(step: Step, axes: tuple[int, ...] | None) -> tuple[Fraction, int]:
     return given.scale, step.term(inner, also=(axes, step.shape_of(given)))
 
 
+def _whole(step: Step, axes: tuple[int, ...] | None) -> tuple[Fraction, int]:
+    """With its factor, for rounding is not linear."""
+    if axes is None:
+        return step.once(*step.ins)
+    return step.once(step.ins[0], also=(axes, step.shape_of(step.ins[0])))
+
+
 @rule("Sum", "Mean")
 def _sum(step: Step) -> Fact:
     given = step.ins[0]
     if given.shape == ():
         return given
     axes = axes_of(step, given)
-    scaled = _linear(step, axes)
+    rounded = step.node.type == "Mean" and step.is_integer()
+    scaled = _linear(step, axes) if not rounded else _whole(step, axes)
     if axes == () and given.kind in (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL):
         return given
     if (found := _reduced(step, scaled, axes)) is not None:
         return found
-    if given.kind is Kind.PARTIAL:
-        return step.partial(scaled, of=(given,))
     if given.kind is Kind.STACKED:
         return _of_stacked(step, given)
+    if rounded:
+        return step.unknown("a mean of whole numbers, which is rounded in each replica")
+    if given.kind is Kind.PARTIAL:
+        return step.partial(scaled)
     if given.kind is not Kind.SPLIT:
         return step.unknown("a sum that means nothing for all replicas together")
     if step.node.type == "Sum":
-        return step.partial(scaled, of=(given,))
+        return step.partial(scaled)
     # Each replica divides by the number of its own examples, which is the Rth part of all.
-    return step.partial((scaled[0] * step.replicas, scaled[1]), of=(given,), also=[step.even()])
+    return step.partial((scaled[0] * step.replicas, scaled[1]), also=[step.even()])
 
 
 def _of_stacked(step: Step, given: Fact) -> Fact:
@@ -92,6 +102,8 @@ def _of_stacked(step: Step, given: Fact) -> Fact:
     total = inner.scale if inner.kind in (Kind.PARTIAL, Kind.ROWS) else inner.scale * count
     if inner.kind not in (Kind.PARTIAL, Kind.ROWS, Kind.REPLICATED):
         return step.unknown("values of replicas that are no parts of a sum are added up")
+    if step.node.type == "Mean" and step.is_integer() and inner.kind is not Kind.REPLICATED:
+        return step.unknown("a mean of whole numbers is rounded")
     return step.replicated((total if step.node.type == "Sum" else total / count, inner.term), of=(given,))
 
 
@@ -101,9 +113,9 @@ def _other(step: Step) -> Fact:
     axes = axes_of(step, given)
     if given.kind is Kind.SHAPE:
         return _of_numbers(step, given)
-    if given.kind is Kind.STACKED and step.node.type in ("Max", "Min"):
-        return replace(given, shape=step.shape())
-    scaled = step.once(*step.ins) if axes is None else step.once(given, also=(axes, step.shape_of(given)))
+    if given.kind is Kind.STACKED and step.node.type in ("Max", "Min") and axes == (0,) and step.shape() == ():
+        return replace(given, kind=Kind.EXTREME, shape=())
+    scaled = _whole(step, axes)
     if (found := _reduced(step, scaled, axes)) is not None:
         return found
     return step.unknown(

@@ -36,6 +36,8 @@ def _reduced(step: Step) -> Fact:
         return step.unknown(f"the replicas' values are joined by {merge}, then {final}", ruleless=True)
     if total is None:
         return step.unknown("what the replicas add up are no parts of a sum")
+    if final == "Div" and step.is_integer() and given.kind is not Kind.REPLICATED:
+        return step.unknown("a sum of whole numbers is divided by the replicas, and rounded")
     return step.replicated((total / step.replicas if final == "Div" else total, given.term), of=(given,))
 
 
@@ -45,7 +47,7 @@ def _gathered(step: Step) -> Fact:
     if given.kind is Kind.SPLIT and given.axis == 0:
         return step.replicated(given.scaled, of=(given,))
     if given.kind is Kind.SHAPE and len(given.parts) == 1 and given.parts[0].kind is Kind.ROWS:
-        return Fact(Kind.STACKED, shape=step.shape(), inner=given.parts[0])
+        return Fact(Kind.STACKED, shape=step.shape(), inner=given.parts[0], conditions=given.conditions)
     return step.unknown("the replicas' values are put next to each other, and are no rows of a batch")
 
 

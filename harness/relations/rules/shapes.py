@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.relations.facts import Fact, Kind
+from harness.relations.facts import Condition, Fact, Kind
 from harness.relations.protocol import Step, rule
 from harness.relations.terms import ONE, Scaled
 
-__all__ = ["lengths", "numbers", "vector"]
+__all__ = ["lengths", "numbers", "of_length", "vector"]
 
 
 def number(value: int) -> Fact:
@@ -20,17 +20,18 @@ def number(value: int) -> Fact:
     return Fact(Kind.REPLICATED, ONE, Fraction(value), shape=(), value=np.asarray(value))
 
 
-def vector(step: Step, parts: Sequence[Fact]) -> Fact:
+def vector(step: Step, parts: Sequence[Fact], *, of: Sequence[Fact] | None = None) -> Fact:
     """Numbers in a row; a constant if they all are."""
     import numpy as np
 
-    conditions = frozenset[object]().union(*(each.conditions for each in (*step.ins, *parts)))
+    given = step.ins if of is None else of
+    conditions = frozenset[Condition]().union(*(each.conditions for each in (*given, *parts)))
     shape = (len(parts),)
     scaled = step.terms.made("vector", tuple(each.scaled for each in parts))
     common = {"shape": shape, "conditions": conditions, "parts": tuple(parts)}
     if all(each.value is not None for each in parts):
         values = np.asarray([int(each.value) for each in parts], dtype=np.int64)
-        return Fact(Kind.REPLICATED, constant(step, values), value=values, shape=shape)
+        return Fact(Kind.REPLICATED, constant(step, values), value=values, shape=shape, conditions=conditions)
     if all(each.kind is Kind.REPLICATED for each in parts):
         return Fact(Kind.REPLICATED, scaled, **common)  # type: ignore[arg-type]
     return Fact(Kind.SHAPE, scaled, **common)  # type: ignore[arg-type]
@@ -49,6 +50,7 @@ def lengths(step: Step, given: Fact) -> list[Fact] | None:
     if given.shape is None:
         return None
     found = []
+    conditions = of_length(given)
     for axis, length in enumerate(given.shape):
         if given.kind is Kind.SPLIT and axis == given.axis:
             rows = given.rows or (Fraction(1), step.terms.made("length", given.term, axis))
@@ -57,13 +59,18 @@ def lengths(step: Step, given: Fact) -> list[Fact] | None:
             found.append(number(length))
         else:
             found.append(Fact(Kind.REPLICATED, step.terms.made("length", given.term, axis), shape=()))
-    return found
+    return [replace(each, conditions=conditions) for each in found] if conditions else found
+
+
+def of_length(given: Fact) -> frozenset[Condition]:
+    """What has to be so for an operand to be as long as it is said to be."""
+    return frozenset(each for each in given.conditions if each.length)
 
 
 def numbers(given: Fact) -> list[Fact] | None:
     """What a vector of whole numbers has in it."""
     if given.value is not None and given.value.ndim == 1:
-        return [number(int(each)) for each in given.value]
+        return [replace(number(int(each)), conditions=given.conditions) for each in given.value]
     return list(given.parts) if given.parts else None
 
 
@@ -81,8 +88,7 @@ def _lengths(step: Step, given: Fact) -> Fact:
     parts = lengths(step, given)
     if parts is None or given.kind not in (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL, Kind.ROWS, Kind.SHAPE):
         return step.unknown("the rank is not known", ruleless=True)
-    found = vector(step, parts)
-    return replace(found, conditions=frozenset())
+    return vector(step, parts, of=())
 
 
 @rule("Size")
@@ -93,10 +99,10 @@ def _size(step: Step) -> Fact:
     counting = [each for each in parts if each.kind is Kind.ROWS]
     product = step.terms.multiplied([each.scaled for each in parts])
     if not counting:
-        return step.replicated(product, of=())
+        return step.replicated(product, of=parts)
     if all(each.kind is Kind.ROWS or each.value is not None for each in parts) and product[0] > 0:
-        return step.fact(Kind.ROWS, product, of=())
-    return step.partial(product, of=())
+        return step.fact(Kind.ROWS, product, of=parts)
+    return step.partial(product, of=parts)
 
 
 @rule("BroadcastGradientArgs")
@@ -120,7 +126,11 @@ def _broadcast_axes(step: Step) -> list[Fact]:
         elif not _equal(*pair):
             return [step.unknown("whether an axis is as long as another one is not known", ruleless=True)] * 2
     arrays = [np.asarray(axes, dtype=np.int64) for axes in found]
-    return [Fact(Kind.REPLICATED, constant(step, each), shape=each.shape, value=each) for each in arrays]
+    conditions = step.ins[0].conditions | step.ins[1].conditions
+    return [
+        Fact(Kind.REPLICATED, constant(step, each), shape=each.shape, value=each, conditions=conditions)
+        for each in arrays
+    ]
 
 
 def _equal(one: Fact | None, other: Fact | None) -> bool:
@@ -159,10 +169,12 @@ def _reshape(step: Step) -> Fact:
                     if shape != ()
                     else given
                 )
-            return step.like(given, _flat(step, given, shape))
-        return step.like(given, (given.scale, step.term((Fraction(1), given.term), target)))
+            return step.like(given, _flat(step, given, shape), lengths=(target,))
+        return step.like(given, (given.scale, step.term((Fraction(1), given.term), target)), lengths=(target,))
     if given.kind is Kind.SPLIT:
-        return _reshaped_rows(step, given, target)
+        found = _reshaped_rows(step, given, target)
+        more = frozenset(replace(each, length=True) for each in target.conditions)
+        return replace(found, conditions=found.conditions | more) if more and step.replicas > 1 else found
     if given.kind in (Kind.ROWS, Kind.SHAPE) and shape == ():
         return given if given.kind is Kind.ROWS else given.parts[0]
     if given.kind is Kind.ROWS and shape == (1,):
@@ -249,12 +261,12 @@ def _spread(step: Step) -> Fact:
     if target.kind is Kind.REPLICATED and given.kind in (Kind.REPLICATED, Kind.PARTIAL):
         if shape == ():
             return given
-        return step.like(given, scaled)
+        return step.like(given, scaled, lengths=(target,))
     if parts is None or shape is None or given.rank is None:
         return step.unknown("the new shape is not known", ruleless=True)
     counting = [axis - len(parts) for axis, each in enumerate(parts) if each.kind is Kind.ROWS]
     if given.kind is Kind.REPLICATED and len(counting) == 1 and _is_one(given, counting[0]):
-        return step.split(scaled, len(shape) + counting[0], rows=parts[counting[0]].scaled)
+        return step.split(scaled, len(shape) + counting[0], rows=parts[counting[0]].scaled, lengths=(target,))
     if given.kind is Kind.SPLIT:
         place = given.axis - given.rank
         at = parts[place] if -place <= len(parts) else None
@@ -263,7 +275,7 @@ def _spread(step: Step) -> Fact:
             or (step.node.type == "BroadcastTo" and counting == [place] and at.scaled == given.rows)
         )
         if stays:
-            return step.split(scaled, len(shape) + place, rows=given.rows)
+            return step.split(scaled, len(shape) + place, rows=given.rows, lengths=(target,))
     return step.unknown("parts of a sum, or rows, are repeated as often as the replica has examples")
 
 
