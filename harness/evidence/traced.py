@@ -108,6 +108,8 @@ class Traced(msgspec.Struct, frozen=True):
         by_hand: whether the program distributes its input by hand.
         judged: variables that the program reports.
         pulled: examples that the iterators gave with which the function was called.
+        doubts: why nothing follows from the graph, in sentences.
+        limits: conditions under which what follows from it holds, in sentences.
     """
 
     task: str
@@ -124,6 +126,8 @@ class Traced(msgspec.Struct, frozen=True):
     by_hand: bool = False
     judged: tuple[str, ...] = ()
     pulled: tuple[Argument, ...] = ()
+    doubts: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

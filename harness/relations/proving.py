@@ -113,6 +113,9 @@ def _counts(name: str, runs: Sequence[Seen], alone: Seen) -> bool:
 
 def _check_calls(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
     """What happens around the function has to be the same on one device."""
+    for traced in (*clients, reference):
+        found.reasons += traced.doubts
+        found.conditions |= {Condition(each) for each in traced.limits}
     for traced in clients:
         if traced.changed != reference.changed:
             differing = [each for each in traced.changed if each not in reference.changed]

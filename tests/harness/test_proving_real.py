@@ -95,6 +95,38 @@ def test_a_verdict_has_its_second_leg() -> None:
     assert verdict.to_json()["proof"]["status"] == "proved"
 
 
+def _static_or_none(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    _program(strategy, record, lambda losses: tf.reduce_sum(losses) / (losses.shape[0] or 8))
+
+
+def _by_the_trace(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    traces: list[int] = []
+
+    def loss_of(losses: Any) -> Any:
+        traces.append(1)
+        return tf.reduce_sum(losses) / (8 if len(traces) <= strategy.num_replicas_in_sync else 4)
+
+    _program(strategy, record, loss_of)
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (_static_or_none, "asks in Python for a length"),
+        pytest.param(_by_the_trace, "traced again, for another number of examples", marks=pytest.mark.full),
+    ],
+)
+def test_a_graph_that_is_not_the_programs_own_proves_nothing(program: Any, reason: str) -> None:
+    """It is traced for any number of examples, and the program traces it for those that it has."""
+    proof = prove(program, "mirrored-2")
+    assert proof.status == "open", str(proof)
+    assert any(reason in each for each in proof.reasons), str(proof)
+
+
 def test_of_parameter_servers_nothing_is_claimed() -> None:
     """No task is started for it."""
     assert prove(_right, "parameter_server-1w1p").status == "open"

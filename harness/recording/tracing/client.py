@@ -22,7 +22,9 @@ from harness.evidence.watched import Frame
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.patches import patched
 from harness.recording.tensors import tensor_of
-from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, pulled_of, relaxed
+from harness.recording.tracing.agreeing import same_arguments, same_graphs, traced_anew
+from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, lengths_of, pulled_of, relaxed
+from harness.recording.tracing.asking import Asked
 from harness.recording.tracing.graphs import Graphs
 from harness.recording.tracing.standins import opened, reported_value, standins
 from harness.recording.tracing.trying import Batch, Outcome, tried, write_outcomes
@@ -36,6 +38,9 @@ __all__ = ["Tracer", "Tracing", "trace_client"]
 _CALLS_MAX = 256
 _SECONDS_MAX = 15.0
 """How long it is looked at what a program does around its function."""
+_ANEW_MAX = 2
+"""For so many further numbers of examples the function is traced anew."""
+_FIXED = "every batch has as many examples as the first one, since the function cannot be traced for any number of them"
 
 
 class Tracing(msgspec.Struct, frozen=True):
@@ -112,6 +117,12 @@ class Tracer:
         self._eager = 0
         self._calls = 0
         self._until = 0.0
+        self._asked = Asked(self._places)
+        self._concrete_function: Any = None
+        self._fixed = False
+        self._lengths: list[Any] = []
+        self._doubts: list[str] = []
+        self._limits: list[str] = []
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -143,7 +154,14 @@ class Tracer:
         if len({tuple(each) for each in self._copies.values()}) > 1:
             self._changed.append("outside of it, copies of variables are assigned other values than others")
         judged = tuple(sorted(self._judged))
-        return msgspec.structs.replace(self.traced, reported=reported, changed=tuple(self._changed), judged=judged)
+        return msgspec.structs.replace(
+            self.traced,
+            reported=reported,
+            changed=tuple(self._changed),
+            judged=judged,
+            doubts=tuple(dict.fromkeys((*self._asked.found, *self._doubts))),
+            limits=tuple(dict.fromkeys(self._limits)),
+        )
 
     def hear(self, reported: dict[str, Any]) -> None:
         """Note what is reported after the step."""
@@ -218,6 +236,7 @@ class Tracer:
             self._calls += 1
             if self._calls > _CALLS_MAX or time.monotonic() > self._until:
                 raise Enough
+            self._note_trace(function, args, options)
             return self._again()
         self._inside = True
         try:
@@ -253,7 +272,9 @@ class Tracer:
             why = "the program trains eagerly: each replica calls a function of its own"
             self.traced = Traced(self._task, self._replicas, why_not=why)
             raise Enough
-        self._function = function
+        self._function, self._concrete_function = function, concrete
+        self._lengths.append(lengths_of((args, options), self._yielded))
+        self._limits += [_FIXED] if self._fixed else []
         try:
             self._again, self.traced = self._data(concrete, (args, options), seconds)
             result = self._again()
@@ -268,14 +289,52 @@ class Tracer:
     def _concrete(self, function: Any, args: Any, options: Any) -> Any:
         """The function for any number of examples, or else for as many as there are."""
         given = relaxed((args, options), self._yielded)
+        self._fixed = False
+        self._asked.found.clear()
+        with self._asked.active():
+            try:
+                return function.get_concrete_function(*given[0], **given[1])
+            except Exception:  # noqa: BLE001 - some that make variables cannot be traced so the first time
+                concrete = function.get_concrete_function(*args, **options)
+            try:
+                return function.get_concrete_function(*given[0], **given[1])
+            except Exception:  # noqa: BLE001 - a function that asks for the number of examples
+                self._fixed = True
+                self._asked.found.clear()
+                return concrete
+
+    def _note_trace(self, function: Any, args: Any, options: Any) -> None:
+        """Whether a later call would run another graph than the one that is looked at."""
+        lengths = lengths_of((args, options), self._yielded)
+        given = relaxed((args, options), self._yielded)
+        self._inside = True
         try:
-            return function.get_concrete_function(*given[0], **given[1])
-        except Exception:  # noqa: BLE001 - some that make variables cannot be traced so the first time
-            concrete = function.get_concrete_function(*args, **options)
-        try:
-            return function.get_concrete_function(*given[0], **given[1])
-        except Exception:  # noqa: BLE001 - a function that asks for the number of examples
-            return concrete
+            if self._fixed:
+                # Of other lengths nothing is said.
+                again = None if lengths != self._lengths[0] else function.get_concrete_function(*args, **options)
+            else:
+                again = function.get_concrete_function(*given[0], **given[1])
+            if again not in (None, self._concrete_function):
+                self._doubts.append("the function is traced again for other arguments, which is not looked at")
+            elif not self._fixed and lengths not in self._lengths and len(self._lengths) <= _ANEW_MAX:
+                self._lengths.append(lengths)
+                self._compare(traced_anew(function, *given), (args, options))
+        except Exception as error:  # noqa: BLE001 - whatever a program does when it is traced once more
+            self._doubts.append(f"the function cannot be traced again: {type(error).__name__}: {error}")
+        finally:
+            self._inside = False
+
+    def _compare(self, concrete: Any, given: Any) -> None:
+        graphs = Graphs(self._places.is_own, {})
+        graphs.add(concrete.graph, opened(concrete.graph.structured_outputs)[1])
+        arguments = arguments_of(concrete.graph, given, self._yielded, self._handles, self._first)
+        kept = tuple(each for each in graphs.graphs if each is not None)
+        if self.traced is not None and not (
+            same_graphs(self.traced.graphs, kept) and same_arguments(self.traced.arguments, arguments)
+        ):
+            self._doubts.append(
+                "traced again, for another number of examples, the function is another graph, which is not looked at"
+            )
 
     def _data(self, concrete: Any, given: Any, seconds: float) -> tuple[Callable[[], Any], Traced]:
         graphs = Graphs(self._places.is_own, self._merged)

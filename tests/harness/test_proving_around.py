@@ -1,0 +1,67 @@
+"""What a proof makes of what is around its graph: other traces of it, other calls, and what is only tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.evidence.traced import Argument, Graph, Node
+from harness.recording.tracing.agreeing import same_arguments, same_graphs
+from harness.relations import proof_of
+from tests.harness.test_proving import _number, _step
+
+
+def _proof(run: dict[str, Any], alone: dict[str, Any] | None = None) -> Any:
+    changed = msgspec.structs.replace(_step(2, divide=4), **run)
+    reference = msgspec.structs.replace(_step(1, divide=4), **(alone or {}))
+    return proof_of([changed], reference, program="p", strategy="s")
+
+
+@pytest.mark.parametrize("run", [{"doubts": ("traced again",)}, {}])
+def test_a_doubt_of_either_side_leaves_it_open(run: dict[str, Any]) -> None:
+    """As where the program asks in Python for a length that is open."""
+    proof = _proof(run, {} if run else {"doubts": ("traced again",)})
+    assert proof.status == "open"
+    assert proof.reasons == ("traced again",)
+
+
+@pytest.mark.parametrize("run", [{"limits": ("all batches are alike",)}, {}])
+def test_a_limit_of_either_side_is_a_condition(run: dict[str, Any]) -> None:
+    """As where the function can be traced for the first batch's length only."""
+    proof = _proof(run, {} if run else {"limits": ("all batches are alike",)})
+    assert proof.status == "conditional"
+    assert [each.meaning for each in proof.conditions] == ["all batches are alike"]
+
+
+def _graph(scale: float, key: int) -> tuple[Graph, ...]:
+    nodes = (
+        Node("Placeholder", "x", shapes=((None,),), dtypes=("float32",)),
+        _with_digest(_number(np.float32(scale)), int(scale * 1000)),
+        Node("Mul", "m", ((0, 0), (1, 0)), shapes=((None,),), dtypes=("float32",)),
+        _with_digest(_number(np.int32(key)), key),
+        Node("CollectiveReduceV2", "r", ((2, 0), (3, 0)), shapes=((None,),), dtypes=("float32",)),
+    )
+    return (Graph(nodes, (0,), ((4, 0),)),)
+
+
+def _with_digest(node: Node, digest: int) -> Node:
+    return msgspec.structs.replace(node, digest=digest)
+
+
+def test_two_traces_agree_if_all_but_keys_and_names_is_the_same() -> None:
+    """Another number is another graph, another key of a collective is not."""
+    assert same_graphs(_graph(0.125, 1), _graph(0.125, 2))
+    assert not same_graphs(_graph(0.125, 1), _graph(0.25, 1))
+    assert not same_graphs(_graph(0.125, 1), (*_graph(0.125, 1), *_graph(0.125, 1)))
+
+
+def test_two_traces_agree_if_they_capture_the_same() -> None:
+    """What is given may hold something else in each call."""
+    given, captured = Argument("plain", "argument 0", digest=1), Argument("plain", "captured float32 ()", digest=1)
+    other = msgspec.structs.replace(given, digest=2)
+    assert same_arguments([given, captured], [other, captured])
+    assert not same_arguments([given, captured], [given, msgspec.structs.replace(captured, digest=2)])
+    assert not same_arguments([given], [captured])
