@@ -23,7 +23,7 @@ __all__ = ["proof_of"]
 
 _SINGLE = Fraction(1)
 # What a program does around its function and is never looked at.
-_NEVER = ("is called outside", "another function", "traced again", "copies of variables are assigned")
+_NEVER = ("is called outside", "another function", "traced again", "another object", "copies of variables are assigned")
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 from harness.evidence.traced import Argument, Graph, Node
 from harness.recording.tracing.agreeing import same_arguments, same_graphs
+from harness.recording.tracing.standins import joined, numbers, rows_of
 from harness.relations import proof_of
 from tests.harness.test_proving import _number, _step
 
@@ -65,3 +67,26 @@ def test_two_traces_agree_if_they_capture_the_same() -> None:
     assert same_arguments([given, captured], [other, captured])
     assert not same_arguments([given, captured], [given, msgspec.structs.replace(captured, digest=2)])
     assert not same_arguments([given], [captured])
+
+
+_FLOAT = SimpleNamespace(is_bool=False, is_integer=False, as_numpy_dtype=np.float32)
+
+
+def test_stand_ins_fall_rise_and_change_their_sign() -> None:
+    """Each for sure, of whatever number they are, and the sums of several are exact."""
+    for number in range(20):
+        values = [float(sum(numbers((number, replica, call), (), _FLOAT) for replica in (0, 1))) for call in range(8)]
+        assert values[1] < values[0] < values[2]
+        assert 0 < values[3] < 1e-3
+        assert values[5] < values[6] < 0
+        assert all(np.float32(value) == value for value in values)
+
+
+def test_replicas_have_other_numbers_of_rows() -> None:
+    """So a mean of means is not the mean, and what comes with rows is joined; what has none is a sum."""
+    parts = [numbers((0, replica, 0), rows_of([None, 3], replica), _FLOAT) for replica in range(2)]
+    assert [each.shape for each in parts] == [(2, 3), (3, 3)]
+    assert joined(parts).shape == (5, 3)
+    assert np.mean([np.mean(each) for each in parts]) != np.mean(joined(parts))
+    alike = [numbers((0, replica, 0), rows_of([1, 3], replica), _FLOAT) for replica in range(2)]
+    assert np.array_equal(joined(alike), alike[0] + alike[1])

@@ -9,6 +9,7 @@ import pytest
 
 from harness import prove, verify
 from simulator import Cluster, Topology
+from tests.harness._real_around import around
 from tests.harness._real_operations import problems
 
 
@@ -133,8 +134,15 @@ def test_of_parameter_servers_nothing_is_claimed() -> None:
 
 
 def test_rules_hold_for_operations_of_tensorflow() -> None:
-    """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards."""
+    """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards; and what is heard."""
     with Cluster(Topology(worker=1), timeout=120) as cluster:
         found, compared = cluster.run(problems)["worker:0"].value
+        heard = cluster.run(around)["worker:0"].value
     assert found == {}
     assert min(compared.values()) > 0, compared
+    # In the same task, since starting one is what takes time.
+    assert heard["numpy"][0] != heard["numpy"][1]
+    assert heard["equal"][0] == heard["equal"][1]
+    assert "another object" in heard["member"][1][0]
+    assert heard["same member"] == [[], []]
+    assert heard["before"] == ["loss"]

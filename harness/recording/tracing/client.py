@@ -26,6 +26,7 @@ from harness.recording.tracing.agreeing import same_arguments, same_graphs, trac
 from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, lengths_of, pulled_of, relaxed
 from harness.recording.tracing.asking import Asked
 from harness.recording.tracing.graphs import Graphs
+from harness.recording.tracing.plain import Plain
 from harness.recording.tracing.standins import opened, reported_value, standins
 from harness.recording.tracing.trying import Batch, Outcome, tried, write_outcomes
 from harness.recording.watch.compiled import uncompiled
@@ -113,7 +114,7 @@ class Tracer:
         self._again: Callable[[], Any] = lambda: None
         self._merged: dict[str, Frame] = {}
         self._copies: dict[int, list[str]] = {}
-        self._literals: list[str] | None = None
+        self._plain = Plain(self._yielded, self._handles)
         self._eager = 0
         self._calls = 0
         self._until = 0.0
@@ -164,11 +165,9 @@ class Tracer:
         )
 
     def hear(self, reported: dict[str, Any]) -> None:
-        """Note what is reported after the step."""
+        """Note what is reported, from the beginning on: before the step as well."""
         import tensorflow as tf
 
-        if self.traced is None:
-            return
         self._heard = True
         for variable in tf.nest.flatten(reported.get("variables")):
             held = tensor_of(variable)
@@ -232,7 +231,7 @@ class Tracer:
 
     def _afterwards(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
         if function is self._function:
-            self._note_plain((args, options))
+            self._changed += self._plain.noted((args, options))
             self._calls += 1
             if self._calls > _CALLS_MAX or time.monotonic() > self._until:
                 raise Enough
@@ -283,7 +282,7 @@ class Tracer:
             why = f"the graph cannot be taken apart: {type(error).__name__}: {error}"
             self.traced = Traced(self._task, self._replicas, why_not=why)
             raise Enough from error
-        self._note_plain((args, options))
+        self._changed += self._plain.noted((args, options))
         return result
 
     def _concrete(self, function: Any, args: Any, options: Any) -> Any:
@@ -353,23 +352,7 @@ class Tracer:
             by_hand=self._yielded.by_hand,
             pulled=pulled_of(given, self._first),
         )
-        return (lambda: standins(structure, tensors, self._replicas, self._first)[0]), traced
-
-    def _note_plain(self, given: Any) -> None:
-        """What the function is called with that is no example's: it has to be the same on one device, each time."""
-        import tensorflow as tf
-
-        literals = []
-        for at, value in enumerate(tf.nest.flatten(given)):
-            if isinstance(value, (bool, int, float, str)) or value is None:
-                literals.append(f"a call gets {value!r} as its argument {at}")
-            elif isinstance(value, tf.Tensor) and value not in self._yielded and value.dtype.is_numeric:
-                held = zlib.crc32(value.numpy().tobytes())
-                self._changed.append(f"a call gets a tensor ({held}) as its argument {at}")
-        self._changed += literals
-        if self._literals not in (None, literals):
-            self._changed.append("the function is traced again for another Python value, which is not looked at")
-        self._literals = literals
+        return (lambda: standins(structure, tensors, self._replicas, self._first, self._calls)[0]), traced
 
     def _carried_out(
         self, kind: str | bytes, inputs: Any, attrs: Any, outputs: Any, op_name: str | None = None, graph: Any = None
