@@ -110,6 +110,8 @@ class Traced(msgspec.Struct, frozen=True):
         pulled: examples that the iterators gave with which the function was called.
         doubts: why nothing follows from the graph, in sentences.
         limits: conditions under which what follows from it holds, in sentences.
+        marks: how many changes and how many reports there were when the function was called again, each time.
+        cut: whether the program was ended before its own end.
     """
 
     task: str
@@ -128,6 +130,8 @@ class Traced(msgspec.Struct, frozen=True):
     pulled: tuple[Argument, ...] = ()
     doubts: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    marks: tuple[tuple[int, int], ...] = ()
+    cut: bool = False
 
 
 _ENCODER = msgspec.msgpack.Encoder()

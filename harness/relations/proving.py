@@ -13,6 +13,7 @@ import msgspec
 
 from harness.evidence.traced import Node, Traced
 from harness.relations.blaming import blamed, is_gradient, meaning
+from harness.relations.cutting import alike_long
 from harness.relations.facts import Condition, Fact, Kind
 from harness.relations.proof import Place, Proof, Suspect, Under
 from harness.relations.protocol import World
@@ -23,7 +24,7 @@ __all__ = ["proof_of"]
 
 _SINGLE = Fraction(1)
 # What a program does around its function and is never looked at.
-_NEVER = ("is called outside", "another function", "traced again", "another object", "copies of variables are assigned")
+_NEVER = ("is called outside", "another function", "traced again", "another object")
 
 
 @dataclass
@@ -44,6 +45,7 @@ def proof_of(clients: Sequence[Traced], reference: Traced, *, program: str, stra
     for traced in (*clients, reference):
         if traced.why_not is not None:
             return Proof("open", program, strategy, reasons=(traced.why_not,))
+    *clients, reference = alike_long([*clients, reference])
     clients = [_paired(each, reference) for each in clients]
     proof = _attempt(clients, reference, frozenset(), program, strategy)
     if proof.status == "open" and (counting := _may_count(clients)):

@@ -20,8 +20,10 @@ def around() -> dict[str, Any]:
     import tensorflow as tf
 
     from harness.recording.tracing.arguments import Handles, Yielded
+    from harness.recording.tracing.between import decisions_heard
     from harness.recording.tracing.client import Tracer
     from harness.recording.tracing.plain import Plain
+    from harness.recording.watch.places import Places
     from harness.recording.watch.variables import Variables
 
     def noted(*calls: Any) -> list[list[str]]:
@@ -31,10 +33,18 @@ def around() -> dict[str, Any]:
 
     tracer = Tracer(2, 0, "local:0")
     tracer.hear({"loss": tf.constant(2.0)})
+    alone = list(tracer._limits)
+    tracer._by_another(lambda function: function(), lambda: tf.constant(1.0), (), {})
+    tracer.hear({"loss": tf.constant(2.0)})
+    asked: list[int] = []
+    with decisions_heard(Places(), lambda: asked.append(1)):
+        decided = bool(tf.constant(1.0) < 2.0)
     return {
         "numpy": noted(np.float32(0.1), np.float32(0.2)),
         "equal": noted(np.float32(0.1), tf.constant(0.1)),
         "member": noted(_Mode.ONE, _Mode.OTHER),
         "same member": noted(_Mode.ONE, _Mode.ONE),
+        "others": (alone, tracer._limits),
+        "decided": (decided, asked),
         "before": [each.name for each in tracer._reported],
     }

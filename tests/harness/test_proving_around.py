@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.traced import Argument, Graph, Node
+from harness.evidence.traced import Argument, Graph, Node, Reported
 from harness.recording.tracing.agreeing import same_arguments, same_graphs
+from harness.recording.tracing.between import of_program
 from harness.recording.tracing.standins import joined, numbers, rows_of
 from harness.relations import proof_of
 from tests.harness.test_proving import _number, _step
@@ -90,3 +91,58 @@ def test_replicas_have_other_numbers_of_rows() -> None:
     assert np.mean([np.mean(each) for each in parts]) != np.mean(joined(parts))
     alike = [numbers((0, replica, 0), rows_of([1, 3], replica), _FLOAT) for replica in range(2)]
     assert np.array_equal(joined(alike), alike[0] + alike[1])
+
+
+def _ran(calls: int, *, cut: bool, last: str = "") -> dict[str, Any]:
+    """A run that changes and reports the same in each call; `last` only in the end."""
+    changed = tuple(f"change {at}" for at in range(calls)) + ((last,) if last else ())
+    reported = tuple(Reported("loss", at) for at in range(calls))
+    return {"changed": changed, "reported": reported, "marks": tuple((at, at) for at in range(1, calls)), "cut": cut}
+
+
+@pytest.mark.parametrize("other", [9, 5, 12])
+def test_what_was_cut_is_compared_as_far_as_both_have_come(other: int) -> None:
+    """How far a run comes is chance; that it was looked at no longer is a condition."""
+    proof = _proof(_ran(9, cut=True), _ran(other, cut=True, last="another"))
+    assert proof.status == "conditional", str(proof)
+    assert f"until call {min(9, other) - 1} " in proof.conditions[0].meaning
+    wrong = _ran(9, cut=True) | {"reported": tuple(Reported("loss", 7) for _ in range(9))}
+    assert _proof(wrong, _ran(other, cut=True)).status == "open"
+
+
+def test_a_run_that_ends_earlier_is_another_one() -> None:
+    """Whether or not the other one was cut."""
+    for cut in (True, False):
+        proof = _proof(_ran(9, cut=cut), _ran(5, cut=False) | {"changed": _ran(9, cut=cut)["changed"]})
+        assert proof.status == "open"
+        assert any("another number of times" in each for each in proof.reasons)
+    assert _proof(_ran(5, cut=False), _ran(5, cut=False)).status == "proved"
+
+
+class _Places:
+    """In which this file is what a test says."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def is_own(self, file: str) -> bool:
+        return self._kind == "own" and file == __file__
+
+    def is_keras(self, file: str) -> bool:
+        return self._kind == "keras" and file == __file__
+
+    def is_harness(self, file: str) -> bool:
+        return self._kind == "harness" and file == __file__
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("own", True), ("keras", False), ("harness", False), ("", True)])
+def test_what_changes_between_steps_is_the_programs_unless_keras_sets_it_back(kind: str, expected: bool) -> None:
+    """As it does with metrics; where it is not known who it was, it was the program."""
+
+    def carried_out() -> bool:
+        return of_program(_Places(kind))  # type: ignore[arg-type]
+
+    def reset_state() -> bool:
+        return carried_out()
+
+    assert reset_state() is expected

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness import prove, verify
+from harness.recording.tracing.between import OTHERS
 from simulator import Cluster, Topology
 from tests.harness._real_around import around
 from tests.harness._real_operations import problems
@@ -145,4 +146,6 @@ def test_rules_hold_for_operations_of_tensorflow() -> None:
     assert heard["equal"][0] == heard["equal"][1]
     assert "another object" in heard["member"][1][0]
     assert heard["same member"] == [[], []]
-    assert heard["before"] == ["loss"]
+    assert heard["before"] == ["loss", "loss"]
+    assert heard["others"] == ([], [OTHERS])
+    assert heard["decided"] == (True, [1])

@@ -25,6 +25,7 @@ from harness.recording.tensors import tensor_of
 from harness.recording.tracing.agreeing import same_arguments, same_graphs, traced_anew
 from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, lengths_of, pulled_of, relaxed
 from harness.recording.tracing.asking import Asked
+from harness.recording.tracing.between import BETWEEN, OTHERS, decisions_heard, of_program
 from harness.recording.tracing.graphs import Graphs
 from harness.recording.tracing.plain import Plain
 from harness.recording.tracing.standins import opened, reported_value, standins
@@ -122,6 +123,9 @@ class Tracer:
         self._concrete_function: Any = None
         self._fixed = False
         self._lengths: list[Any] = []
+        self._others = False
+        self._cut = False
+        self._marks: list[tuple[int, int]] = []
         self._doubts: list[str] = []
         self._limits: list[str] = []
 
@@ -139,10 +143,19 @@ class Tracer:
             stack.enter_context(patched(polymorphic_function.Function, "__call__", self._calling))
             stack.enter_context(patched(distribute_lib.StrategyBase, "run", self._running))
             stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
+            stack.enter_context(decisions_heard(self._places, self._decided))
             op_callbacks.add_op_callback(self._carried_out)
             stack.callback(op_callbacks.remove_op_callback, self._carried_out)
-            with contextlib.suppress(Enough):
+            try:
                 yield
+            except Enough:
+                return
+            except Exception as error:
+                if self._function is None:
+                    raise
+                # It may be the stand-ins that it cannot go on with.
+                self._cut = True
+                self._limits.append(f"it goes on as before where it ended here, with {type(error).__name__}")
 
     def result(self) -> Traced:
         """What was traced."""
@@ -153,7 +166,7 @@ class Tracer:
             return Traced(self._task, self._replicas, why_not=why)
         reported = tuple(self._reported) if self._heard else None
         if len({tuple(each) for each in self._copies.values()}) > 1:
-            self._changed.append("outside of it, copies of variables are assigned other values than others")
+            self._doubts.append("outside of the function copies of variables are assigned other values than others")
         judged = tuple(sorted(self._judged))
         return msgspec.structs.replace(
             self.traced,
@@ -162,6 +175,8 @@ class Tracer:
             judged=judged,
             doubts=tuple(dict.fromkeys((*self._asked.found, *self._doubts))),
             limits=tuple(dict.fromkeys(self._limits)),
+            marks=tuple(self._marks),
+            cut=self._cut,
         )
 
     def hear(self, reported: dict[str, Any]) -> None:
@@ -180,7 +195,13 @@ class Tracer:
                 value = reported_value(each)
                 if value is not None:
                     digest = zlib.crc32(value.astype("float64").tobytes(), zlib.crc32(repr(value.shape).encode()))
+                    self._limits += [OTHERS] if self._others else []
                     self._reported.append(Reported(f"{observable} {at}" if at else observable, digest))
+
+    def _decided(self) -> None:
+        """The program asks a tensor for yes or no."""
+        if self.traced is not None and not self._inside:
+            self._limits.append(BETWEEN)
 
     def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         import tensorflow as tf
@@ -231,10 +252,12 @@ class Tracer:
 
     def _afterwards(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
         if function is self._function:
-            self._changed += self._plain.noted((args, options))
+            self._marks.append((len(self._changed), len(self._reported)))
             self._calls += 1
             if self._calls > _CALLS_MAX or time.monotonic() > self._until:
+                self._cut = True
                 raise Enough
+            self._changed += self._plain.noted((args, options))
             self._note_trace(function, args, options)
             return self._again()
         self._inside = True
@@ -242,9 +265,18 @@ class Tracer:
             if _changes(function.get_concrete_function(*args, **options).graph):
                 self._changed.append("another function changes variables")
                 raise Enough
-            return original(function, *args, **options)
+            return self._by_another(original, function, args, options)
         finally:
             self._inside = False
+
+    def _by_another(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
+        """What a function gives that does not train: whatever is reported from then on may follow from it."""
+        import tensorflow as tf
+
+        given = original(function, *args, **options)
+        values = tf.nest.flatten(given, expand_composites=True)
+        self._others = self._others or any(isinstance(each, tf.Tensor) and each.dtype.is_numeric for each in values)
+        return given
 
     def _traced_or_run(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
         began = time.monotonic()
@@ -258,7 +290,7 @@ class Tracer:
             self.traced = Traced(self._task, self._replicas, why_not=why)
             raise Enough from error
         if not (self._differentiated or _changes(concrete.graph)):
-            return original(function, *args, **options)
+            return self._by_another(original, function, args, options)
         if self.batches:
             call = functools.partial(original, function)
             given = (args, options)
@@ -357,7 +389,7 @@ class Tracer:
     def _carried_out(
         self, kind: str | bytes, inputs: Any, attrs: Any, outputs: Any, op_name: str | None = None, graph: Any = None
     ) -> None:
-        """Note an eager operation that changes a variable; called by TensorFlow."""
+        """Note an eager operation that reads or changes a variable; called by TensorFlow."""
         name = kind.decode() if isinstance(kind, bytes) else kind
         if (
             graph is not None
@@ -369,7 +401,11 @@ class Tracer:
             number = self._places.other()
             if number is not None and op_name:
                 self._merged[op_name] = self._places.frames[number]
-        if graph is not None or self.traced is None or self._inside or not _assigns(name):
+        if graph is not None or self.traced is None or self._inside or not (_assigns(name) or name == "ReadVariableOp"):
+            return
+        if of_program(self._places):
+            self._limits.append(BETWEEN)
+        if not _assigns(name):
             return
         found = self._handles.argument(inputs[0])
         values = [zlib.crc32(each.numpy().tobytes()) for each in inputs[1:] if each.dtype.is_numeric]
