@@ -112,6 +112,7 @@ class Traced(msgspec.Struct, frozen=True):
         limits: conditions under which what follows from it holds, in sentences.
         marks: how many changes and how many reports there were when the function was called again, each time.
         cut: whether the program was ended before its own end.
+        lengths: of some calls how many rows each example had in each replica of this process.
     """
 
     task: str
@@ -132,6 +133,7 @@ class Traced(msgspec.Struct, frozen=True):
     limits: tuple[str, ...] = ()
     marks: tuple[tuple[int, int], ...] = ()
     cut: bool = False
+    lengths: tuple[tuple[int | None, ...], ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -177,6 +177,7 @@ class Tracer:
             limits=tuple(dict.fromkeys(self._limits)),
             marks=tuple(self._marks),
             cut=self._cut,
+            lengths=tuple(map(tuple, self._lengths)),
         )
 
     def hear(self, reported: dict[str, Any]) -> None:
