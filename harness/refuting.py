@@ -35,27 +35,35 @@ def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, 
     """
     if proof.status != "open" or not any(suspect.definite for suspect in proof.suspects):
         return proof
-    shards = list(_shards(graphs, case.replicas))
+    even, uneven = list(_shards(graphs, case.replicas)), list(_uneven(graphs, case.replicas))
+    shards = even + uneven
     if not shards:
         return proof
     try:
         tried = try_batches(program, case, *_batches(graphs, shards), seed=seed, timeout=timeout)
     except LockstepError:
         return proof
+    shown = _shown(graphs, tried, even, 0) or _shown(graphs, tried, uneven, len(even))
+    if not shown:
+        return proof
+    definite = [each for each in proof.suspects if each.definite]
+    rest = [each for each in proof.suspects if each is not definite[0]]
+    first = dataclasses.replace(definite[0], counterexample=shown[0])
+    return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
+
+
+def _shown(graphs: Graphs, tried: Tried, shards: Sequence[tuple[int, ...]], begin: int) -> list[Counterexample]:
+    """The batches that show it, from the smallest on, if the largest does; `begin` is the first one's number."""
     shown: list[Counterexample | None] = []
-    for number, lengths in enumerate(shards):
+    for number, lengths in enumerate(shards, begin):
         runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
         if alone.failed is None and runs and all(run.failed is None for run in runs):
             found = _differs(graphs, runs, alone)
             shown.append(None if found is None else Counterexample(lengths, *found))
     # Of two examples statistics may be nothing but rounding; what is wrong is so of the largest batch as well.
     if len(shown) < _BATCHES_MIN or shown[-1] is None:
-        return proof
-    smallest = next(each for each in shown if each is not None)
-    definite = [each for each in proof.suspects if each.definite]
-    rest = [each for each in proof.suspects if each is not definite[0]]
-    first = dataclasses.replace(definite[0], counterexample=smallest)
-    return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
+        return []
+    return [each for each in shown if each is not None]
 
 
 def _at(tried: Tried, number: int) -> Outcome:
@@ -89,6 +97,18 @@ def _shards(graphs: Graphs, replicas: int) -> Iterator[tuple[int, ...]]:
     rows = _rows(graphs)
     if set(rows) == set(range(replicas)):
         yield from (each for each in wanted if all(len(rows[at]) >= count for at, count in enumerate(each)))
+
+
+def _uneven(graphs: Graphs, replicas: int) -> Iterator[tuple[int, ...]]:
+    """The same where replicas have other numbers of rows: only where the program's own data has such batches."""
+    given = [each.lengths for each in graphs.clients]
+    differ = any(len(set(lengths) - {None}) > 1 for each in given for lengths in each)
+    differ = differ or any(each != given[0] for each in given)
+    rows = _rows(graphs)
+    if not differ or _has_iterator(graphs) or set(rows) != set(range(replicas)):
+        return
+    wanted = [(*(count,) * (replicas - 1), count // 2) for count in (2, 4)]
+    yield from (each for each in wanted if all(len(rows[at]) >= count for at, count in enumerate(each)))
 
 
 def _batches(graphs: Graphs, shards: Sequence[tuple[int, ...]]) -> tuple[list[tuple[Batch, ...]], tuple[Batch, ...]]:

@@ -110,6 +110,11 @@ class Traced(msgspec.Struct, frozen=True):
         by_hand: whether the program distributes its input by hand.
         judged: variables that the program reports.
         pulled: examples that the iterators gave with which the function was called.
+        doubts: why nothing follows from the graph, in sentences.
+        limits: conditions under which what follows from it holds, in sentences.
+        marks: how many changes and how many reports there were when the function was called again, each time.
+        cut: whether the program was ended before its own end.
+        lengths: of some calls how many rows each example had in each replica of this process.
     """
 
     task: str
@@ -126,6 +131,11 @@ class Traced(msgspec.Struct, frozen=True):
     by_hand: bool = False
     judged: tuple[str, ...] = ()
     pulled: tuple[Argument, ...] = ()
+    doubts: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    marks: tuple[tuple[int, int], ...] = ()
+    cut: bool = False
+    lengths: tuple[tuple[int | None, ...], ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -13,6 +13,7 @@ import msgspec
 
 from harness.evidence.traced import Argument, Node, Traced
 from harness.relations.blaming import blamed, is_gradient, meaning
+from harness.relations.cutting import alike_long
 from harness.relations.facts import Condition, Fact, Kind
 from harness.relations.proof import Place, Proof, Suspect, Under
 from harness.relations.protocol import World
@@ -23,7 +24,7 @@ __all__ = ["proof_of"]
 
 _SINGLE = Fraction(1)
 # What a program does around its function and is never looked at.
-_NEVER = ("is called outside", "another function", "traced again", "copies of variables are assigned")
+_NEVER = ("is called outside", "another function", "traced again", "another object")
 
 
 @dataclass
@@ -44,6 +45,7 @@ def proof_of(clients: Sequence[Traced], reference: Traced, *, program: str, stra
     for traced in (*clients, reference):
         if traced.why_not is not None:
             return Proof("open", program, strategy, reasons=(traced.why_not,))
+    *clients, reference = alike_long([*clients, reference])
     clients = [_paired(each, reference) for each in clients]
     proof = _attempt(clients, reference, frozenset(), program, strategy)
     if proof.status == "open" and (counting := _may_count(clients)):
@@ -113,6 +115,9 @@ def _counts(name: str, runs: Sequence[Seen], alone: Seen) -> bool:
 
 def _check_calls(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
     """What happens around the function has to be the same on one device."""
+    for traced in (*clients, reference):
+        found.reasons += traced.doubts
+        found.conditions |= {Condition(each) for each in traced.limits}
     for traced in clients:
         if traced.changed != reference.changed:
             differing = [each for each in traced.changed if each not in reference.changed]

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from harness import prove, verify
+from harness.recording.tracing.between import OTHERS
 from simulator import Cluster, Topology
+from tests.harness._real_around import around
 from tests.harness._real_operations import problems
 
 
@@ -95,14 +97,55 @@ def test_a_verdict_has_its_second_leg() -> None:
     assert verdict.to_json()["proof"]["status"] == "proved"
 
 
+def _static_or_none(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    _program(strategy, record, lambda losses: tf.reduce_sum(losses) / (losses.shape[0] or 8))
+
+
+def _by_the_trace(strategy: Any, record: Any) -> None:
+    import tensorflow as tf
+
+    traces: list[int] = []
+
+    def loss_of(losses: Any) -> Any:
+        traces.append(1)
+        return tf.reduce_sum(losses) / (8 if len(traces) <= strategy.num_replicas_in_sync else 4)
+
+    _program(strategy, record, loss_of)
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (_static_or_none, "asks in Python for a length"),
+        pytest.param(_by_the_trace, "traced again, for another number of examples", marks=pytest.mark.full),
+    ],
+)
+def test_a_graph_that_is_not_the_programs_own_proves_nothing(program: Any, reason: str) -> None:
+    """It is traced for any number of examples, and the program traces it for those that it has."""
+    proof = prove(program, "mirrored-2")
+    assert proof.status == "open", str(proof)
+    assert any(reason in each for each in proof.reasons), str(proof)
+
+
 def test_of_parameter_servers_nothing_is_claimed() -> None:
     """No task is started for it."""
     assert prove(_right, "parameter_server-1w1p").status == "open"
 
 
 def test_rules_hold_for_operations_of_tensorflow() -> None:
-    """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards."""
+    """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards; and what is heard."""
     with Cluster(Topology(worker=1), timeout=120) as cluster:
         found, compared = cluster.run(problems)["worker:0"].value
+        heard = cluster.run(around)["worker:0"].value
     assert found == {}
     assert min(compared.values()) > 0, compared
+    # In the same task, since starting one is what takes time.
+    assert heard["numpy"][0] != heard["numpy"][1]
+    assert heard["equal"][0] == heard["equal"][1]
+    assert "another object" in heard["member"][1][0]
+    assert heard["same member"] == [[], []]
+    assert heard["before"] == ["loss", "loss"]
+    assert heard["others"] == ([], [OTHERS])
+    assert heard["decided"] == (True, [1])

@@ -1,5 +1,6 @@
 """Programs that are proved: models of real size, which are right, and wrong ones written to be proved by mistake."""
 
+import enum
 import functools
 
 import numpy as np
@@ -736,3 +737,186 @@ def train_next_to_one(strategy, record):
         return loss
 
     plain_loop(strategy, record, replica_step, variables, dtype="float64")
+
+
+# ---- right as traced, and wrong in what is around that ----
+
+
+def uneven_loop(strategy, record, replica_step, variables, rows=21):
+    @tf.function
+    def train_step(x, y):
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data().unbatch().take(rows).batch(BATCH)):
+        record.step(loss=train_step(x, y), variables=variables)
+
+
+def train_static_or_none(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables, 1.0 / (x.shape[0] or BATCH))  # guilty
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_static_by_hand(strategy, record):
+    variables = plain(strategy)
+    w, b = variables
+
+    def replica_step(x, y):
+        residual = x @ w + b - y
+        scale = 2.0 / x.shape[0]  # guilty
+        gradients = [scale * tf.matmul(x, residual, transpose_a=True), scale * tf.reduce_sum(residual, axis=0)]
+        for variable, gradient in zip(variables, context().all_reduce(MEAN, gradients)):
+            variable.assign_sub(RATE * gradient)
+        return tf.reduce_sum(residual)
+
+    uneven_loop(strategy, record, replica_step, variables)
+
+
+def train_another_trace(strategy, record):
+    variables = plain(strategy)
+    traces = []
+
+    def replica_step(x, y):
+        traces.append(1)
+        first = len(traces) <= strategy.num_replicas_in_sync
+        loss, gradients = gradients_of(x, y, variables)
+        scale = 1.0 if first else strategy.num_replicas_in_sync  # guilty
+        descend(variables, [scale * gradient for gradient in gradients])
+        return loss
+
+    uneven_loop(strategy, record, replica_step, variables)
+
+
+def train_numpy_rate(strategy, record):
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y, rate):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
+        rate = np.float32(RATE + 0.1 * number * (strategy.num_replicas_in_sync - 1))  # guilty
+        record.step(loss=train_step(x, y, rate), variables=variables)
+
+
+def train_another_member(strategy, record):
+    class Mode(enum.Enum):
+        WARM = 1
+        LATE = 2
+
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y, mode):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, RATE if mode is Mode.WARM else RATE / strategy.num_replicas_in_sync)  # guilty
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
+        record.step(loss=train_step(x, y, Mode.LATE if number else Mode.WARM), variables=variables)
+
+
+def train_mean_of_rows(strategy, record):
+    variables = plain(strategy)
+    w, b = variables
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            _, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            return tf.reduce_sum((x @ w + b - y) ** 2, axis=1)
+
+        return strategy.run(replica_step, args=(x, y))
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data().unbatch().take(21).batch(BATCH)):
+        losses = strategy.experimental_local_results(train_step(x, y))
+        record.step(loss=np.mean([np.mean(each) for each in losses]), variables=variables)  # guilty
+
+
+def rate_of(strategy):
+    with strategy.scope():
+        return tf.Variable(RATE, trainable=False, name="rate")
+
+
+def rate_loop(strategy, record, variables, rate, between, data):
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(data)):
+        loss = train_step(x, y)
+        record.step(loss=loss, variables=variables)
+        between(number, loss)
+
+
+def train_late(strategy, record):
+    variables, rate = plain(strategy), rate_of(strategy)
+
+    def between(number, loss):
+        if number == 260:
+            rate.assign(RATE / strategy.num_replicas_in_sync)  # guilty
+
+    rate_loop(strategy, record, variables, rate, between, plain_data().repeat(100))
+
+
+def train_even_evaluation(strategy, record):
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            descend(variables, gradients_of(x, y, variables)[1])
+
+        strategy.run(replica_step, args=(x, y))
+
+    @tf.function
+    def evaluate(x, y):
+        means = strategy.run(lambda x, y: tf.reduce_mean(tf.round(y)), args=(x, y))
+        return strategy.reduce(MEAN, means, axis=None)  # guilty
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        train_step(x, y)
+        record.step(loss=evaluate(x, y), variables=variables)
+
+
+def train_reported_before(strategy, record):
+    variables = plain(strategy)
+    record.step(loss=1.0 * strategy.num_replicas_in_sync, variables=variables)  # guilty
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_host_threshold(strategy, record):
+    variables, rate = plain(strategy), rate_of(strategy)
+    losses = []
+
+    def between(number, loss):
+        losses.append(float(loss))
+        if losses[-1] < losses[0]:
+            rate.assign(rate / strategy.num_replicas_in_sync)  # guilty
+
+    rate_loop(strategy, record, variables, rate, between, plain_data())

@@ -12,7 +12,7 @@ from harness.evidence.watched import Seen
 from harness.recording.patches import patched
 from harness.recording.watch.variables import Variables, outermost
 
-__all__ = ["Handles", "Yielded", "arguments_of", "pulled_of", "relaxed"]
+__all__ = ["Handles", "Yielded", "arguments_of", "lengths_of", "pulled_of", "relaxed"]
 
 
 class Yielded:
@@ -155,6 +155,17 @@ def relaxed(values: Any, yielded: Yielded) -> Any:
         return value
 
     return tf.nest.map_structure(looser, values)
+
+
+def lengths_of(values: Any, yielded: Yielded) -> list[int | None]:
+    """How many rows each example has, of each replica, in order; iterators keep that to themselves."""
+    import tensorflow as tf
+
+    return [
+        each.shape[0] if each.shape.rank else None
+        for each in tf.nest.flatten(values, expand_composites=True)
+        if isinstance(each, tf.Tensor) and each in yielded
+    ]
 
 
 def _of_iterator(value: Any, spec_of: Callable[[Any], Any]) -> Any:

@@ -22,8 +22,12 @@ from harness.evidence.watched import Frame
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.patches import patched
 from harness.recording.tensors import tensor_of
-from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, pulled_of, relaxed
+from harness.recording.tracing.agreeing import same_arguments, same_graphs, traced_anew
+from harness.recording.tracing.arguments import Handles, Yielded, arguments_of, lengths_of, pulled_of, relaxed
+from harness.recording.tracing.asking import Asked
+from harness.recording.tracing.between import BETWEEN, OTHERS, decisions_heard, of_program
 from harness.recording.tracing.graphs import Graphs
+from harness.recording.tracing.plain import Plain
 from harness.recording.tracing.standins import opened, reported_value, standins
 from harness.recording.tracing.trying import Batch, Outcome, tried, write_outcomes
 from harness.recording.watch.compiled import uncompiled
@@ -36,6 +40,9 @@ __all__ = ["Tracer", "Tracing", "trace_client"]
 _CALLS_MAX = 256
 _SECONDS_MAX = 15.0
 """How long it is looked at what a program does around its function."""
+_ANEW_MAX = 2
+"""For so many further numbers of examples the function is traced anew."""
+_FIXED = "every batch has as many examples as the first one, since the function cannot be traced for any number of them"
 
 
 class Tracing(msgspec.Struct, frozen=True):
@@ -108,10 +115,19 @@ class Tracer:
         self._again: Callable[[], Any] = lambda: None
         self._merged: dict[str, Frame] = {}
         self._copies: dict[int, list[str]] = {}
-        self._literals: list[str] | None = None
+        self._plain = Plain(self._yielded, self._handles)
         self._eager = 0
         self._calls = 0
         self._until = 0.0
+        self._asked = Asked(self._places)
+        self._concrete_function: Any = None
+        self._fixed = False
+        self._lengths: list[Any] = []
+        self._others = False
+        self._cut = False
+        self._marks: list[tuple[int, int]] = []
+        self._doubts: list[str] = []
+        self._limits: list[str] = []
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -127,10 +143,19 @@ class Tracer:
             stack.enter_context(patched(polymorphic_function.Function, "__call__", self._calling))
             stack.enter_context(patched(distribute_lib.StrategyBase, "run", self._running))
             stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
+            stack.enter_context(decisions_heard(self._places, self._decided))
             op_callbacks.add_op_callback(self._carried_out)
             stack.callback(op_callbacks.remove_op_callback, self._carried_out)
-            with contextlib.suppress(Enough):
+            try:
                 yield
+            except Enough:
+                return
+            except Exception as error:
+                if self._function is None:
+                    raise
+                # It may be the stand-ins that it cannot go on with.
+                self._cut = True
+                self._limits.append(f"it goes on as before where it ended here, with {type(error).__name__}")
 
     def result(self) -> Traced:
         """What was traced."""
@@ -141,16 +166,24 @@ class Tracer:
             return Traced(self._task, self._replicas, why_not=why)
         reported = tuple(self._reported) if self._heard else None
         if len({tuple(each) for each in self._copies.values()}) > 1:
-            self._changed.append("outside of it, copies of variables are assigned other values than others")
+            self._doubts.append("outside of the function copies of variables are assigned other values than others")
         judged = tuple(sorted(self._judged))
-        return msgspec.structs.replace(self.traced, reported=reported, changed=tuple(self._changed), judged=judged)
+        return msgspec.structs.replace(
+            self.traced,
+            reported=reported,
+            changed=tuple(self._changed),
+            judged=judged,
+            doubts=tuple(dict.fromkeys((*self._asked.found, *self._doubts))),
+            limits=tuple(dict.fromkeys(self._limits)),
+            marks=tuple(self._marks),
+            cut=self._cut,
+            lengths=tuple(map(tuple, self._lengths)),
+        )
 
     def hear(self, reported: dict[str, Any]) -> None:
-        """Note what is reported after the step."""
+        """Note what is reported, from the beginning on: before the step as well."""
         import tensorflow as tf
 
-        if self.traced is None:
-            return
         self._heard = True
         for variable in tf.nest.flatten(reported.get("variables")):
             held = tensor_of(variable)
@@ -163,7 +196,13 @@ class Tracer:
                 value = reported_value(each)
                 if value is not None:
                     digest = zlib.crc32(value.astype("float64").tobytes(), zlib.crc32(repr(value.shape).encode()))
+                    self._limits += [OTHERS] if self._others else []
                     self._reported.append(Reported(f"{observable} {at}" if at else observable, digest))
+
+    def _decided(self) -> None:
+        """The program asks a tensor for yes or no."""
+        if self.traced is not None and not self._inside:
+            self._limits.append(BETWEEN)
 
     def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         import tensorflow as tf
@@ -214,19 +253,31 @@ class Tracer:
 
     def _afterwards(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
         if function is self._function:
-            self._note_plain((args, options))
+            self._marks.append((len(self._changed), len(self._reported)))
             self._calls += 1
             if self._calls > _CALLS_MAX or time.monotonic() > self._until:
+                self._cut = True
                 raise Enough
+            self._changed += self._plain.noted((args, options))
+            self._note_trace(function, args, options)
             return self._again()
         self._inside = True
         try:
             if _changes(function.get_concrete_function(*args, **options).graph):
                 self._changed.append("another function changes variables")
                 raise Enough
-            return original(function, *args, **options)
+            return self._by_another(original, function, args, options)
         finally:
             self._inside = False
+
+    def _by_another(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
+        """What a function gives that does not train: whatever is reported from then on may follow from it."""
+        import tensorflow as tf
+
+        given = original(function, *args, **options)
+        values = tf.nest.flatten(given, expand_composites=True)
+        self._others = self._others or any(isinstance(each, tf.Tensor) and each.dtype.is_numeric for each in values)
+        return given
 
     def _traced_or_run(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
         began = time.monotonic()
@@ -240,7 +291,7 @@ class Tracer:
             self.traced = Traced(self._task, self._replicas, why_not=why)
             raise Enough from error
         if not (self._differentiated or _changes(concrete.graph)):
-            return original(function, *args, **options)
+            return self._by_another(original, function, args, options)
         if self.batches:
             call = functools.partial(original, function)
             given = (args, options)
@@ -253,7 +304,9 @@ class Tracer:
             why = "the program trains eagerly: each replica calls a function of its own"
             self.traced = Traced(self._task, self._replicas, why_not=why)
             raise Enough
-        self._function = function
+        self._function, self._concrete_function = function, concrete
+        self._lengths.append(lengths_of((args, options), self._yielded))
+        self._limits += [_FIXED] if self._fixed else []
         try:
             self._again, self.traced = self._data(concrete, (args, options), seconds)
             result = self._again()
@@ -262,20 +315,58 @@ class Tracer:
             why = f"the graph cannot be taken apart: {type(error).__name__}: {error}"
             self.traced = Traced(self._task, self._replicas, why_not=why)
             raise Enough from error
-        self._note_plain((args, options))
+        self._changed += self._plain.noted((args, options))
         return result
 
     def _concrete(self, function: Any, args: Any, options: Any) -> Any:
         """The function for any number of examples, or else for as many as there are."""
         given = relaxed((args, options), self._yielded)
+        self._fixed = False
+        self._asked.found.clear()
+        with self._asked.active():
+            try:
+                return function.get_concrete_function(*given[0], **given[1])
+            except Exception:  # noqa: BLE001 - some that make variables cannot be traced so the first time
+                concrete = function.get_concrete_function(*args, **options)
+            try:
+                return function.get_concrete_function(*given[0], **given[1])
+            except Exception:  # noqa: BLE001 - a function that asks for the number of examples
+                self._fixed = True
+                self._asked.found.clear()
+                return concrete
+
+    def _note_trace(self, function: Any, args: Any, options: Any) -> None:
+        """Whether a later call would run another graph than the one that is looked at."""
+        lengths = lengths_of((args, options), self._yielded)
+        given = relaxed((args, options), self._yielded)
+        self._inside = True
         try:
-            return function.get_concrete_function(*given[0], **given[1])
-        except Exception:  # noqa: BLE001 - some that make variables cannot be traced so the first time
-            concrete = function.get_concrete_function(*args, **options)
-        try:
-            return function.get_concrete_function(*given[0], **given[1])
-        except Exception:  # noqa: BLE001 - a function that asks for the number of examples
-            return concrete
+            if self._fixed:
+                # Of other lengths nothing is said.
+                again = None if lengths != self._lengths[0] else function.get_concrete_function(*args, **options)
+            else:
+                again = function.get_concrete_function(*given[0], **given[1])
+            if again not in (None, self._concrete_function):
+                self._doubts.append("the function is traced again for other arguments, which is not looked at")
+            elif not self._fixed and lengths not in self._lengths and len(self._lengths) <= _ANEW_MAX:
+                self._lengths.append(lengths)
+                self._compare(traced_anew(function, *given), (args, options))
+        except Exception as error:  # noqa: BLE001 - whatever a program does when it is traced once more
+            self._doubts.append(f"the function cannot be traced again: {type(error).__name__}: {error}")
+        finally:
+            self._inside = False
+
+    def _compare(self, concrete: Any, given: Any) -> None:
+        graphs = Graphs(self._places.is_own, {})
+        graphs.add(concrete.graph, opened(concrete.graph.structured_outputs)[1])
+        arguments = arguments_of(concrete.graph, given, self._yielded, self._handles, self._first)
+        kept = tuple(each for each in graphs.graphs if each is not None)
+        if self.traced is not None and not (
+            same_graphs(self.traced.graphs, kept) and same_arguments(self.traced.arguments, arguments)
+        ):
+            self._doubts.append(
+                "traced again, for another number of examples, the function is another graph, which is not looked at"
+            )
 
     def _data(self, concrete: Any, given: Any, seconds: float) -> tuple[Callable[[], Any], Traced]:
         graphs = Graphs(self._places.is_own, self._merged)
@@ -294,28 +385,12 @@ class Tracer:
             by_hand=self._yielded.by_hand,
             pulled=pulled_of(given, self._first),
         )
-        return (lambda: standins(structure, tensors, self._replicas, self._first)[0]), traced
-
-    def _note_plain(self, given: Any) -> None:
-        """What the function is called with that is no example's: it has to be the same on one device, each time."""
-        import tensorflow as tf
-
-        literals = []
-        for at, value in enumerate(tf.nest.flatten(given)):
-            if isinstance(value, (bool, int, float, str)) or value is None:
-                literals.append(f"a call gets {value!r} as its argument {at}")
-            elif isinstance(value, tf.Tensor) and value not in self._yielded and value.dtype.is_numeric:
-                held = zlib.crc32(value.numpy().tobytes())
-                self._changed.append(f"a call gets a tensor ({held}) as its argument {at}")
-        self._changed += literals
-        if self._literals not in (None, literals):
-            self._changed.append("the function is traced again for another Python value, which is not looked at")
-        self._literals = literals
+        return (lambda: standins(structure, tensors, self._replicas, self._first, self._calls)[0]), traced
 
     def _carried_out(
         self, kind: str | bytes, inputs: Any, attrs: Any, outputs: Any, op_name: str | None = None, graph: Any = None
     ) -> None:
-        """Note an eager operation that changes a variable; called by TensorFlow."""
+        """Note an eager operation that reads or changes a variable; called by TensorFlow."""
         name = kind.decode() if isinstance(kind, bytes) else kind
         if (
             graph is not None
@@ -327,7 +402,11 @@ class Tracer:
             number = self._places.other()
             if number is not None and op_name:
                 self._merged[op_name] = self._places.frames[number]
-        if graph is not None or self.traced is None or self._inside or not _assigns(name):
+        if graph is not None or self.traced is None or self._inside or not (_assigns(name) or name == "ReadVariableOp"):
+            return
+        if of_program(self._places):
+            self._limits.append(BETWEEN)
+        if not _assigns(name):
             return
         found = self._handles.argument(inputs[0])
         values = [zlib.crc32(each.numpy().tobytes()) for each in inputs[1:] if each.dtype.is_numeric]

@@ -153,6 +153,14 @@ class Places:
             self._owned[file] = self._owns(file)
         return self._owned[file]
 
+    def is_keras(self, file: str) -> bool:
+        """Whether a file is of Keras 3 or of tf_keras."""
+        return file.startswith(self._keras)
+
+    def is_harness(self, file: str) -> bool:
+        """Whether a file is of the harness."""
+        return file.startswith(self._harness)
+
     def _owns(self, file: str) -> bool:
         if Path(file).name.startswith(_CONVERTED):
             return False

@@ -1,0 +1,81 @@
+"""Which batches are tried to refute a step, and which of them refute it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import harness.refuting
+from harness.evidence.trace import Array
+from harness.recording.tracing import Outcome
+from harness.refuting import refuted
+from harness.relations import proof_of
+from harness.running.traced import Graphs, Tried
+from harness.subject.strategies import strategy_case
+from tests.harness.test_proving import _step
+
+
+def _rows(traced: Any, each: int) -> Any:
+    """With as many rows for each replica."""
+    arguments = [
+        msgspec.structs.replace(argument, rows=tuple(range(each * (argument.replica or 0), each * (at // 2 + 1))))
+        if argument.kind == "example"
+        else msgspec.structs.replace(argument, trainable=True)
+        for at, argument in enumerate(traced.arguments)
+    ]
+    return msgspec.structs.replace(traced, arguments=tuple(arguments))
+
+
+def _outcome(after: float) -> Outcome:
+    return Outcome({"w": (Array.of(np.zeros(1)),)}, {"w": (Array.of(np.asarray([after])),)})
+
+
+def _result(
+    monkeypatch: pytest.MonkeyPatch, lengths: tuple[tuple[int, ...], ...], wrong: set[str]
+) -> tuple[list[tuple[int, ...]], Any]:
+    """The shards that are tried, and the proof, where those batches are wrong that are `even` or `uneven`."""
+    run = msgspec.structs.replace(_rows(_step(2, divide=2), 4), lengths=lengths)
+    reference = _rows(_step(1, divide=4), 8)
+    tried: list[tuple[int, ...]] = []
+
+    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> Tried:
+        tried.extend(tuple(len(rows) for rows in batch.rows) for batch in shares[0])
+        kinds = ["even" if len(set(each)) == 1 else "uneven" for each in tried]
+        found = tuple(_outcome(2.0 if kind in wrong else 1.0) for kind in kinds)
+        return Tried((found,), tuple(_outcome(1.0) for _ in kinds))
+
+    monkeypatch.setattr(harness.refuting, "try_batches", carried_out)
+    proof = proof_of([run], reference, program="p", strategy="s")
+    assert proof.status == "open"
+    case = strategy_case("mirrored-2")
+    program: Any = None
+    return tried, refuted(proof, Graphs((run,), reference), program, case, seed=0, timeout=1.0)
+
+
+_EVEN = [(1, 1), (2, 2), (4, 4)]
+
+
+def test_uneven_shards_are_not_tried_where_the_data_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is right for its own data is not refuted by other data."""
+    tried, proof = _result(monkeypatch, ((4, 4),), {"uneven"})
+    assert tried == _EVEN
+    assert proof.status == "open"
+
+
+def test_uneven_shards_are_tried_last_where_the_data_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They refute what is right for even ones."""
+    tried, proof = _result(monkeypatch, ((4, 4), (3, 2)), {"uneven"})
+    assert tried == [*_EVEN, (2, 1), (4, 2)]
+    assert proof.status == "refuted"
+    assert proof.culprit.counterexample.shards == (2, 1)
+
+
+def test_even_shards_refute_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest batch is told; where nothing differs nothing is refuted."""
+    _, proof = _result(monkeypatch, ((4, 4), (3, 2)), {"even", "uneven"})
+    assert proof.culprit.counterexample.shards == (1, 1)
+    _, proof = _result(monkeypatch, ((4, 4), (3, 2)), set())
+    assert proof.status == "open"
