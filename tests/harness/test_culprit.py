@@ -273,6 +273,24 @@ def test_a_gradient_s_factor_is_the_line_that_is_differentiated() -> None:
     assert (found.line, found.op) == (4, "RealDiv")
 
 
+def test_a_gradient_in_the_scope_of_another_is_not_taken_for_its() -> None:
+    """`Mean` opens no scope: its gradient, which divides, bears the name of whatever else divides there."""
+
+    def program(steps: Steps, mean: str) -> None:
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
+        steps.each("RealDiv", 4, lambda r: r / np.float32(steps.replicas), rows, name="truediv")
+        ones = steps.each("Tile", 8, np.ones_like, rows, name="gradient_tape/Tile")
+        by_row = steps.each("RealDiv", 8, lambda g: g / np.float32(steps.replicas), ones, name=mean)
+        total = steps.each("Sum", 8, lambda g: np.float32(g.sum()), by_row, name="gradient_tape/Sum")
+        steps.assign(10, "w", steps.summed(9, total))
+
+    for mean, line in (("gradient_tape/truediv", 8), ("gradient_tape/truediv/RealDiv", 4)):
+        found = find_culprit(*_one(watched(functools.partial(program, mean=mean), _X, *_EVEN)), [])
+        assert isinstance(found, Culprit)
+        assert found.line == line
+
+
 def _one(found: tuple[Watched, Watched]) -> tuple[list[Watched], Watched]:
     run, reference = found
     return [run], reference

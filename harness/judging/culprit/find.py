@@ -175,10 +175,9 @@ def _reported(aligned: Aligned, wrong: Sequence[Reported]) -> list[Wanted]:
 
     But for what one replica has and others have not: no operation is wrong of which that was reported.
     """
-    found = [(each, _holding(aligned.sides[0], each.value)) for each in wrong]
-    return [
-        Wanted(tensors[-1], each.whole) for each, tensors in found if tensors and not _of_one_replica(aligned, each)
-    ]
+    rest = [each for each in wrong if not _of_one_replica(aligned, each)]
+    found = [(each, _holding(aligned.sides[0], each.value)) for each in rest]
+    return [Wanted(tensors[-1], each.whole) for each, tensors in found if tensors]
 
 
 def _of_one_replica(aligned: Aligned, reported: Reported) -> bool:

@@ -1,7 +1,9 @@
 """From an operation of a gradient to the one that is differentiated there, by the names that TensorFlow gives them.
 
 A gradient is made by whoever asks for it, which in Keras's `fit` is Keras: the line to mend is the differentiated
-operation's. TensorFlow names what it makes for the gradient of `loss/truediv` `gradient_tape/loss/truediv/...`.
+operation's. TensorFlow names what it makes for the gradient of `loss/truediv` `gradient_tape/loss/truediv/...`, by the
+scope that this has opened. Of one that opens none, such as `Mean`, the gradient stands in the scope around it, where it
+may bear the name of another one, which is not taken for it.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ def forward_of(aligned: Aligned, node: Node) -> Op | None:
         for other in aligned.sides[node.client].watched.ops
         if not other.differentiates and (other.zone, other.index) == place
     }
-    name = op.name.replace(_TAPE, "")
-    while name:
-        if name in named:
-            return named[name]
-        name = name.rpartition("/")[0]
+    scope = op.name.replace(_TAPE, "").rpartition("/")[0]
+    while scope:
+        if scope in named:
+            return named[scope]
+        scope = scope.rpartition("/")[0]
     return None

@@ -93,12 +93,7 @@ def _reduced(aligned: Aligned, node: Node) -> str:
         return (
             f"of {len(aligned.places[REPLICA])} replicas only {who} came here: each takes a branch by what it has alone"
         )
-    side, relations = aligned.sides[node.client], frozenset[Relation]()
-    for tensor in Walk(aligned, node.client, Mode.UNRELATED).aligned_before(node):
-        op = side.producer(tensor)
-        truth = None if op is None else aligned.truths.get(Node(node.client, op.number))
-        if op is not None and truth is not None and not relations:
-            relations = aligned.output(truth, op.outputs.index(tensor)) or relations
+    relations = _entering(aligned, node)
     if Relation(REPLICATED) in relations:
         return (
             "it adds up over the replicas what is the same in each of them already, so that it comes out as often as "
@@ -107,6 +102,17 @@ def _reduced(aligned: Aligned, node: Node) -> str:
     if Relation(PARTIAL) in relations:
         return "the parts of the replicas add up to the reference's value; what comes out here is not their sum"
     return "what comes out over the replicas is not the reference's value"
+
+
+def _entering(aligned: Aligned, node: Node) -> frozenset[Relation]:
+    """How the first value that it is computed from, and that is in any relation, is related to the reference's."""
+    for tensor in Walk(aligned, node.client, Mode.UNRELATED).aligned_before(node):
+        op = aligned.sides[node.client].producer(tensor)
+        if op is not None and (
+            found := aligned.output(aligned.truths[Node(node.client, op.number)], op.outputs.index(tensor))
+        ):
+            return found
+    return frozenset()
 
 
 def _values(
