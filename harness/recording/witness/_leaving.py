@@ -5,8 +5,9 @@ So the tensors of a step go through it joined, one for each dtype, and are taken
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Batch", "emit"]
@@ -35,20 +36,18 @@ class Batch:
             begin += count
 
 
-@dataclass(frozen=True)
 class _Joined:
-    """Tensors of one dtype and of known shapes, one after another."""
+    """Tensors of one dtype and of known shapes, one after another: where each begins is found once, not each time."""
 
-    places: list[int]
-    shapes: list[tuple[int, ...]]
+    def __init__(self, places: list[int], shapes: list[tuple[int, ...]]) -> None:
+        self.places = places
+        ends = list(itertools.accumulate(math.prod(shape) for shape in shapes))
+        self._parts = list(zip(places, [0, *ends[:-1]], ends, shapes, strict=True))
 
-    def apart(self, values: Any) -> list[Any]:
-        import math
-
-        import numpy as np
-
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
-        return [part.reshape(shape) for part, shape in zip(np.split(values, ends), self.shapes, strict=True)]
+    def put(self, values: Any, into: list[Any]) -> None:
+        """Each tensor's value to its place."""
+        for place, begin, end, shape in self._parts:
+            into[place] = values[begin:end].reshape(shape)
 
 
 def emit(tensors: Sequence[Any], take: Take) -> None:
@@ -67,8 +66,7 @@ def emit(tensors: Sequence[Any], take: Take) -> None:
     def called(*values: Any) -> None:
         found: list[Any] = [None] * len(tensors)
         for group, value in zip(groups, values, strict=False):
-            for place, part in zip(group.places, group.apart(value), strict=True):
-                found[place] = part
+            group.put(value, found)
         for place, value in zip(single, values[len(groups) :], strict=True):
             found[place] = value
         take(found)
