@@ -5,11 +5,11 @@ One file per client process, written before any step is run. Nothing here import
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harness.evidence.filed import Filed
 from harness.evidence.trace import Array
 from harness.evidence.watched import Frame
 
@@ -138,25 +138,5 @@ class Traced(msgspec.Struct, frozen=True):
     lengths: tuple[tuple[int | None, ...], ...] = ()
 
 
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Traced)
-
-
-def write_traced(path: Path, traced: Traced) -> None:
-    """Write it whole, so that who finds the file can read it."""
-    part = path.with_suffix(".part")
-    part.write_bytes(_ENCODER.encode(traced))
-    part.rename(path)
-
-
-def read_traced(path: Path) -> Traced:
-    """Read one file.
-
-    Raises:
-        ValueError: it is damaged.
-        OSError: it cannot be read.
-    """
-    try:
-        return _DECODER.decode(path.read_bytes())
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+_FILED = Filed(Traced)
+write_traced, read_traced = _FILED.write, _FILED.read

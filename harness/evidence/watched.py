@@ -6,10 +6,10 @@ One file per client process, written when the step ends. Nothing here imports Te
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 
 import msgspec
 
+from harness.evidence.filed import Filed
 from harness.evidence.trace import Array
 
 __all__ = [
@@ -113,28 +113,8 @@ class Watched(msgspec.Struct, frozen=True):
     blind: tuple[str, ...] = ()
 
 
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Watched)
-
-
-def write_watched(path: Path, watched: Watched) -> None:
-    """Write it whole, so that who finds the file can read it."""
-    part = path.with_suffix(".part")
-    part.write_bytes(_ENCODER.encode(watched))
-    part.rename(path)
-
-
-def read_watched(path: Path) -> Watched:
-    """Read one file.
-
-    Raises:
-        ValueError: it is damaged.
-        OSError: it cannot be read.
-    """
-    try:
-        return _DECODER.decode(path.read_bytes())
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+_FILED = Filed(Watched)
+write_watched, read_watched = _FILED.write, _FILED.read
 
 
 def digest_of(array: Array) -> int:
