@@ -17,6 +17,7 @@ settings.load_profile("lockstep")
 
 # Most of what is inconsistent here is wrong on purpose, or for a reason that is known; tests of culprits ask for them.
 os.environ.setdefault("LOCKSTEP_CULPRIT", "0")
+os.environ.setdefault("LOCKSTEP_PROVE", "0")
 
 _IGNORED_VARIABLE = "LOCKSTEP_TESTS_IGNORE"
 

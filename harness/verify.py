@@ -21,11 +21,12 @@ from harness.judging.doubted import doubted
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
+from harness.judging.shares import with_data
 from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
-from harness.proofs import proved
+from harness.proofs import is_asked, proved
 from harness.running.disturbance import Disturbance
 from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
@@ -55,7 +56,7 @@ def verify(
     restart_policy: str | None = None,
     forced: bool = False,
     explain: bool | None = None,
-    prove: bool = False,
+    prove: bool | None = None,
     hardware: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
@@ -80,7 +81,8 @@ def verify(
             judged by itself and the verdict tells which of them are wrong.
         explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
             default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
-        prove: also infer from the step's graph whether it is right for every batch; see `Verdict.proof`.
+        prove: whether it is also inferred from the step's graph whether it is right for every batch (`Verdict.proof`);
+            by default it is, unless `LOCKSTEP_PROVE` is 0.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
@@ -112,7 +114,7 @@ class _Asked:
     tier: Tier
     forced: bool
     explain: bool | None
-    prove: bool
+    prove: bool | None
     seed: int
     timeout: float
     stream: bool
@@ -186,8 +188,10 @@ def _verified(
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     if changes is None and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
-    if asked.prove:
-        verdict = dataclasses.replace(verdict, proof=proved(program, case, **asked.of_reference))
+    if is_asked(asked.prove):
+        parts = read_parts(directory)
+        runs = [*(part.trace for part in parts.earlier), parts.last]
+        verdict = dataclasses.replace(verdict, proof=with_data(proved(program, case, **asked.of_reference), runs))
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict

@@ -73,12 +73,15 @@ Examples:
     help="Watch the step that is wrong to name the line that made it wrong; without being asked where something is.",
 )
 @click.option(
-    "--prove", is_flag=True, help="Also infer from its graph whether a training step is right for every batch."
+    "--prove/--no-prove",
+    default=None,
+    help="Also infer from its graph whether a training step is right for every batch.  [default: --prove]",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="With --prove: what is right under a condition only, or wrong for a batch that was not seen, is inconsistent.",
+    help="What is proved only under a condition that the run's own data did not always meet, or is wrong for a batch "
+    "that it did not have, is inconsistent.",
 )
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
@@ -133,8 +136,8 @@ def _check(options: dict[str, Any]) -> None:
 
     if options["resume_strategy"] is not None and options["interrupt_at"] is None:
         raise UsageError("--resume-strategy says how to go on after --interrupt-at STEP; give that as well")
-    if options["strict"] and not options["prove"]:
-        raise UsageError("--strict is about proofs; give --prove as well")
+    if options["strict"] and options["prove"] is False:
+        raise UsageError("--strict is about proofs; leave out --no-prove")
     disturbed = options["faults"] or options["links"] or options["plan"]
     for name in ("restarts", "restart_policy"):
         if options[name] is not None and not disturbed:
@@ -161,6 +164,8 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
         name: options[name]
         for name in ("interrupt_at", "restarts", "restart_policy", "forced", "explain", "prove", "timeout", "stream")
     }
+    if options["strict"]:
+        asked["prove"] = True
     asked["tier"] = "exact" if options["exact"] else "derived"
     asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)
     plan = plan_of(options)
@@ -227,7 +232,8 @@ def _one(
     if not as_json:
         show(verdict.text(columns() or 110))
     code = of_outcome(verdict.outcome)
-    if strict and verdict.proof is not None and verdict.proof.status in ("conditional", "refuted"):
+    proof = verdict.proof
+    if strict and proof is not None and proof.status in ("conditional", "refuted") and not proof.is_met:
         code = worst((code, Exit.INCONSISTENT))
     return code, verdict.to_json()
 

@@ -13,7 +13,12 @@ from harness.evidence.filed import Filed
 from harness.evidence.trace import Array
 from harness.evidence.watched import Frame
 
-__all__ = ["Argument", "Graph", "Node", "Output", "Reported", "Traced", "read_traced", "write_traced"]
+__all__ = ["SAME_NUMBER", "Argument", "Graph", "Node", "Output", "Reported", "Traced", "read_traced", "write_traced"]
+
+SAME_NUMBER = (
+    "every batch has as many examples as the first one, since the function cannot be traced for any number of them"
+)
+"""A condition of a graph in which the number of examples is a constant."""
 
 
 class Node(msgspec.Struct, frozen=True, array_like=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.relations.proof import Proof
+from harness.relations.facts import EVEN, NONEMPTY
+from harness.relations.proof import Met, Proof
 from harness.relations.proving import proof_of
 
-__all__ = ["Proof", "proof_of"]
+__all__ = ["EVEN", "NONEMPTY", "Met", "Proof", "proof_of"]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from harness.relations.facts import EVEN, NONEMPTY
 
-__all__ = ["Counterexample", "Place", "Proof", "Suspect", "Under"]
+__all__ = ["Counterexample", "Met", "Place", "Proof", "Suspect", "Under"]
 
 Status = Literal["proved", "conditional", "refuted", "open"]
 
@@ -42,11 +42,38 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Met:
+    """How the examples that a run consumed stand to a condition: of so many `steps` some are `broken`.
+
+    `step` is the first of these, and `shares` is how many examples each replica had then.
+    """
+
+    steps: int
+    broken: int
+    step: int | None = None
+    shares: tuple[int, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """What follows the condition in a sentence."""
+        if self.shares is None:
+            return f"as in all {self.steps} steps of this run"
+        first = f"first at step {self.step} ({'+'.join(map(str, self.shares))})"
+        return f"which is not so at {self.broken} of {self.steps} steps of this run, {first}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `--json`."""
+        shares = None if self.shares is None else list(self.shares)
+        return {"steps": self.steps, "broken": self.broken, "step": self.step, "shares": shares}
+
+
+@dataclass(frozen=True)
 class Under:
-    """A condition, and the lines that need it."""
+    """A condition, the lines that need it, and whether a run met it, if there was a run and it shows that."""
 
     what: str
     places: tuple[Place, ...]
+    met: Met | None = None
 
     @property
     def meaning(self) -> str:
@@ -58,11 +85,17 @@ class Under:
     def text(self) -> str:
         """In words, with the lines."""
         lines = ", ".join(dict.fromkeys(f"{place.file}:{place.line}" for place in self.places))
-        return self.meaning + (f" ({lines})" if lines else "")
+        return self.meaning + (f" ({lines})" if lines else "") + (f", {self.met.text}" if self.met else "")
 
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""
-        return {"condition": self.what, "text": self.text, "places": [place.to_json() for place in self.places]}
+        met = None if self.met is None else self.met.to_json()
+        return {
+            "condition": self.what,
+            "text": self.text,
+            "places": [place.to_json() for place in self.places],
+            "met": met,
+        }
 
 
 @dataclass(frozen=True)
@@ -152,9 +185,25 @@ class Proof:
     def short(self) -> str:
         """For the first line of a verdict that is consistent in numbers."""
         if self.status == "conditional":
-            return f"and right for every batch only while {' and '.join(each.meaning for each in self.conditions)}"
+            return self._only_while
         words = {"proved": "and right for every batch", "refuted": "but wrong for other batches"}
         return words.get(self.status, "tested only")
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is proved, or every condition was met by all that was consumed."""
+        met = all(each.met is not None and not each.met.broken for each in self.conditions)
+        return self.status == "proved" or (self.status == "conditional" and met)
+
+    @property
+    def _only_while(self) -> str:
+        broken = [each for each in self.conditions if each.met is not None and each.met.broken]
+        if broken:
+            first = broken[0]
+            assert first.met is not None
+            return f"but proved only while {first.meaning}, {first.met.text}"
+        while_ = f"and right for every batch only while {' and '.join(each.meaning for each in self.conditions)}"
+        return f"{while_}, {self.conditions[0].met.text}" if self.is_met and self.conditions[0].met else while_
 
     def text(self, width: int = 110) -> str:
         """For people."""

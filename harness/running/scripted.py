@@ -17,7 +17,7 @@ __all__ = ["check_apart", "native_traces", "ready"]
 _KINDS = ("mirrored", "multi_worker")
 
 
-def ready(program: Program, case: StrategyCase, *disturbed: object, forced: bool, prove: bool) -> Program:
+def ready(program: Program, case: StrategyCase, *disturbed: object, forced: bool, prove: bool | None) -> Program:
     """The program, which knows what it stands for as its own reference if it is a script.
 
     Args:
@@ -25,7 +25,7 @@ def ready(program: Program, case: StrategyCase, *disturbed: object, forced: bool
         case: the strategy.
         disturbed: by what, each None for nothing.
         forced: whether the reference is to follow the run.
-        prove: whether its step is to be proved.
+        prove: whether its step is to be proved; None where nobody has asked.
 
     Raises:
         UsageError: under this strategy, under faults or interrupted, forced, or proved.

@@ -131,6 +131,25 @@ def _files_of_a_batch_each(workers: int) -> Case:
     )
 
 
+_KEPT = [key for key in range(100, 180) if random.Random(key).random() < 0.6]
+
+
+def _filtered_late(workers: int) -> Case:
+    """Of every shard of all examples what a filter keeps; ids count all examples."""
+    return _case([batched(_shard(k, workers), BATCH // workers) for k in range(workers)], _KEPT)
+
+
+def _shard(k: int, workers: int) -> list[int]:
+    return [key for key in range(100, 180)[k::workers] if key in _KEPT]
+
+
+def _filtered_late_with_other_ids(workers: int) -> Case:
+    """The same, and ids are hashes of the examples, as they are where nobody reports them."""
+    hashed = {key: random.Random(key).getrandbits(60) for key in _KEPT}
+    shards = [[hashed[key] for key in _shard(k, workers)] for k in range(workers)]
+    return _case([batched(shard, BATCH // workers) for shard in shards], [hashed[key] for key in _KEPT])
+
+
 def _shuffled_first_with_one_seed_right(workers: int) -> Case:
     """The same, but worker 0 has the reference's seed."""
     orders = [IDS, *(random.Random(7 + k).sample(IDS, N) for k in range(1, workers))]
@@ -161,6 +180,8 @@ CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_one_file, "fewer_files_than_workers", "examples_at_other_steps"),
     (_files, "sharded_by_files", "examples_at_other_steps"),
     (_files_of_a_batch_each, "sharded_by_files", "examples_at_other_steps"),
+    (_filtered_late, "filtered_after_shard", "examples_at_other_steps"),
+    (_filtered_late_with_other_ids, "filtered_after_shard", "examples_at_other_steps"),
     (_shuffled_first_with_one_seed_right, "shuffle_before_shard", "examples_duplicated"),
     (_shuffled_first, "shuffle_before_shard", "examples_duplicated"),
 ]

@@ -188,6 +188,7 @@ def test_a_program_that_reports_nothing_is_a_usage_error(train: str) -> None:
         (("verify", "t.py:f", "--restarts", "2"), "give --fault or --plan besides --restarts"),
         (("verify", "t.py:f", "--interrupt-at", "2", "--fault", "kind=kill,task=*,step=2"), "with --interrupt-at, or"),
         (("verify", "t.py:f", "--resume-strategy", "default"), "give that as well"),
+        (("verify", "t.py:f", "--strict", "--no-prove"), "leave out --no-prove"),
         (("verify", "t.py"), "names no function; a program is given as FILE.py:FUNCTION"),
         (("strategies", "extra"), "unexpected extra argument"),
         (("doctor", "--jsn"), "--json"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness import prove, verify
+from harness.proofs import PROVE_VARIABLE
 from harness.recording.tracing.between import OTHERS
 from simulator import Cluster, Topology
 from tests.harness._real_around import around
@@ -95,6 +96,17 @@ def test_a_verdict_has_its_second_leg() -> None:
     assert verdict.proof is not None
     assert "right for every batch" in str(verdict).splitlines()[0]
     assert verdict.to_json()["proof"]["status"] == "proved"
+
+
+@pytest.mark.full
+def test_a_verdict_says_whether_its_data_met_the_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without being asked; its last batch is uneven."""
+    monkeypatch.delenv(PROVE_VARIABLE)
+    verdict = verify(_mean_of_means, "mirrored-2")
+    assert verdict.proof is not None
+    met = verdict.proof.conditions[0].met
+    assert met is not None
+    assert (met.steps, met.broken, met.step, met.shares) == (2, 1, 2, (4, 3))
 
 
 def _static_or_none(strategy: Any, record: Any) -> None:

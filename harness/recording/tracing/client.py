@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.traced import Reported, Traced, write_traced
+from harness.evidence.traced import SAME_NUMBER, Reported, Traced, write_traced
 from harness.evidence.watched import Frame
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.patches import patched
@@ -42,7 +42,6 @@ _SECONDS_MAX = 15.0
 """How long it is looked at what a program does around its function."""
 _ANEW_MAX = 2
 """For so many further numbers of examples the function is traced anew."""
-_FIXED = "every batch has as many examples as the first one, since the function cannot be traced for any number of them"
 
 
 class Tracing(msgspec.Struct, frozen=True):
@@ -306,7 +305,7 @@ class Tracer:
             raise Enough
         self._function, self._concrete_function = function, concrete
         self._lengths.append(lengths_of((args, options), self._yielded))
-        self._limits += [_FIXED] if self._fixed else []
+        self._limits += [SAME_NUMBER] if self._fixed else []
         try:
             self._again, self.traced = self._data(concrete, (args, options), seconds)
             result = self._again()
