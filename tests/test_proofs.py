@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
@@ -9,7 +11,7 @@ from harness.cli._exits import Exit, of_proof
 from harness.cli.prove import prove
 from harness.cli.verify import verify
 from harness.subject.program import Program
-from tools.proving.models import models
+from tools.proving.models import FOLDER, models
 from tools.proving.running import Found, as_expected
 from tools.proving.table import section, summary
 
@@ -17,9 +19,15 @@ WRONG = Found("a@mirrored-2", "a mistake", "open")
 
 
 def test_programs_can_be_loaded_and_wrong_ones_have_a_guilty_line() -> None:
-    """Each is a function of the file, and what is wrong with it is marked."""
+    """Each is a function of its file, and what is wrong with it is marked; and no program is left out."""
+    written = {
+        (file.stem, name)
+        for file in FOLDER.glob("*.py")
+        for name in re.findall(r"^def train_(\w+)", file.read_text(), re.MULTILINE)
+    }
+    assert {(model.stem, model.function) for model in models()} == written
     for model in models():
-        assert Program.of(model.program).name == f"programs.py:train_{model.function}"
+        assert Program.of(model.program).name == f"{model.stem}.py:train_{model.function}"
         assert bool(model.guilty) is (model.mistake is not None), model.name
 
 
@@ -69,7 +77,7 @@ def test_usage_errors_come_before_anything_starts() -> None:
     for command, arguments, words in (
         (prove, ["nowhere.py:train"], "there is no file"),
         (prove, [f"{__file__}:nothing"], "defines no function"),
-        (verify, ["nowhere.py:train", "--strict"], "give --prove as well"),
+        (verify, ["nowhere.py:train", "--strict", "--no-prove"], "leave out --no-prove"),
     ):
         result = CliRunner().invoke(command, arguments)
         assert result.exit_code == 2, result.output

@@ -1,0 +1,171 @@
+"""Right as traced, and wrong in what the program does around its step."""
+
+import numpy as np
+import tensorflow as tf
+from plain_loops import (
+    BATCH,
+    MEAN,
+    RATE,
+    SUM,
+    context,
+    descend,
+    gradients_of,
+    plain,
+    plain_data,
+    plain_loop,
+    rate_loop,
+    rate_of,
+)
+
+
+def train_loss_after(strategy, record):
+    """The training is right; what is reported is multiplied by the replicas."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        record.step(loss=train_step(x, y) * strategy.num_replicas_in_sync, variables=variables)  # guilty
+
+
+def train_assigned_between(strategy, record):
+    variables = plain(strategy)
+    with strategy.scope():
+        rate = tf.Variable(RATE, trainable=False, name="rate")
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        record.step(loss=train_step(x, y), variables=variables)
+        rate.assign(RATE / strategy.num_replicas_in_sync)  # guilty
+
+
+def train_eager_inside(strategy, record):
+    """A function gives what is right, and each replica does with it what is wrong, operation by operation."""
+    variables = plain(strategy)
+    w = variables[0]
+
+    @tf.function
+    def penalty():
+        with tf.GradientTape() as tape:
+            loss = tf.nn.l2_loss(w)
+        return tape.gradient(loss, w)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        w.assign_sub(0.01 * context().all_reduce(SUM, penalty()))  # guilty
+        return loss
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        losses = strategy.run(replica_step, args=(x, y))
+        record.step(loss=strategy.reduce(SUM, losses, axis=None), variables=variables)
+
+
+def train_every_second(strategy, record):
+    """Another function, which comes later, takes away too much."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    @tf.function
+    def decay():
+        strategy.run(lambda: variables[0].assign(variables[0] / strategy.num_replicas_in_sync))  # guilty
+
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
+        if number == 2:
+            decay()
+        record.step(loss=train_step(x, y), variables=variables)
+
+
+def train_mean_of_rows(strategy, record):
+    variables = plain(strategy)
+    w, b = variables
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            _, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            return tf.reduce_sum((x @ w + b - y) ** 2, axis=1)
+
+        return strategy.run(replica_step, args=(x, y))
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data().unbatch().take(21).batch(BATCH)):
+        losses = strategy.experimental_local_results(train_step(x, y))
+        record.step(loss=np.mean([np.mean(each) for each in losses]), variables=variables)  # guilty
+
+
+def train_late(strategy, record):
+    variables, rate = plain(strategy), rate_of(strategy)
+
+    def between(number, loss):
+        if number == 260:
+            rate.assign(RATE / strategy.num_replicas_in_sync)  # guilty
+
+    rate_loop(strategy, record, variables, rate, between, plain_data().repeat(100))
+
+
+def train_even_evaluation(strategy, record):
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            descend(variables, gradients_of(x, y, variables)[1])
+
+        strategy.run(replica_step, args=(x, y))
+
+    @tf.function
+    def evaluate(x, y):
+        means = strategy.run(lambda x, y: tf.reduce_mean(tf.round(y)), args=(x, y))
+        return strategy.reduce(MEAN, means, axis=None)  # guilty
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        train_step(x, y)
+        record.step(loss=evaluate(x, y), variables=variables)
+
+
+def train_reported_before(strategy, record):
+    variables = plain(strategy)
+    record.step(loss=1.0 * strategy.num_replicas_in_sync, variables=variables)  # guilty
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_host_threshold(strategy, record):
+    variables, rate = plain(strategy), rate_of(strategy)
+    losses = []
+
+    def between(number, loss):
+        losses.append(float(loss))
+        if losses[-1] < losses[0]:
+            rate.assign(rate / strategy.num_replicas_in_sync)  # guilty
+
+    rate_loop(strategy, record, variables, rate, between, plain_data())

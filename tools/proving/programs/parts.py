@@ -1,0 +1,170 @@
+"""Wrong: what is done to a part of a sum, or by one replica, is not done to the sum."""
+
+import tensorflow as tf
+from plain_loops import BATCH, RATE, SUM, context, descend, gradients_of, plain, plain_data, plain_loop
+
+
+def train_undistributed(strategy, record):
+    """The dataset is never distributed: every replica gets the whole batch, and parts are added up."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        return loss
+
+    @tf.function
+    def train_step(x, y):
+        strategy.run(replica_step, args=(x, y))
+
+    for x, y in plain_data():  # guilty
+        train_step(x, y)
+        record.step(variables=variables)
+
+
+def train_first_rows(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        mine = tf.cast(tf.equal(context().replica_id_in_sync_group, 0), tf.float32)
+        descend(variables, [mine * gradient for gradient in gradients])  # guilty
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_replica_id(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        share = 1.0 + tf.cast(context().replica_id_in_sync_group, tf.float32)
+        descend(variables, [share * gradient for gradient in gradients])  # guilty
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_squared_sum(strategy, record):
+    variables = plain(strategy)
+    w, b = variables
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(x @ w + b - y) ** 2 / BATCH**2  # guilty
+        descend(variables, tape.gradient(loss, [w, b]))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_loop_of_parts(strategy, record):
+    """Squared again and again, in a loop of the graph."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        number = tf.constant(0)
+        for _ in tf.range(2):
+            gradients = [gradient + 0.1 * gradient * gradient for gradient in gradients]  # guilty
+            number += 1
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_decided_by_part(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        if loss > 0.5:  # guilty
+            gradients = [2.0 * gradient for gradient in gradients]
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_maximum_of_parts(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, [tf.maximum(gradient, -0.1) for gradient in gradients])  # guilty
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_largest(strategy, record):
+    """The largest of the replicas' values is taken for their sum."""
+    variables = plain(strategy)
+
+    def joined(strategy, given):
+        parts = strategy.experimental_local_results(given)
+        if len(parts) == 1:
+            return parts[0]
+        return tf.reduce_sum(tf.reduce_max(tf.stack(parts), axis=0), axis=0)  # guilty
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        total = context().merge_call(joined, args=(gradients[1],))
+        descend(variables, gradients, RATE * tf.abs(total))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_epsilon_per_replica(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, [gradient + 0.01 for gradient in gradients])  # guilty
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_reduced_half(strategy, record):
+    variables = plain(strategy)
+    w, b = variables
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        w.assign_sub(RATE * context().all_reduce(SUM, gradients[0]))
+        b.assign_sub(RATE * gradients[1])  # guilty
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_clipped_parts(strategy, record):
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        clipped, _ = tf.clip_by_global_norm(gradients, 0.3)  # guilty
+        descend(variables, clipped)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_state_first(strategy, record):
+    variables = plain(strategy)
+    with strategy.scope():
+        running = tf.Variable(
+            [0.0, 0.0, 0.0], name="running", trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+        )
+
+    def replica_step(x, y):
+        running.assign(0.9 * running + 0.1 * tf.reduce_sum(x, axis=0) / BATCH)  # guilty
+        loss, gradients = gradients_of(x - running, y, variables)  # guilty
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, [*variables, running])

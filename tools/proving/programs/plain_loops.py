@@ -1,0 +1,78 @@
+"""Loops over two variables and a linear model, which the programs beside it train."""
+
+import numpy as np
+import tensorflow as tf
+
+BATCH, RATE = 8, 0.1
+SUM, MEAN = tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN
+
+
+def context():
+    return tf.distribute.get_replica_context()
+
+
+def plain(strategy, dtype="float32"):
+    with strategy.scope():
+        start = tf.constant([[0.5], [-0.3], [0.2]], dtype)
+        w = tf.Variable(start, name="w", aggregation=tf.VariableAggregation.MEAN)
+        b = tf.Variable(tf.constant([0.1], dtype), name="b", aggregation=tf.VariableAggregation.MEAN)
+    return w, b
+
+
+def plain_data(*, drop=False, count=3 * BATCH, dtype="float32"):
+    random = np.random.default_rng(3)
+    x = random.normal(size=(count, 3)).astype(dtype)
+    y = (x.sum(axis=1, keepdims=True) + 0.5 * random.normal(size=(count, 1))).astype(dtype)
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH, drop_remainder=drop)
+
+
+def gradients_of(x, y, variables, scale=1.0 / BATCH):
+    w, b = variables
+    with tf.GradientTape() as tape:
+        losses = tf.reduce_sum((x @ w + b - y) ** 2, axis=1)
+        loss = scale * tf.reduce_sum(losses)
+    return loss, tape.gradient(loss, [w, b])
+
+
+def descend(variables, gradients, rate=RATE):
+    for variable, gradient in zip(variables, context().all_reduce(SUM, gradients)):
+        variable.assign_sub(rate * gradient)
+
+
+def plain_loop(strategy, record, replica_step, variables, **options):
+    @tf.function
+    def train_step(x, y):
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data(**options)):
+        record.step(loss=train_step(x, y), variables=variables)
+
+
+def uneven_loop(strategy, record, replica_step, variables, rows=21):
+    @tf.function
+    def train_step(x, y):
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data().unbatch().take(rows).batch(BATCH)):
+        record.step(loss=train_step(x, y), variables=variables)
+
+
+def rate_of(strategy):
+    with strategy.scope():
+        return tf.Variable(RATE, trainable=False, name="rate")
+
+
+def rate_loop(strategy, record, variables, rate, between, data):
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(data)):
+        loss = train_step(x, y)
+        record.step(loss=loss, variables=variables)
+        between(number, loss)
