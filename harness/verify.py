@@ -81,8 +81,7 @@ def verify(
             judged by itself and the verdict tells which of them are wrong.
         explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
             default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
-        prove: whether it is also inferred from the step's graph whether it is right for every batch (`Verdict.proof`);
-            by default it is, unless `LOCKSTEP_PROVE` is 0.
+        prove: infer from the step's graph whether it is right for every batch; not by default if LOCKSTEP_PROVE is 0.
         hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.

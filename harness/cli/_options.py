@@ -23,6 +23,7 @@ __all__ = [
     "seed_option",
     "timeout_option",
     "try_out",
+    "verbose_option",
 ]
 
 NEEDED_AND_SPARE = "as many as its faults can cause, and 3"
@@ -101,6 +102,11 @@ def timeout_option(text: str, default: float | None = None) -> Callable[[_Comman
         metavar="S",
         help=text,
     )
+
+
+def verbose_option(command: _Command) -> _Command:
+    """`--verbose`."""
+    return click.option("-v", "--verbose", is_flag=True, help="Say of each law that was not judged why.")(command)
 
 
 def out_option(text: str, default: Path | None = None) -> Callable[[_Command], _Command]:

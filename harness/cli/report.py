@@ -12,6 +12,7 @@ import msgspec
 
 from harness.cli._exits import Exit, of_outcome, worst
 from harness.cli._fitting import columns, fitted, show
+from harness.cli._options import verbose_option
 
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
@@ -43,8 +44,9 @@ Examples:
     metavar="FILE",
     help="Write the timeline as a trace for Perfetto.",
 )
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def report(directory: Path, html: Path | None, trace: Path | None, as_json: bool) -> int:
+def report(directory: Path, html: Path | None, trace: Path | None, verbose: bool, as_json: bool) -> int:
     """Show a saved matrix, judge a saved run again, or show the timeline of a run.
 
     DIR is what `pytest scenarios/ --lockstep-out=DIR`, `lockstep verify --out DIR`, `lockstep run --out DIR` or
@@ -62,7 +64,7 @@ def report(directory: Path, html: Path | None, trace: Path | None, as_json: bool
             raise UsageError(f"there is no directory {directory}; DIR is what a command has written with --out DIR")
         if judged := _verified(directory):
             _write_timelines(directory, html, trace)
-            return _judge_all(directory, judged, as_json)
+            return _judge_all(directory, judged, as_json, verbose=verbose)
         if _holds_runs(directory):
             _write_timelines(directory, html, trace)
             return _timelines(directory, as_json=as_json, silent=html is not None or trace is not None)
@@ -159,7 +161,7 @@ def _matrix_lines(matrix: Matrix) -> Iterator[str]:
         yield from (fitted(line, columns(), table=True) for line in table.lines())
 
 
-def _judge_all(directory: Path, judged: list[Path], as_json: bool) -> int:
+def _judge_all(directory: Path, judged: list[Path], as_json: bool, *, verbose: bool) -> int:
     """Judge each run again; one that has left no verdict has failed."""
     unjudged = [
         path for path in sorted(directory.iterdir()) if judged != [directory] and path not in judged and _is_run(path)
@@ -170,7 +172,7 @@ def _judge_all(directory: Path, judged: list[Path], as_json: bool) -> int:
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
     else:
         for verdict in verdicts:
-            show(verdict.text(columns() or 110))
+            show(verdict.text(columns() or 110, verbose=verbose))
     for path in unjudged:
         show(f"{path} holds a run that could not be judged; see its logs", err=True)
     if unjudged:

@@ -20,6 +20,7 @@ from harness.cli._options import (
     plan_of,
     restart_options,
     timeout_option,
+    verbose_option,
 )
 from harness.cli._scripts import names_of, script_of, script_options
 
@@ -92,6 +93,7 @@ Examples:
     help="What the strategy runs on.",
 )
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
 @out_option("Keep traces, logs and verdicts in DIR, in place of earlier ones; DIR holds nothing else.")
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
@@ -177,7 +179,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     for case, folder in zip(cases, folders, strict=True):
         if not as_json:
             click.echo(f"{case.name}: running ...", err=True)
-        outcomes.append(_one(under_test, case, {**asked, "out": folder}, as_json, strict=options["strict"]))
+        outcomes.append(_one(under_test, case, {**asked, "out": folder}, options))
     if as_json:
         objects = [found for _, found in outcomes]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
@@ -210,7 +212,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | Non
 
 
 def _one(
-    program: Program, case: StrategyCase, options: dict[str, Any], as_json: bool, *, strict: bool
+    program: Program, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Exit, dict[str, Any]]:
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
@@ -218,22 +220,22 @@ def _one(
     from simulator.machines.local.private_files import PrivateFilesUnavailable
 
     try:
-        verdict = run_and_judge(program, case, **options)
+        verdict = run_and_judge(program, case, **asked)
     except UsageError:
         raise
     except (HostsUnavailable, MissingHardware, PrivateFilesUnavailable) as error:
         show(str(error), err=True)
-        return Exit.LACKING, _not_judged(program, case, options, str(error), {})
+        return Exit.LACKING, _not_judged(program, case, asked, str(error), {})
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
         return Exit.FAILED, _not_judged(
-            program, case, options, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
+            program, case, asked, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )
-    if not as_json:
-        show(verdict.text(columns() or 110))
+    if not options["as_json"]:
+        show(verdict.text(columns() or 110, verbose=options["verbose"]))
     code = of_outcome(verdict.outcome)
     proof = verdict.proof
-    if strict and proof is not None and proof.status in ("conditional", "refuted") and not proof.is_met:
+    if options["strict"] and proof is not None and proof.status in ("conditional", "refuted") and not proof.is_met:
         code = worst((code, Exit.INCONSISTENT))
     return code, verdict.to_json()
 

@@ -121,9 +121,12 @@ class Verdict:
     def __str__(self) -> str:
         return self.text()
 
-    def text(self, width: int = _WIDTH) -> str:
-        """The verdict in words; the longer texts, and the table of examples, in lines of `width` characters at most."""
-        return "\n".join(self._lines(width))
+    def text(self, width: int = _WIDTH, *, verbose: bool = False) -> str:
+        """The verdict in words; the longer texts, and the table of examples, in lines of `width` characters at most.
+
+        What was not judged is named in one line, with `verbose` each with its reason.
+        """
+        return "\n".join(self._lines(width, verbose))
 
     @property
     def summary(self) -> str:
@@ -184,8 +187,8 @@ class Verdict:
     def _with(self, status: str) -> list[Judgement]:
         return [judgement for judgement in self.judgements if judgement.status == status]
 
-    def _lines(self, width: int) -> Iterator[str]:
-        broken, held, unjudged = self._with("broken"), self._with("held"), self._with("not_judged")
+    def _lines(self, width: int, verbose: bool) -> Iterator[str]:
+        broken, held = self._with("broken"), self._with("held")
         yield from self._heading(width)
         if self.faults is not None:
             yield f"  faults: {self.faults['text']}; {_restarted(self.tasks)}"
@@ -215,7 +218,13 @@ class Verdict:
         yield from self._resolved(width)
         if self.links is not None:
             yield f"  bytes between tasks: {_carried(self.links)}"
-        if unjudged:
+        yield from self._unjudged(width, verbose)
+
+    def _unjudged(self, width: int, verbose: bool) -> Iterator[str]:
+        unjudged = self._with("not_judged")
+        if unjudged and not verbose:
+            yield from _wrapped("  not judged (-v says why): ", ", ".join(each.law for each in unjudged), width)
+        elif unjudged:
             yield "  not judged:"
             yield from (f"    {judgement.law}: {judgement.reason}" for judgement in unjudged)
 

@@ -109,7 +109,10 @@ def test_the_text_tells_the_whole_story() -> None:
     assert lines[4].startswith("  explanation: loss_times_replicas: The reported loss is the reference's times 4")
     rest = "\n".join(lines[5:])
     assert "  held: clients_agree (" in rest
-    assert "  not judged:\n    updates_counted: no coordinator" in rest
+    assert "  not judged (-v says why): updates_counted" in rest
+    assert "  not judged:\n    updates_counted: no coordinator" in _verdict(exact_case(loss_factor=4.0)).text(
+        verbose=True
+    )
 
 
 def test_the_text_without_an_explanation_says_so() -> None:
