@@ -21,8 +21,9 @@ def around() -> dict[str, Any]:
 
     from harness.recording.tracing.arguments import Handles, Yielded
     from harness.recording.tracing.between import decisions_heard
-    from harness.recording.tracing.client import Tracer
     from harness.recording.tracing.plain import Plain
+    from harness.recording.tracing.process import Process
+    from harness.recording.tracing.tracer import Tracer
     from harness.recording.watch.places import Places
     from harness.recording.watch.variables import Variables
 
@@ -31,11 +32,11 @@ def around() -> dict[str, Any]:
         plain = Plain(yielded, Handles(Variables(lambda: None), 0))
         return [plain.noted(((each,), {})) for each in calls]
 
-    tracer = Tracer(2, 0, "local:0")
-    tracer.hear({"loss": tf.constant(2.0)})
-    alone = list(tracer._limits)
+    tracer = Tracer(Process("local:0", 2, 0), None)
+    tracer.noted.hear({"loss": tf.constant(2.0)})
+    alone = list(tracer.noted.limits)
     tracer._by_another(lambda function: function(), lambda: tf.constant(1.0), (), {})
-    tracer.hear({"loss": tf.constant(2.0)})
+    tracer.noted.hear({"loss": tf.constant(2.0)})
     asked: list[int] = []
     with decisions_heard(Places(), lambda: asked.append(1)):
         decided = bool(tf.constant(1.0) < 2.0)
@@ -44,7 +45,7 @@ def around() -> dict[str, Any]:
         "equal": noted(np.float32(0.1), tf.constant(0.1)),
         "member": noted(_Mode.ONE, _Mode.OTHER),
         "same member": noted(_Mode.ONE, _Mode.ONE),
-        "others": (alone, tracer._limits),
+        "others": (alone, tracer.noted.limits),
         "decided": (decided, asked),
-        "before": [each.name for each in tracer._reported],
+        "before": [each.name for each in tracer.noted.reported],
     }

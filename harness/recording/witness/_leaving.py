@@ -16,15 +16,49 @@ Take = Callable[[Sequence[Any]], None]
 
 
 class Batch:
-    """Tensors of one graph, and who gets the values of which."""
+    """Tensors of one graph, and who gets the values of which.
 
-    def __init__(self, graph: Any) -> None:
+    Args:
+        graph: in which they are.
+        full: whether numbers are wanted of the step that is being made. Of most steps they are not, and then they stay
+            where they are.
+    """
+
+    def __init__(self, graph: Any, full: Callable[[], bool]) -> None:
         self.graph = graph
+        self._full = full
+        self._always, self._numbers = _Taken(), _Taken()
+
+    def add(self, tensors: Sequence[Any], take: Take, *, numbers: bool) -> None:
+        """Hand the values of these over to a taker of their own; of `numbers` only where they are wanted."""
+        (self._numbers if numbers else self._always).add(tensors, take)
+
+    def leave(self) -> None:
+        """Build what hands them over."""
+        import tensorflow as tf
+
+        always, numbers = self._always, self._numbers
+        if not numbers.tensors:
+            if always.tensors:
+                emit(always.tensors, always.take)
+            return
+        full = emit(always.tensors, always.take, asked=self._full)
+
+        def handed_over() -> Any:
+            emit(numbers.tensors, numbers.take)
+            return tf.constant(True)
+
+        tf.cond(full, handed_over, lambda: tf.constant(False))
+
+
+class _Taken:
+    """Tensors, and takers of consecutive ones."""
+
+    def __init__(self) -> None:
         self.tensors: list[Any] = []
         self._takers: list[tuple[int, Take]] = []
 
     def add(self, tensors: Sequence[Any], take: Take) -> None:
-        """Hand the values of these over to a taker of their own."""
         self.tensors += tensors
         self._takers.append((len(tensors), take))
 
@@ -50,8 +84,13 @@ class _Joined:
             into[place] = values[begin:end].reshape(shape)
 
 
-def emit(tensors: Sequence[Any], take: Take) -> None:
-    """Call `take` with the values of these tensors each time that the graph is run which is being built."""
+def emit(tensors: Sequence[Any], take: Take, *, asked: Callable[[], bool] | None = None) -> Any:
+    """Call `take` with the values of these tensors each time that the graph is run which is being built.
+
+    Returns:
+        What `asked` says then, a bool of no dimensions; None without it.
+    """
+    import numpy as np
     import tensorflow as tf
 
     joined: dict[Any, list[int]] = {}
@@ -63,14 +102,19 @@ def emit(tensors: Sequence[Any], take: Take) -> None:
             single.append(place)
     groups = [_Joined(places, [tuple(tensors[place].shape) for place in places]) for places in joined.values()]
 
-    def called(*values: Any) -> None:
+    def called(*values: Any) -> Any:
         found: list[Any] = [None] * len(tensors)
         for group, value in zip(groups, values, strict=False):
             group.put(value, found)
         for place, value in zip(single, values[len(groups) :], strict=True):
             found[place] = value
         take(found)
+        return [] if asked is None else np.bool_(asked())
 
     with tf.device("/cpu:0"):
         flat = [tf.concat([tf.reshape(tensors[place], [-1]) for place in group.places], 0) for group in groups]
-        tf.numpy_function(called, [*flat, *(tensors[place] for place in single)], [], stateful=True)
+        given = [*flat, *(tensors[place] for place in single)]
+        answer = tf.numpy_function(called, given, [] if asked is None else tf.bool, stateful=True)
+        if asked is not None:
+            answer.set_shape(())
+    return answer

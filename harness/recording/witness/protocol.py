@@ -218,9 +218,11 @@ class Gathered:
         tensors: Sequence[Any],
         received: Callable[[list[np.ndarray[Any, Any]]], None],
         *,
-        wanted: Callable[[], bool] = lambda: True,
+        numbers: bool = False,
     ) -> None:
-        """Hand the values of tensors over, now or each time that the graph is run which is being built, if wanted then.
+        """Hand the values of tensors over, now or each time that the graph is run which is being built.
+
+        If they are `numbers`, only of the steps of which numbers are kept.
 
         The op that does it has no seed, and TensorFlow numbers the seeds of others by how many were asked for
         (`framework/random_seed.py`), so that the program draws the same numbers.
@@ -234,14 +236,14 @@ class Gathered:
             return
 
         def take(values: Sequence[Any]) -> None:
-            if wanted():
+            if self.in_full or not numbers:
                 received([np.array(value) for value in values])  # copies: TensorFlow uses the memory again
 
         with self.silent(), record.stop_recording():
             if tf.executing_eagerly():
                 take(tensors)
             elif self._batch is not None and self._batch.graph is ops.get_default_graph():
-                self._batch.add(tensors, take)
+                self._batch.add(tensors, take, numbers=numbers)
             else:
                 emit(tensors, take)
 
@@ -254,15 +256,14 @@ class Gathered:
         from tensorflow.python.eager import record
         from tensorflow.python.framework import ops
 
-        before, batch = self._batch, Batch(ops.get_default_graph())
+        before, batch = self._batch, Batch(ops.get_default_graph(), lambda: self.in_full)
         self._batch = batch
         try:
             yield
         finally:
             self._batch = before
-        if batch.tensors:
-            with self.silent(), record.stop_recording():
-                emit(batch.tensors, batch.take)
+        with self.silent(), record.stop_recording():
+            batch.leave()
 
     def sees(self) -> bool:
         """Whether values can be had of what is being carried out or built here; if not, it is noted why."""

@@ -1,0 +1,230 @@
+"""Hears the calls that a program makes, traces the first function that trains, and goes on with stand-ins."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.evidence.traced import Traced
+from harness.recording.patches import patched
+from harness.recording.tracing.between import BETWEEN, decisions_heard, of_program
+from harness.recording.tracing.noted import Noted
+from harness.recording.tracing.process import Enough, Process
+from harness.recording.tracing.stepping import Stepping
+from harness.recording.tracing.trying import Batch, Outcome, tried
+from harness.recording.watch.compiled import uncompiled
+
+__all__ = ["Tracer"]
+
+
+class Tracer:
+    """Hears the calls of functions, and traces the first that trains.
+
+    Args:
+        process: whose calls.
+        strategy: of the run.
+        batches: not to be traced, but to be carried out on.
+
+    Attributes:
+        traced: the first function that trains, None until there is one.
+        outcomes: of the batches.
+        noted: what else was heard.
+    """
+
+    def __init__(self, process: Process, strategy: Any, batches: tuple[Batch, ...] = ()) -> None:
+        self._process, self._strategy, self._batches = process, strategy, batches
+        self.noted = Noted(process)
+        self._stepping = Stepping(process, self.noted)
+        self.traced: Traced | None = None
+        self.outcomes: list[Outcome] = []
+        self._inside = False
+        self._differentiated = False
+        self._eager = 0
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Hear what the program does in this context."""
+        import tensorflow as tf
+        from tensorflow.python.distribute import distribute_lib
+        from tensorflow.python.eager.polymorphic_function import polymorphic_function
+        from tensorflow.python.framework import op_callbacks
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(uncompiled())
+            stack.enter_context(self._process.active())
+            stack.enter_context(patched(polymorphic_function.Function, "__call__", self._calling))
+            stack.enter_context(patched(distribute_lib.StrategyBase, "run", self._running))
+            stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
+            stack.enter_context(decisions_heard(self._process.places, self._decided))
+            op_callbacks.add_op_callback(self._carried_out)
+            stack.callback(op_callbacks.remove_op_callback, self._carried_out)
+            try:
+                yield
+            except Enough:
+                return
+            except Exception as error:
+                if self._stepping.function is None:
+                    raise
+                # It may be the stand-ins that it cannot go on with.
+                self.noted.cut = True
+                self.noted.limits.append(f"it goes on as before where it ended here, with {type(error).__name__}")
+
+    def result(self) -> Traced:
+        """What was traced."""
+        if self.traced is None:
+            why = "no tf.function that trains was called"
+            if self._differentiated:
+                why = "the program trains eagerly, operation by operation, so there is no graph to look at"
+            return self._nothing(why)
+        return self.noted.into(self.traced, self._stepping.asked, self._stepping.lengths)
+
+    def _nothing(self, why: str) -> Traced:
+        return Traced(self._process.task, self._process.replicas, why_not=why)
+
+    @contextlib.contextmanager
+    def _own(self) -> Iterator[None]:
+        """What is called in this context is not the program's own call."""
+        self._inside = True
+        try:
+            yield
+        finally:
+            self._inside = False
+
+    # ------------------------------------------------------------------ what is heard
+
+    def _decided(self) -> None:
+        """The program asks a tensor for yes or no."""
+        if self.traced is not None and not self._inside:
+            self.noted.limits.append(BETWEEN)
+
+    def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        import tensorflow as tf
+
+        def gradient(*args: Any, **options: Any) -> Any:
+            self._differentiated = True
+            return original(*args, **options)
+
+        as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(gradient)
+        return as_it_is
+
+    def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """An eager `Strategy.run` after the step is more than the function does."""
+        import tensorflow as tf
+        from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+        def run(strategy: Any, *args: Any, **options: Any) -> Any:
+            if self._inside or not tf.executing_eagerly():
+                return original(strategy, *args, **options)
+            called = args[0] if args else options.get("fn")
+            # A function of TensorFlow's is heard of when it is called.
+            by_hand = not isinstance(called, polymorphic_function.Function)
+            if by_hand and self.traced is not None:
+                self.noted.changed.append("strategy.run is called outside of the function")
+            self._eager += by_hand
+            try:
+                return original(strategy, *args, **options)
+            finally:
+                self._eager -= by_hand
+
+        return run
+
+    def _carried_out(
+        self, kind: str | bytes, inputs: Any, attrs: Any, outputs: Any, op_name: str | None = None, graph: Any = None
+    ) -> None:
+        """Note an eager operation that reads or changes a variable; called by TensorFlow."""
+        name = kind.decode() if isinstance(kind, bytes) else kind
+        if graph is not None and self._inside and self.traced is None and _in_main_thread():
+            # What replicas ask for together is done by the thread that waits for them.
+            number = self._process.places.other()
+            if number is not None and op_name:
+                self._stepping.merged[op_name] = self._process.places.frames[number]
+        if graph is not None or self.traced is None or self._inside or not (_assigns(name) or name == "ReadVariableOp"):
+            return
+        if of_program(self._process.places):
+            self.noted.limits.append(BETWEEN)
+        if _assigns(name):
+            self.noted.assigned(name, inputs)
+
+    # ------------------------------------------------------------------ calls of functions
+
+    def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        import tensorflow as tf
+
+        def call(function: Any, *args: Any, **options: Any) -> Any:
+            if self._inside or not tf.executing_eagerly():
+                return original(function, *args, **options)
+            with self._own():
+                if self.traced is None:
+                    return self._traced_or_run(original, function, args, options)
+                if function is self._stepping.function:
+                    return self._stepping.again(self.traced, function, (args, options))
+                if _changes(function.get_concrete_function(*args, **options).graph):
+                    self.noted.changed.append("another function changes variables")
+                    raise Enough
+                return self._by_another(original, function, args, options)
+
+        return call
+
+    def _by_another(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
+        """What a function gives that does not train: whatever is reported from then on may follow from it."""
+        import tensorflow as tf
+
+        given = original(function, *args, **options)
+        values = tf.nest.flatten(given, expand_composites=True)
+        self.noted.others |= any(isinstance(each, tf.Tensor) and each.dtype.is_numeric for each in values)
+        return given
+
+    def _traced_or_run(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
+        began = time.monotonic()
+        self._differentiated = False
+        try:
+            concrete = self._stepping.concrete(function, args, options)
+        except Exception as error:
+            if not self._differentiated:
+                raise
+            why = f"TensorFlow does not give the graph of the function: {type(error).__name__}: {error}"
+            self.traced = self._nothing(why)
+            raise Enough from error
+        if not (self._differentiated or _changes(concrete.graph)):
+            return self._by_another(original, function, args, options)
+        if self._batches:
+            call, process = functools.partial(original, function), self._process
+            self.outcomes = tried(
+                call,
+                (args, options),
+                concrete.graph,
+                process.yielded,
+                process.handles,
+                self._strategy,
+                self._batches,
+            )
+            raise Enough
+        seconds = time.monotonic() - began
+        if self._eager or not _in_main_thread():
+            self.traced = self._nothing("the program trains eagerly: each replica calls a function of its own")
+            raise Enough
+        try:
+            self.traced, result = self._stepping.begin(function, concrete, (args, options), seconds)
+        except Exception as error:
+            self.traced = self._nothing(f"the graph cannot be taken apart: {type(error).__name__}: {error}")
+            raise Enough from error
+        return result
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _assigns(kind: str) -> bool:
+    return kind.startswith(("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter"))
+
+
+def _changes(graph: Any) -> bool:
+    """Whether a graph, or one that it carries out, changes a variable."""
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return any(_assigns(node.op) for node in nodes)
