@@ -19,7 +19,7 @@ _CURE = (
 @dataclass(frozen=True)
 class _FilteredAfterShard:
     id: str = "filtered_after_shard"
-    priority: int = 28
+    priority: int = 27
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams | Checked]:
         workers = len(inputs.workers)
@@ -41,7 +41,8 @@ class _FilteredAfterShard:
             f"each worker read examples of its own in the reference's order ({counts}), not in turn and in no pieces, "
             f"as when each filters its own shard. {_CURE}"
         )
-        whole = [_scattered(truth, [parts[k] for parts in inputs.read]) for k, truth in enumerate(inputs.truth)]
+        parts = [[own[k] for own in inputs.read] for k in range(len(inputs.truth))]
+        whole = [_scattered(truth, own, inputs.batch) for truth, own in zip(inputs.truth, parts, strict=True)]
         yield Checked(text, all(whole))
 
 
@@ -61,11 +62,11 @@ def _in_turn(inputs: Inputs) -> bool:
     )
 
 
-def _scattered(truth: Ints, parts: list[Ints]) -> bool:
-    """Whether the parts are in the reference's order and share nothing, and change hands at random.
+def _scattered(truth: Ints, parts: list[Ints], batch: int) -> bool:
+    """Whether the parts are in the reference's order and share nothing, and change hands irregularly and often.
 
-    Of a filter that keeps examples at random a worker has two in a row on average at most, and never always as many;
-    files and batches give longer pieces. Each worker has read what it has up to some place, and not left anything out.
+    Files are seldom smaller than half of a batch, on average. Each worker has read what it has up to some place, and
+    not left anything out.
     """
     import numpy as np
 
@@ -82,7 +83,7 @@ def _scattered(truth: Ints, parts: list[Ints]) -> bool:
     if (owner[:common] < 0).any() or common < _EXAMPLES_MIN:
         return False
     turns = np.diff(np.flatnonzero(np.concatenate([[True], np.diff(owner[:common]) != 0, [True]])))
-    return len(set(turns.tolist())) > 1 and float(turns.mean()) < 2
+    return len(set(turns.tolist())) > 1 and 2 * float(turns.mean()) < batch
 
 
 CAUSE: Cause = _FilteredAfterShard()
