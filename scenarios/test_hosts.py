@@ -63,8 +63,8 @@ BAD = {
     "partition": Partition(**ENDS, duration="1500ms"),
 }
 BAD_FULL = {
-    # TCP waits 0.2 s for a lost packet, then twice as long each time: six losses in a row are a silence of 12 s, in which
-    # TensorFlow's heartbeats fail. Of 120 packets at 30 % one run in twelve has that, at 15 % one in 700.
+    # TCP waits 0.2 s for a lost packet, then twice as long each time: six losses in a row are a silence of 12 s, in
+    # which TensorFlow's heartbeats fail. Of 120 packets at 30 % one run in twelve has that, at 15 % one in 700.
     "loss_one_way": Loss(loss="15%", one_way=True, **FROM_STEP_2),
     "partition_there": Partition(**ENDS, duration="1500ms", one_way=True),
     "partition_back": Partition(src="worker:1", dst="worker:0", step=7, duration="1500ms", one_way=True),

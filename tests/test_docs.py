@@ -29,6 +29,7 @@ import pytest
 
 from _lockstep.plugin.hooks import pytest_addoption
 from harness.cli import main as lockstep
+from harness.judging.known_issues import registry
 from harness.judging.laws import all_laws
 from harness.judging.tolerance import FLOOR, REPORT, K
 from harness.report import Cell, Matrix
@@ -363,7 +364,7 @@ def test_tables_are_up_to_date(page: Path) -> None:
 
 
 def test_the_matrix_can_be_filled_and_filled_again() -> None:
-    """README.md has the region; cells come in the catalogue's order, failures and skips with their reasons."""
+    """docs/matrix.md has the region; cells come in the catalogue's order, failures and skips with their reasons."""
     cells = [
         Cell(row="training: fit", strategy="multi_worker-2", outcome="known", reason="some-id: a defect"),
         Cell(row="training: fit", strategy="mirrored-2", outcome="ok", ratio=0.25),
@@ -371,8 +372,8 @@ def test_the_matrix_can_be_filled_and_filled_again() -> None:
         Cell(row="training: loop", strategy="mirrored-2", outcome="FAIL", reason="loss differs"),
     ]
     matrix = Matrix(cells=cells, versions={"tensorflow": "2.21.0"})
-    readme = (ROOT / "README.md").read_text()
-    once = update_matrix.filled(readme, matrix)
+    page = (ROOT / "docs" / "matrix.md").read_text()
+    once = update_matrix.filled(page, matrix)
     assert update_matrix.filled(once, matrix) == once
     shown = update_matrix.region(once)
     assert "1 consistent, 1 known upstream defects" in shown
@@ -382,6 +383,18 @@ def test_the_matrix_can_be_filled_and_filled_again() -> None:
     assert "- loss differs (1)" in shown
     with pytest.raises(ValueError, match="no region"):
         update_matrix.region("no marks")
+
+
+def test_the_first_screen_counts_what_there_is() -> None:
+    """Defects are those of the registry, and trials those of the pages that list them."""
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"[{len(registry())} defects](docs/known-issues.md)" in text
+    found = re.search(r"Of \[(\d+) small programs\]\(docs/culprits.md\), (\d+) with .*? (\d+) with their line", text)
+    assert found is not None
+    every, wrong, named = map(int, found.groups())
+    table = (ROOT / "docs" / "culprits.md").read_text()
+    assert f"| wrong programs | {wrong} | {wrong} | {named} | 0 |" in table
+    assert f"| right programs | {every - wrong} | 0 |" in table
 
 
 def test_the_checks_find_what_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:

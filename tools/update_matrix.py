@@ -1,4 +1,4 @@
-"""Fill the matrix in README.md from a real run.
+"""Fill the matrix in docs/matrix.md from a real run.
 
 `pytest scenarios/ --lockstep-out=DIR`, then `python tools/update_matrix.py DIR`.
 """
@@ -27,17 +27,14 @@ WIDTH = 120
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_keras"}
 
 
-def section(matrix: Matrix, docs: str = "docs/") -> str:
-    """The matrix as Markdown: a sentence on what ran, the table, then what failed or was skipped and why.
-
-    `docs` is the way from the page to the folder docs/.
-    """
+def section(matrix: Matrix) -> str:
+    """The matrix as Markdown: a sentence on what ran, the table, then what failed or was skipped and why."""
     cells = in_order(matrix.cells)
     counts = matrix.counts()
     versions = ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in matrix.versions.items())
     summary = (
         f"{len(cells)} cells with {versions}, on {matrix.hardware.upper()} devices: {counts['ok']} consistent, "
-        f"{counts['known']} known upstream defects ([list]({docs}known-issues.md)), {counts['skipped']} skipped, "
+        f"{counts['known']} known upstream defects ([list](known-issues.md)), {counts['skipped']} skipped, "
         f"{counts['FAIL']} failed. `ok R` is consistent with R = worst observed error / its bound; `ok exact` is "
         "consistent without any difference."
     )
@@ -62,7 +59,7 @@ def _reasons(cells: list[Cell]) -> list[str]:
 
 
 def region(text: str) -> str:
-    """What stands between the two marks of a README.
+    """What stands between the two marks of the page.
 
     Raises:
         ValueError: the marks are missing or out of order.
@@ -73,24 +70,19 @@ def region(text: str) -> str:
     return match[1]
 
 
-def filled(text: str, matrix: Matrix, docs: str = "docs/") -> str:
-    """The README with this matrix in its region."""
-    return text.replace(f"{BEGIN}\n{region(text)}{END}", f"{BEGIN}\n{section(matrix, docs)}\n{END}")
+def filled(text: str, matrix: Matrix) -> str:
+    """The page with this matrix in its region."""
+    return text.replace(f"{BEGIN}\n{region(text)}{END}", f"{BEGIN}\n{section(matrix)}\n{END}")
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(folder: Path) -> None:
-    """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into the docs.
-
-    docs/matrix.md gets all of it, README.md the rows of scenarios/test_training.py.
-    """
+    """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into docs/matrix.md."""
     matrix = msgspec.json.decode((folder / "matrix.json").read_bytes(), type=Matrix)
-    training = [cell for cell in matrix.cells if cell.row.startswith("training: ") and "other forms" not in cell.label]
-    for file, cells, docs in ((ROOT / "docs" / "matrix.md", matrix.cells, ""), (ROOT / "README.md", training, "docs/")):
-        shown = Matrix(cells=cells, versions=matrix.versions, hardware=matrix.hardware)
-        file.write_text(filled(file.read_text(), shown, docs))
-        click.echo(f"{file.name}: {len(cells)} cells")
+    file = ROOT / "docs" / "matrix.md"
+    file.write_text(filled(file.read_text(), matrix))
+    click.echo(f"{file.name}: {len(matrix.cells)} cells")
 
 
 if __name__ == "__main__":

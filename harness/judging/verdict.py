@@ -242,7 +242,7 @@ class Verdict:
         yield f"    (step {culprit.step} watched in {looked.seconds:.1f} s)"
 
     def _for_every_batch(self, width: int) -> Iterator[str]:
-        if self.proof is not None:
+        if self.proof is not None and not (self.consistent and self.proof.status == "proved"):  # the heading says that
             yield f"  for every batch: {self.proof.status}"
             yield from (f"  {line}" for line in self.proof.lines(width - 2))
 
