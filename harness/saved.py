@@ -17,6 +17,7 @@ from harness.judging.alone import StepsAlone
 from harness.judging.culprit import Culprit, Looked
 from harness.judging.verdict import Verdict
 from harness.kept import VERDICT
+from harness.relations import proof_again
 from simulator import UsageError
 
 __all__ = ["VERDICT", "known_again", "load_run", "save_run"]
@@ -56,6 +57,7 @@ class _Needed(msgspec.Struct):
     culprit: Culprit | None = None
     looked: _Looked | None = None
     abstained: str | None = None
+    proof: dict[str, Any] | None = None
 
 
 def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
@@ -87,9 +89,12 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
 def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
     """A verdict with what its first judging knew of runs that were not saved.
 
-    These are of each step by itself, of the operations of one that was watched, and of a script on one device.
+    These are of each step by itself, of the operations of one that was watched, of a graph, and of a script on one
+    device.
     """
     known = msgspec.convert(saved, _Needed)
+    if known.proof is not None:
+        verdict = replace(verdict, proof=proof_again(known.proof, verdict.program, verdict.strategy))
     if known.abstained is not None and verdict.abstained is None:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return replace(verdict, abstained=known.abstained, **nothing)

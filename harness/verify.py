@@ -17,6 +17,7 @@ from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.judging.alone import steps_alone
 from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
+from harness.judging.course import course_of
 from harness.judging.doubted import doubted
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
@@ -371,6 +372,8 @@ def judge(
         notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
     )
+    first = verdict.first_divergence
+    verdict = dataclasses.replace(verdict, course=course_of(judged.case, None if first is None else first.step))
     if verdict.outcome != "inconsistent":
         return verdict
     why = explanation_of(judged.case)

@@ -122,6 +122,7 @@ def cell_of(item: pytest.Item, report: pytest.TestReport, verdicts: Sequence[Ver
         seconds=round(report.duration, 3),
         reason=_reason(report, verdicts),
         verdicts=tuple(verdict.to_json() for verdict in verdicts),
+        test=item.nodeid,
     )
     return msgspec.json.encode(cell).decode()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ _EPILOG = """\b
 Examples:
   lockstep report out/ --html matrix.html         out/ from `pytest scenarios/ --lockstep-out=out`
   lockstep report verified/                       verified/ from `lockstep verify --out verified ...`
+  lockstep report verified/ --html verdicts.html  the same as a page, with losses, timelines and logs
   lockstep report runs/7                          runs/7 from `lockstep run --out runs/7 ...`
   lockstep report runs/7 --html timeline.html     the timeline as a page
   lockstep report runs/7 --trace trace.json       the same for https://ui.perfetto.dev
@@ -36,7 +37,7 @@ Examples:
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the matrix or the timeline as a page.",
+    help="Write the matrix, the verdicts or the timeline as a page.",
 )
 @click.option(
     "--trace",
@@ -63,8 +64,8 @@ def report(directory: Path, html: Path | None, trace: Path | None, verbose: bool
         if not directory.exists():
             raise UsageError(f"there is no directory {directory}; DIR is what a command has written with --out DIR")
         if judged := _verified(directory):
-            _write_timelines(directory, html, trace)
-            return _judge_all(directory, judged, as_json, verbose=verbose)
+            _write_timelines(directory, None, trace)
+            return _judge_all(directory, judged, html, as_json, verbose=verbose)
         if _holds_runs(directory):
             _write_timelines(directory, html, trace)
             return _timelines(directory, as_json=as_json, silent=html is not None or trace is not None)
@@ -140,7 +141,7 @@ def _matrix(directory: Path, html: Path | None, as_json: bool) -> int:
     from harness.cli._written import write_page
     from harness.damaged import reading
     from harness.report.diff import read_matrix
-    from harness.report.html import matrix_page
+    from harness.report.pages import matrix_page
 
     matrix = read_matrix(directory)
     with reading(directory):
@@ -161,12 +162,14 @@ def _matrix_lines(matrix: Matrix) -> Iterator[str]:
         yield from (fitted(line, columns(), table=True) for line in table.lines())
 
 
-def _judge_all(directory: Path, judged: list[Path], as_json: bool, *, verbose: bool) -> int:
+def _judge_all(directory: Path, judged: list[Path], html: Path | None, as_json: bool, *, verbose: bool) -> int:
     """Judge each run again; one that has left no verdict has failed."""
     unjudged = [
         path for path in sorted(directory.iterdir()) if judged != [directory] and path not in judged and _is_run(path)
     ]
     verdicts = [_judge(path) for path in judged]
+    if html is not None:
+        _write_verdicts(html, verdicts, judged)
     if as_json:
         objects = [verdict.to_json() for verdict in verdicts]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
@@ -178,6 +181,19 @@ def _judge_all(directory: Path, judged: list[Path], as_json: bool, *, verbose: b
     if unjudged:
         return Exit.FAILED
     return worst(of_outcome(verdict.outcome) for verdict in verdicts)
+
+
+def _write_verdicts(html: Path, verdicts: Sequence[Verdict], directories: Sequence[Path]) -> None:
+    from harness.cli._written import write_page
+    from harness.damaged import reading
+    from harness.report.pages import Verified, verified_page
+    from harness.report.timeline import read_timelines
+
+    runs = []
+    for verdict, directory in zip(verdicts, directories, strict=True):
+        with reading(directory):
+            runs.append(Verified.of(verdict.to_json(), read_timelines(directory), directory))
+    write_page(html, verified_page(runs))
 
 
 def _is_run(directory: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.alone import StepsAlone
+from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement
@@ -41,6 +42,7 @@ class Verdict:
     each step was judged from the run's own variables; `alone` says of an inconsistent one which steps
     are wrong then, also where that was asked afterwards. `looked` says what was seen of the operations of the first
     wrong step, where they were watched. `proof` says, where that was asked, whether the step is right for every batch.
+    `course` is how the losses went, for pages.
     """
 
     program: str
@@ -61,6 +63,7 @@ class Verdict:
     alone: StepsAlone | None = None
     looked: Looked | None = None
     proof: Proof | None = None
+    course: Course | None = None
 
     @property
     def culprit(self) -> Culprit | None:
@@ -148,7 +151,8 @@ class Verdict:
         `source`, `op`, `layer`, `relation`, `expected`, `inputs`, `step`; null if none was found) and `looked`
         (`why_not`, `seconds`) only where a step was watched; `wrong_steps` and `right_steps`, how many those are, only
         where each step was judged by itself; `proof` (`status`, `conditions`, `culprit`, `suspects`, `open_operations`,
-        `reasons`, `values`, `seconds`) only where it was asked for.
+        `reasons`, `values`, `seconds`) only where it was asked for; `course` (`steps`, `observed` and `expected`
+        losses, `shares` of replicas at `step`) where there is something to show.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -182,6 +186,8 @@ class Verdict:
             plain |= {"wrong_steps": self.alone.wrong, "right_steps": self.alone.right}
         if self.proof is not None:
             plain["proof"] = self.proof.to_json()
+        if self.course is not None:
+            plain["course"] = self.course.to_json()
         return {key: _strict(value) for key, value in plain.items()}
 
     def _with(self, status: str) -> list[Judgement]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.relations.facts import EVEN, NONEMPTY
-from harness.relations.proof import Met, Proof
+from harness.relations.proof import Met, Proof, proof_again
 from harness.relations.proving import proof_of
 
-__all__ = ["EVEN", "NONEMPTY", "Met", "Proof", "proof_of"]
+__all__ = ["EVEN", "NONEMPTY", "Met", "Proof", "proof_again", "proof_of"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from harness.relations.facts import EVEN, NONEMPTY
 
-__all__ = ["Counterexample", "Met", "Place", "Proof", "Suspect", "Under"]
+__all__ = ["Counterexample", "Met", "Place", "Proof", "Suspect", "Under", "proof_again"]
 
 Status = Literal["proved", "conditional", "refuted", "open"]
 
@@ -241,6 +241,42 @@ class Proof:
             "values": self.values,
             "seconds": {"tracing": self.tracing_seconds, "inferring": self.inferring_seconds},
         }
+
+
+def proof_again(found: Mapping[str, Any], program: str, strategy: str) -> Proof:
+    """A proof from what `Proof.to_json` gave.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is something else.
+    """
+
+    def place(each: Mapping[str, Any]) -> Place | None:
+        return None if each["file"] is None else Place(each["file"], each["line"], each["source"], each["op"])
+
+    def condition(each: Mapping[str, Any]) -> Under:
+        met = each.get("met")
+        if met is not None:
+            met = Met(**{**met, "shares": None if met["shares"] is None else tuple(met["shares"])})
+        return Under(each["condition"], tuple(filter(None, map(place, each["places"]))), met)
+
+    def suspect(each: Mapping[str, Any]) -> Suspect:
+        shown = each["counterexample"]
+        if shown is not None:
+            shown = Counterexample(tuple(shown["shards"]), shown["value"], shown["expected"], shown["found"])
+        return Suspect(place(each), each["relation"], each["value"], counterexample=shown)
+
+    return Proof(
+        found["status"],
+        program,
+        strategy,
+        conditions=tuple(map(condition, found["conditions"])),
+        suspects=tuple(map(suspect, found["suspects"])),
+        reasons=tuple(found["reasons"]),
+        open_operations=tuple(found["open_operations"]),
+        values=found["values"],
+        tracing_seconds=found["seconds"]["tracing"],
+        inferring_seconds=found["seconds"]["inferring"],
+    )
 
 
 def _wrapped(label: str, text: str, width: int) -> list[str]:

@@ -32,6 +32,7 @@ class Cell(msgspec.Struct, frozen=True):
         seconds: how long the test took.
         reason: why it was skipped, what is known, or the first line of what failed.
         verdicts: the verdicts reached, in their JSON form.
+        test: what runs it again, as pytest takes it.
     """
 
     row: str
@@ -41,6 +42,7 @@ class Cell(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     reason: str = ""
     verdicts: tuple[dict[str, Any], ...] = ()
+    test: str = ""
 
     @property
     def label(self) -> str:

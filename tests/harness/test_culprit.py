@@ -21,7 +21,7 @@ from harness.evidence.watched import Watched
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
 from harness.report import Cell, Matrix
-from harness.report.html import matrix_page
+from harness.report.pages import matrix_page
 from harness.running.watched import Sight
 from harness.saved import known_again
 from harness.subject.program import Program

@@ -18,7 +18,7 @@ from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import Exact
 from harness.ledger import aligned
 from harness.report import Cell, Matrix
-from harness.report.html import matrix_page
+from harness.report.pages import matrix_page
 from harness.verify import judge
 from tests.harness._pipelines import batched, case_of, reference_of, run_of, sliced, with_epochs
 from tests.harness._traces import client, edit, step

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from harness.report.templates import rendered
 from harness.report.timeline.drawing import draw
 from harness.report.timeline.model import Timeline
-from simulator import UsageError
-
-if TYPE_CHECKING:
-    import jinja2
 
 __all__ = ["timeline_page", "timeline_svg"]
 
@@ -22,7 +18,7 @@ def timeline_page(timelines: Sequence[Timeline]) -> str:
         UsageError: jinja2, of the extra `report`, is not installed.
     """
     drawn = [(timeline, draw(timeline)) for timeline in timelines]
-    return _environment().get_template("timeline.html").render(drawn=drawn)
+    return rendered("timeline.html", drawn=drawn)
 
 
 def timeline_svg(timeline: Timeline) -> str:
@@ -31,18 +27,4 @@ def timeline_svg(timeline: Timeline) -> str:
     Raises:
         UsageError: jinja2, of the extra `report`, is not installed.
     """
-    return _environment().get_template("timeline.svg.j2").render(drawing=draw(timeline), alone=True) + "\n"
-
-
-def _environment() -> jinja2.Environment:
-    try:
-        import jinja2
-    except ModuleNotFoundError as error:
-        raise UsageError("HTML needs jinja2: pip install 'tf-lockstep[report]'") from error
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("harness.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return rendered("timeline.svg.j2", drawing=draw(timeline), alone=True) + "\n"

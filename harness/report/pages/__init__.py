@@ -1,0 +1,8 @@
+"""Self-contained HTML pages: a matrix whose cells open their verdicts, and verified runs."""
+
+from __future__ import annotations
+
+from harness.report.pages.matrix import matrix_page
+from harness.report.pages.verified import Verified, verified_page
+
+__all__ = ["Verified", "matrix_page", "verified_page"]

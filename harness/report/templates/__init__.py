@@ -1,0 +1,47 @@
+"""The templates of pages, and what they may call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from harness.judging.resolution import Resolution
+from harness.report.templates._curve import curve
+from simulator import UsageError
+
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["rendered"]
+
+
+def rendered(name: str, **context: Any) -> str:
+    """The page of a template; whatever is put into it stays text.
+
+    Raises:
+        UsageError: jinja2, of the extra `report`, is not installed.
+    """
+    return _environment().get_template(name).render(**context)
+
+
+def _environment() -> jinja2.Environment:
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        raise UsageError("HTML needs jinja2: pip install 'tf-lockstep[report]'") from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("harness.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"curve": curve, "resolution": _resolution}
+    return environment
+
+
+def _resolution(verdict: Mapping[str, Any]) -> dict[str, str]:
+    """By observable how small an error would have been found, in words."""
+    return {name: str(found) for name, found in msgspec.convert(verdict["resolution"], dict[str, Resolution]).items()}

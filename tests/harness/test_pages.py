@@ -1,0 +1,169 @@
+"""Pages of matrices and verdicts: what they say as text, and what a browser makes of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.judging.course import course_of
+from harness.report import Cell, Matrix
+from harness.report.pages import Verified, matrix_page, verified_page
+from harness.report.templates._curve import curve
+from tests.harness._traces import exact_case
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HOSTILE = "<script>document.title = 'taken'</script>"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def _verdict(**changes: Any) -> dict[str, Any]:
+    """A verdict in its JSON form that is wrong in its loss, with everything that a page shows."""
+    course = course_of(exact_case(loss_factor=4.0, per_replica_loss=True), 1)
+    assert course is not None
+    return {
+        "program": "train.py:train",
+        "strategy": "mirrored-2",
+        "consistent": False,
+        "first_divergence": {
+            "step": 1,
+            "observable": "loss",
+            "observed": 4.0,
+            "expected": 1.0,
+            "bound": 0.0,
+            "variable": None,
+            "index": [],
+        },
+        "findings": [{"law": "loss_matches_reference", "text": f"step 1 {HOSTILE}"}],
+        "explanation": {"rule": "loss_times_replicas", "text": f"times 4 {HOSTILE}"},
+        "tasks": {"local:0": {"exit": 0, "steps": 4, "incarnation": 0}},
+        "seconds": 2.0,
+        "laws": [{"law": "finite", "status": "held", "reason": None, "worst_ratio": None}],
+        "tier": "exact",
+        "resolution": {},
+        "culprit": {
+            "file": "train.py",
+            "line": 3,
+            "source": f"loss = 1  # {HOSTILE}",
+            "relation": "a mean",
+            "inputs": ["x is split"],
+            "expected": "1",
+        },
+        "ledger": ["step  local:0", f"1     {HOSTILE}"],
+        "course": course.to_json(),
+        **changes,
+    }
+
+
+def _matrix() -> Matrix:
+    right = _verdict(consistent=True, findings=[], culprit=None, explanation=None, first_divergence=None)
+    cells = [
+        Cell(f"training: fit {HOSTILE}", "mirrored-2", "FAIL", float("inf"), 1.0, HOSTILE, (_verdict(),), "t.py::f"),
+        Cell("training: loop", "mirrored-2", "ok", 0.2, 1.0, "", (right,)),
+        Cell("training: loop", "multi_worker-2", "known", None, 1.0, "some-id: a defect"),
+        Cell("precision: half", "multi_worker-2", "ok", 0.0001, 1.0, "", (right,)),
+    ]
+    return Matrix(cells=cells, versions={"tensorflow": "2.21.0"})
+
+
+def test_a_curve_is_drawn_in_pieces() -> None:
+    """A step without a loss interrupts the line, a wide range is logarithmic, and one step is none."""
+    drawn = curve({"steps": [1, 2, 3, 4], "observed": [1.0, None, 10.0, 1000.0], "expected": [1.0, 1.0, 1.0, 1.0]})
+    assert drawn is not None
+    assert drawn.logarithmic
+    assert [len(piece.split()) for piece in drawn.observed] == [1, 2]
+    assert [len(piece.split()) for piece in drawn.expected] == [4]
+    assert drawn.observed[1].split()[1].endswith(",6.0")  # the largest is at the top
+    assert curve({"steps": [1], "observed": [1.0], "expected": [1.0]}) is None
+    assert curve(None) is None
+
+
+def test_the_course_has_losses_and_shares() -> None:
+    """By step those of run and reference; at the first step that differs what each replica had."""
+    course = course_of(exact_case(loss_factor=4.0, per_replica_loss=True), 2)
+    assert course is not None
+    assert course.steps == (1, 2, 3, 4)
+    assert course.observed == tuple(4 * (value or 0.0) for value in course.expected)
+    assert course.step == 2
+    assert len(course.shares) == 4
+    assert {share.examples for share in course.shares} == {16}
+    assert sum(share.loss or 0.0 for share in course.shares) == course.observed[1]
+
+
+def test_a_page_of_verdicts_has_all_there_is() -> None:
+    """Culprit, cure, losses, replicas, ledger, logs and the command that makes it again; what is text stays text."""
+    page = verified_page([Verified(_verdict(), (), {"logs/local-0.log": HOSTILE})])
+    for wanted in (
+        "culprit: train.py:3",
+        "loss_times_replicas",
+        "<polyline",
+        "Replicas at step 1",
+        "step  local:0",
+        "logs/local-0.log",
+        "lockstep verify train.py:train --strategy mirrored-2 --exact",
+    ):
+        assert wanted in page
+    assert HOSTILE not in page
+
+
+@pytest.fixture
+def browser_page() -> Iterator[tuple[Page, list[str]]]:
+    """A page of a headless Chromium, and what goes wrong on it."""
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine to look at pages with")
+    from playwright.sync_api import sync_playwright
+
+    wrong: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        yield page, wrong
+        browser.close()
+
+
+def test_a_matrix_in_a_browser(browser_page: tuple[Page, list[str]], tmp_path: Path) -> None:
+    """It renders, filters by words, strategy and outcome, and a cell opens its verdict; no name becomes a script."""
+    page, wrong = browser_page
+    (tmp_path / "matrix.html").write_text(matrix_page(_matrix()))
+    page.goto((tmp_path / "matrix.html").as_uri())
+    rows, count = page.locator("#matrix tbody tr:visible"), page.locator("#count")
+    assert rows.count() == 3
+    assert count.text_content() == "4 cells"
+    page.fill("#words", "LOOP")
+    assert rows.count() == 1
+    assert count.text_content() == "2 cells"
+    page.select_option("#strategy", label="multi_worker-2")
+    assert count.text_content() == "1 cells"
+    page.uncheck("input[value=known]")
+    assert rows.count() == 0
+    page.check("input[value=known]")
+    page.fill("#words", "")
+    page.select_option("#strategy", label="all")
+    page.click("td.FAIL button")
+    dialog = page.locator("#opened")
+    assert dialog.is_visible()
+    text = dialog.inner_text()
+    for wanted in ("culprit: train.py:3", "times 4 <script>", "Replicas at step 1", "pytest 't.py::f'"):
+        assert wanted in text
+    assert dialog.locator("polyline").count() == 2
+    page.click("#opened button")
+    assert not dialog.is_visible()
+    assert page.title() == "Lockstep matrix"
+    assert wrong == []
+
+
+def test_verdicts_in_a_browser(browser_page: tuple[Page, list[str]], tmp_path: Path) -> None:
+    """They render, and nothing that a program says becomes a script."""
+    page, wrong = browser_page
+    (tmp_path / "verdicts.html").write_text(verified_page([Verified(_verdict(), (), {"log": HOSTILE})]))
+    page.goto((tmp_path / "verdicts.html").as_uri())
+    assert page.locator("svg.curve").is_visible()
+    assert page.title() == "Lockstep verdicts"
+    assert wrong == []
