@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Generator
 from functools import cache
@@ -19,7 +20,7 @@ from _lockstep.verdicts import on_verdict
 
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict  # noqa: F401 - in the quoted type of a StashKey
-    from harness.report import Cell, TableRow
+    from harness.report import Cell, Matrix, TableRow
 
 __all__: list[str] = []
 
@@ -31,6 +32,7 @@ _NETWORK = pytest.StashKey["str | None"]()
 # As `simulator.network.NETWORKS`, which is not imported in every session of pytest.
 _NETWORKS = ("loopback", "namespaces")
 _MATRIX = "matrix.json"
+_SUMMARY = "GITHUB_STEP_SUMMARY"
 _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
     "strategies(*names, full=()): strategies that the fixture `strategy` goes through; `full` only with --profile=full",
@@ -114,6 +116,14 @@ def _write_matrix(data: bytes, path: Path) -> None:
         path.write_bytes(data)
     except OSError as error:
         pytest.exit(f"{path} cannot be written: {error.strerror}", returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+
+def _add_to_summary(matrix: Matrix, path: Path) -> None:
+    """Add the matrix to what GitHub shows of a job; that this cannot be written is no failure of the tests."""
+    from harness.report.markdown import markdown
+
+    with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
+        file.write(markdown(matrix))
 
 
 def _choose_network(config: pytest.Config) -> None:
@@ -285,6 +295,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         path = Path(out) / _MATRIX
         _write_matrix(matrix.to_json(), path)
         terminalreporter.write_line(f"written: {path}")
+    if summary := os.environ.get(_SUMMARY):
+        _add_to_summary(matrix, Path(summary))
 
 
 def _versions() -> dict[str, str]:

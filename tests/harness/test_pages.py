@@ -11,6 +11,7 @@ import pytest
 
 from harness.judging.course import course_of
 from harness.report import Cell, Matrix
+from harness.report.markdown import markdown
 from harness.report.pages import Verified, matrix_page, verified_page
 from harness.report.templates._curve import curve
 from tests.harness._traces import exact_case
@@ -109,6 +110,16 @@ def test_a_page_of_verdicts_has_all_there_is() -> None:
     ):
         assert wanted in page
     assert HOSTILE not in page
+
+
+def test_markdown_shows_failures_first_and_keeps_text_text() -> None:
+    """The counts, the failing cell with rule, cure and line, and no markup of a name's."""
+    lines = markdown(_matrix()).splitlines()
+    assert lines[0] == "## Lockstep: ✅ 2 ok, ⚠️ 1 known, ❌ 1 FAIL"
+    (failed,) = [line for line in lines if "loss\\_times\\_replicas" in line]
+    assert "<code>train.py:3 loss = 1" in failed
+    assert failed.count("|") == 5
+    assert "<script>" not in markdown(_matrix())
 
 
 @pytest.fixture

@@ -414,8 +414,11 @@ def test_a_matrix_replaces_nothing_but_a_matrix(
     assert (pytester.path / "mine" / "matrix.json").read_text() == "[[1, 0], [0, 1]]"
 
 
-def test_the_matrix_is_printed_and_written(session: Session, pytester: pytest.Pytester) -> None:
-    """Scenarios down, strategies across, reasons below; the same in matrix.json and in the JUnit properties."""
+def test_the_matrix_is_printed_and_written(
+    session: Session, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenarios down, strategies across, reasons below; the same in matrix.json, JUnit properties and GitHub's page."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     result = session(MATRIX, "--lockstep-out=some/where")
     result.assert_outcomes(passed=3, failed=1, skipped=1)
     assert "assert <Verdict program under mirrored-2 is inconsistent>" in result.stdout.str()
@@ -438,6 +441,8 @@ def test_the_matrix_is_printed_and_written(session: Session, pytester: pytest.Py
     assert (first["row"], first["ratio"]) == ("sample: model[cnn]", 0.125)
     assert first["verdicts"][0]["consistent"] is True
     assert _properties(pytester, "test_model[mirrored-2-cnn]") == [first]
+    assert first["test"] == "test_sample.py::test_model[mirrored-2-cnn]"
+    assert "❌ 1 FAIL" in (pytester.path / "summary.md").read_text()
     assert _properties(pytester, "test_model[tpu-cnn]")[0]["outcome"] == "skipped"
     assert _properties(pytester, "test_of_the_project_itself") == []
 
