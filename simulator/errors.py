@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["DeadlineExceeded", "LockstepError", "TaskError", "UsageError"]
+from collections.abc import Iterable
+
+__all__ = ["DeadlineExceeded", "LockstepError", "TaskError", "UsageError", "meant"]
 
 
 class LockstepError(Exception):
@@ -51,3 +53,11 @@ class TaskError(LockstepError):
         self.at = at
         self.bases = bases or (kind,)
         super().__init__(f"{task}: {kind}: {message}")
+
+
+def meant(name: object, names: Iterable[str]) -> str:
+    """`did you mean kill? ` if a name is near; nothing otherwise."""
+    import difflib
+
+    near = difflib.get_close_matches(str(name), list(names), n=1)
+    return f"did you mean {near[0]}? " if near else ""

@@ -92,11 +92,17 @@ def restart_options(text: str, default: int | None = None) -> Callable[[_Command
     )
 
 
+class _Seconds(click.FloatRange):
+    """Says of what is no number what it should be."""
+
+    name = "number of seconds"
+
+
 def timeout_option(text: str, default: float | None = None) -> Callable[[_Command], _Command]:
     """`--timeout`."""
     return click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_Seconds(min=0, min_open=True),
         default=default,
         show_default=default is not None,
         metavar="S",

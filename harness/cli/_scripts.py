@@ -56,6 +56,11 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
     given = [f"--{name}" for name in _COUNTS if options[name] is not None]
     if len(program) == 1 and (given or options["assume"]):
         asked = given[0] if given else "--assume"
+        if ":" not in program[0]:
+            raise UsageError(
+                f"after -- the whole command is expected that starts a script in Python, not {program[0]!r}: lockstep "
+                f"verify {asked} ... -- python train.py"
+            )
         raise UsageError(f"{asked} is about a script, as in `lockstep verify --worker 2 -- python train.py`")
     if options["names"] and given:
         raise UsageError(f"--strategy and {given[0]} both say what the script runs on; give one of them")

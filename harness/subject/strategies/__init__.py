@@ -9,6 +9,7 @@ from functools import cache
 
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import UsageError
+from simulator.errors import meant
 from simulator.network import NETWORKS
 
 __all__ = ["HARDWARE", "StrategyCase", "StrategyKind", "all_kinds", "catalogue", "kind_of", "strategy_case"]
@@ -59,7 +60,8 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str 
                 hardware=hardware,
                 network=network if kind.clustered else None,
             )
-    raise UsageError(f"strategy {name!r} is unknown; accepted are {_accepted()}")
+    near = meant(name, [case.name for case in catalogue()])
+    raise UsageError(f"strategy {name!r} is unknown; {near}accepted are {_accepted()}")
 
 
 def _accepted() -> str:

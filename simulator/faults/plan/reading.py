@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from simulator.errors import UsageError
+from simulator.errors import UsageError, meant
 from simulator.faults.kinds import all_kinds
 from simulator.faults.protocol import PHASES, Fault, LinkFault, fields_of
 from simulator.faults.values import UNITS, Value, ends_of
@@ -45,7 +45,9 @@ def fault_from_mapping(values: Mapping[str, object], where: str = "fault") -> Fa
     name = values.get("kind")
     # In a file it may be a list, say, which a dictionary cannot be asked for.
     if not isinstance(name, str) or name not in kinds:
-        raise UsageError(f"{where}: kind {name!r} is unknown; kinds are {', '.join(kinds)}")
+        if name is None:
+            raise UsageError(f"{where} names no kind; write kind=..., one of {', '.join(kinds)}")
+        raise UsageError(f"{where}: kind {name!r} is unknown; {meant(name, kinds)}kinds are {', '.join(kinds)}")
     kind = kinds[name]
     keys = accepted_keys(kind)
     for key in values:

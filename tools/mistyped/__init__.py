@@ -1,0 +1,1 @@
+"""Wrong uses of Lockstep and what they are answered."""
