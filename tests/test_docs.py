@@ -65,7 +65,7 @@ ALIKE = ("resumable.py", "verify_custom_loop.py")
 # These run in the full profile, and by `make docs`: pages run what is in them, or what is much like it.
 DEAR = ("resumable.py", "verify_custom_loop.py", "verify_keras_fit.py", "checkpoints.md", "faults.md", "search.md")
 # Options of other programs, and the one that click adds.
-FOREIGN_OPTIONS = {"--epochs", "--help"}
+FOREIGN_OPTIONS = {"--epochs", "--help", "--junitxml"}
 
 
 @dataclass(frozen=True)

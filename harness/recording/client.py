@@ -103,7 +103,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory)]
     if assignment.forced is not None:
         ours.append(Path(assignment.forced).parent)
-    note_files(notes_of(trace), ours)
+    note_modules = note_files(notes_of(trace), ours)
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead))
         train = program.load()
@@ -123,6 +123,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         # Last, so that it sees what the program gets.
         stack.enter_context(recorder.witnessing())
         train(strategy, recorder)
+    note_modules()
     done = work.counted(recorder.recorded_variables())
     recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}

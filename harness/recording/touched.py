@@ -12,6 +12,7 @@ import contextlib
 import functools
 import os
 import sys
+import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from _lockstep.names import HOME
 from harness.evidence.independence import Touch
 
 __all__ = ["note_files"]
@@ -33,12 +35,15 @@ _SYSTEM = ("/dev", "/proc", "/sys")
 _ENCODER = msgspec.json.Encoder()
 
 
-def note_files(notes: Path, ours: Iterable[Path]) -> None:
+def note_files(notes: Path, ours: Iterable[Path]) -> Callable[[], None]:
     """From now on, append to `notes` what this process reads and writes, except below `ours` and where caches belong.
 
     Args:
         notes: the file, see `harness.evidence.independence`.
         ours: folders that belong to this run alone.
+
+    Returns:
+        What notes the files of the project's modules as read: most are imported from their compiled form.
     """
     temporary = tempfile.gettempdir() if "TMPDIR" in os.environ else None  # which the run has made for its tasks
     homes = [os.environ[name] for name in _CACHE_VARIABLES if os.environ.get(name)]
@@ -54,6 +59,7 @@ def note_files(notes: Path, ours: Iterable[Path]) -> None:
     from simulator.agent.saves.saves import listen
 
     listen(touched.saved)
+    return touched.modules
 
 
 class _Touched:
@@ -79,6 +85,15 @@ class _Touched:
     def saved(self, path: Any, restores: bool) -> None:
         """A save or restore of TensorFlow or Keras."""
         self.note(path, reads=restores, writes=not restores)
+
+    def modules(self) -> None:
+        """The files of all modules that are neither installed, which their versions stand for, nor Lockstep's own."""
+        own = (os.path.join(HOME, name, "") for name in ("_lockstep", "harness", "simulator"))  # noqa: PTH118 - text
+        apart = (*own, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and not file.startswith(apart):
+                self.note(file, reads=True)
 
     def note(self, path: Any, *, reads: bool = False, writes: bool = False) -> None:
         """Note one access. Of a file that does not exist, or is empty as a lock is, nothing is read."""

@@ -16,6 +16,7 @@ from harness.evidence.independence import check_independent
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.reproduced import in_doubt
 from harness.evidence.trace import RunTrace, read_client
+from harness.running.depends import environment_digest
 from harness.running.repeated import PLAIN, Runs, noisy, reproducible
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
@@ -56,7 +57,7 @@ def reference_of(
         SharedState: one of these runs has read what another one had written.
         RunFailed: the program fails even on one device.
     """
-    directory = cache_directory() / f"{program.digest}-{seed}"
+    directory = cache_directory() / f"{program.digest}-{seed}-{environment_digest()}"
     with _locked(directory):
         runs, differing = Runs(program, directory, seed, timeout), None
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []

@@ -18,6 +18,7 @@ from harness.evidence.trace import read_client
 from harness.recording.client import Assignment
 from harness.recording.scripts import CANNOT
 from harness.running.clients import client_of, viewed
+from harness.running.depends import keep_depends, still_the_same
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
@@ -92,6 +93,7 @@ class Runs:
                     raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
                 if not result["local:0"].value["observed"]:
                     raise NothingObserved(self.program.name)
+                keep_depends(folder, read_touched(folder))
                 (folder / "done").touch()
 
     def _assignment(self, name: str) -> Assignment:
@@ -152,7 +154,8 @@ class Runs:
             self.make([name])
 
     def _missing(self, names: Sequence[str]) -> list[str]:
-        return [name for name in names if not (self._folder(name) / "done").exists()]
+        folders = {name: self._folder(name) for name in names}
+        return [name for name, at in folders.items() if not ((at / "done").exists() and still_the_same(at))]
 
     def _touches(self, name: str) -> tuple[Touch, ...]:
         return read_touched(self._folder(name))

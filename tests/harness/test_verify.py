@@ -163,6 +163,45 @@ def test_the_reference_runs_once_per_program(tmp_path: Path, monkeypatch: pytest
     assert {path.name for path in cached.iterdir() if path.is_dir()} == runs
 
 
+def test_a_kept_reference_is_made_again_when_what_it_has_read_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module of the project, and a file; one that is written again as it was is the same."""
+    monkeypatch.setenv("LOCKSTEP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module, data, note = tmp_path / "kept_rate.py", tmp_path / "data.txt", tmp_path / "runs"
+    module.write_text("RATE = 0.5\n")
+    data.write_text("2.0")
+    place = str(tmp_path)
+
+    def train(strategy: Any, record: Any) -> None:
+        import os
+        import sys
+
+        sys.path.insert(0, place)
+        import kept_rate  # type: ignore[import-not-found]
+        import tensorflow as tf
+
+        with open(f"{place}/data.txt") as file:  # noqa: PTH123 - as people do
+            value = float(file.read())
+        with open(f"{place}/runs", "a") as file:  # noqa: PTH123
+            file.write(f"{os.getpid()}\n")
+        record.step(loss=strategy.reduce("SUM", tf.constant(value * kept_rate.RATE), axis=None))
+
+    def runs() -> int:
+        before = len(note.read_text().splitlines()) if note.exists() else 0
+        assert verify(train, "one_device", tier="exact")
+        return len(note.read_text().splitlines()) - before
+
+    assert [runs(), runs()] == [2, 1]
+    module.write_text("RATE = 0.25\n")
+    assert [runs(), runs()] == [2, 1]
+    data.write_text("3.0")
+    assert [runs(), runs()] == [2, 1]
+    data.write_text("3.0")
+    assert runs() == 1
+
+
 @pytest.mark.parametrize(("error", "runs"), [(1e-4, 6), (1.0, 3)])
 def test_before_an_accusation_more_is_run_unless_the_error_is_plain(
     error: float, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

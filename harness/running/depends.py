@@ -1,0 +1,101 @@
+"""What a kept reference depends on: it is made again when any of that has changed since.
+
+The name of its folder has the program, the seed, and what of this machine its numbers follow from: the versions of
+Python, TensorFlow, Keras and NumPy, and Lockstep's own code. Of the files that it has read, modules of the project and
+data that Python opened, each run keeps the content as a hash. What TensorFlow reads in C++ is not heard of, nor are
+environment variables: a cache that outlives a session has to be keyed by those.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sysconfig
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from _lockstep.names import HOME
+from harness.evidence.independence import Touch
+
+__all__ = ["environment_digest", "keep_depends", "still_the_same"]
+
+_DEPENDS = "depends.json"
+_PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "ml_dtypes")
+_OWN = ("_lockstep", "harness", "simulator")
+_DIGITS = 12
+_PART_BYTES = 1 << 20
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A file as it was: by its time and size, and by its content where those are others."""
+
+    path: str
+    changed_ns: int
+    size: int
+    content: str
+
+
+@lru_cache(maxsize=1)
+def environment_digest() -> str:
+    """Stands for the versions on this machine, and for Lockstep's own code."""
+    found = hashlib.sha256(f"{platform.python_version()} {platform.machine()}".encode())
+    for package in _PACKAGES:
+        try:
+            found.update(f" {package} {version(package)}".encode())
+        except PackageNotFoundError:
+            continue
+    for file in sorted(path for package in _OWN for path in (HOME / package).rglob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:_DIGITS]
+
+
+def keep_depends(folder: Path, touches: Iterable[Touch]) -> None:
+    """Note in a run's folder the files that it has read and not written, as they are now.
+
+    Args:
+        folder: of the run.
+        touches: what it has done with files.
+    """
+    touches = list(touches)
+    written = {touch.path for touch in touches if touch.writes}
+    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})  # versions stand for it
+    read = {touch.path for touch in touches if not touch.writes} - written
+    known = [_known(Path(path)) for path in sorted(read) if not path.startswith(installed) and Path(path).is_file()]
+    (folder / _DEPENDS).write_bytes(msgspec.json.encode([each for each in known if each is not None]))
+
+
+def still_the_same(folder: Path) -> bool:
+    """Whether all that a run has read is as it was; a run that has kept nothing of that counts as another."""
+    try:
+        kept = msgspec.json.decode((folder / _DEPENDS).read_bytes(), type=list[_Known])
+    except (OSError, msgspec.DecodeError):
+        return False
+    return all(map(_is_same, kept))
+
+
+def _is_same(known: _Known) -> bool:
+    path = Path(known.path)
+    try:
+        stat = path.stat()
+    except OSError:
+        return False
+    if (stat.st_mtime_ns, stat.st_size) == (known.changed_ns, known.size):
+        return True
+    now = _known(path) if stat.st_size == known.size else None
+    return now is not None and now.content == known.content
+
+
+def _known(path: Path) -> _Known | None:
+    found = hashlib.sha256()
+    try:
+        stat = path.stat()
+        with path.open("rb") as file:
+            while part := file.read(_PART_BYTES):
+                found.update(part)
+    except OSError:
+        return None
+    return _Known(str(path), stat.st_mtime_ns, stat.st_size, found.hexdigest())
