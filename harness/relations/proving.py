@@ -306,7 +306,7 @@ def _follow_output(
         return
     known = [each for each in facts if each is not None]
     for fact in known:
-        if fact.scaled == expected.scaled and _stood_in(fact, per_replica):
+        if fact.scaled == expected.scaled and _stood_in(fact, per_replica, replicas):
             found.conditions |= fact.conditions
         else:
             found.suspects.append((name, fact))
@@ -314,8 +314,10 @@ def _follow_output(
         found.reasons.append(f"the replicas do not do the same for {name}")
 
 
-def _stood_in(fact: Fact, per_replica: bool) -> bool:
+def _stood_in(fact: Fact, per_replica: bool, replicas: int) -> bool:
     """Whether a value is what the stand-in for it was taken for."""
+    if replicas == 1:  # all rows, the only part of a sum and what every replica has are one and the same
+        return fact.kind in (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL, Kind.ROWS)
     if not per_replica:
         return fact.kind is Kind.REPLICATED
     rows = bool(fact.shape) and fact.shape is not None and fact.shape[0] is None

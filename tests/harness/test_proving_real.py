@@ -89,6 +89,41 @@ def test_a_mean_that_is_summed_is_refuted() -> None:
     assert proof.culprit.counterexample.shards == (1, 1)
 
 
+def _rows_out(strategy: Any, record: Any) -> None:
+    """What each replica has is handed out of the function: its rows, and its part of the gradient."""
+    import numpy as np
+    import tensorflow as tf
+
+    with strategy.scope():
+        w = tf.Variable([0.5, 0.1, 0.2], aggregation=tf.VariableAggregation.SUM)
+    rows = np.arange(48, dtype="float32").reshape(16, 3)
+    data = tf.data.Dataset.from_tensor_slices((np.arange(16), rows)).batch(8)
+    dataset = strategy.experimental_distribute_dataset(data)
+
+    @tf.function
+    def train_step(batch: Any) -> Any:
+        def step(ids: Any, x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.linalg.matvec(x, w) ** 2) / 8
+            gradient = tape.gradient(loss, w)
+            w.assign_sub(0.001 * gradient)
+            return loss, gradient, ids
+
+        return strategy.run(step, batch)
+
+    for batch in dataset:
+        loss, gradient, ids = train_step(batch)
+        record.step(loss=loss, gradients={"w": gradient}, variables=[w], examples=ids)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", ["default", "mirrored-1", "mirrored-2"])
+def test_what_each_replica_hands_out_is_followed(strategy: str) -> None:
+    """Of one replica all rows, its part of a sum and the whole are one and the same."""
+    proof = prove(_rows_out, strategy)
+    assert proof.status == "proved", str(proof)
+
+
 @pytest.mark.full
 def test_a_verdict_has_its_second_leg() -> None:
     """In its first line, and as data."""
