@@ -32,6 +32,7 @@ from harness.recording.scripts.execute import execute
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.scripts.turns import in_turns, joins_noted
+from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.touched import note_files
 from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch
@@ -163,6 +164,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         drawn = stack.enter_context(seeded_generators(assignment.seed, case.clients.index(task_name())))
         at_end = _around(stack, case, assignment, stand_ins, witness)
         stack.enter_context(adopting(session.built))
+        stack.enter_context(unscoped_named(stand_ins))
         if noise is not None:
             stack.enter_context(noise.active())
         if watch is not None:

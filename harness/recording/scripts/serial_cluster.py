@@ -7,11 +7,9 @@ when it is scheduled, by the next worker.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
-
-from harness.recording.patches import patched
 
 __all__ = ["serial_cluster"]
 
@@ -75,15 +73,9 @@ def _executed(kind: Any, worker: _Worker, function: Any, args: Any, kwargs: Any)
 
 @contextlib.contextmanager
 def serial_cluster() -> Iterator[None]:
-    """Within this context `ParameterServerStrategy` has its variables here, unpartitioned, and such workers."""
+    """Within this context `ParameterServerStrategy` has its variables here, partitioned as ever, and such workers."""
     from tensorflow.python.distribute import parameter_server_strategy_v2 as strategies
     from tensorflow.python.distribute.coordinator import cluster_coordinator, values
-
-    def whole(original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(self: Any, cluster_resolver: Any, variable_partitioner: Any = None) -> None:
-            original(self, cluster_resolver)
-
-        return init
 
     def connect(self: Any, coordinator_name: str) -> None:
         spec = self._cluster_resolver.cluster_spec().as_dict()
@@ -96,7 +88,6 @@ def serial_cluster() -> Iterator[None]:
             return next_creator(**kwargs)
 
     with (
-        patched(strategies.ParameterServerStrategyV2, "__init__", whole),
         mock.patch.object(strategies.ParameterServerStrategyV2, "_connect_to_cluster", connect),
         mock.patch.object(strategies.ParameterServerStrategyV2Extended, "_create_variable_round_robin", here),
         mock.patch.object(cluster_coordinator, "Cluster", _Cluster),

@@ -29,8 +29,6 @@ def read(
     gathered: Gathered, variables: Sequence[tuple[Entry, Any]], *, last: bool = False
 ) -> tuple[SeenVariable, ...] | None:
     """All of these as they are now; None at a step at which they are too much, other than the last."""
-    import numpy as np
-
     number = gathered.number
     large = sum(_bytes(variable) for _, variable in variables) > BYTES_MAX
     if large and gathered.at_once:
@@ -45,8 +43,6 @@ def read(
     for (entry, _), own in zip(variables, copies, strict=True):
         known = [array for array in itertools.islice(arrays, len(own)) if array is not None]
         if len(known) == len(own):  # none of them is still without a value
-            if len(own) > 1 and not _spread(entry.made()):
-                known = [np.concatenate(known)]
             found.append(SeenVariable(entry.name, "mirrored" if _spread(entry.made()) else "plain", *kept(known)))
     return tuple(found) or None
 
@@ -58,14 +54,7 @@ def _spread(variable: Any) -> bool:
 
 
 def _copies(variable: Any) -> tuple[Any, ...]:
-    return tuple(variable.values) if _spread(variable) else _shards(variable)
-
-
-def _shards(variable: Any) -> tuple[Any, ...]:
-    """Those of a partitioned variable, which are one copy together; else the variable itself."""
-    from tensorflow.python.distribute import sharded_variable
-
-    return tuple(variable.variables) if isinstance(variable, sharded_variable.ShardedVariable) else (variable,)
+    return tuple(variable.values) if _spread(variable) else (variable,)
 
 
 def _bytes(variable: Any) -> int:

@@ -1,4 +1,4 @@
-"""Keras 3's fit with BackupAndRestore, of arrays that fit shuffles anew in each epoch."""
+"""Keras 3's fit with BackupAndRestore, of data that is shuffled anew in each epoch, and after a restart."""
 
 import tensorflow as tf
 from _data import load_data
@@ -18,5 +18,5 @@ with strategy.scope():
         loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
 callbacks = [tf.keras.callbacks.BackupAndRestore("backup")]
-x, y = load_data(96)
-model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=3, callbacks=callbacks, verbose=2)
+dataset = tf.data.Dataset.from_tensor_slices(load_data(96)).shuffle(96).batch(8 * strategy.num_replicas_in_sync)
+model.fit(dataset, epochs=3, callbacks=callbacks, verbose=2)
