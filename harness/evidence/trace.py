@@ -298,6 +298,10 @@ BY_HAND = "Dataset.shard by the number of the worker"
 """In `StandIn.what`."""
 
 
+DRAWN = "random numbers outside of replicas"
+"""In `StandIn.what` of a script that is to be killed: drawn in its data pipeline, or by Python."""
+
+
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 

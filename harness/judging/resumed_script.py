@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.evidence.parts import Parts
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import DRAWN, RunTrace
 from harness.judging.verdict import Verdict
 
 __all__ = ["began_alike", "cannot_be_known", "in_parts", "why_it_may_differ", "worded"]
@@ -63,6 +63,14 @@ def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> It
         yield (
             "the run differs from its reference, and it is not known whether both have seen the same examples after it "
             "was started again; see the notes, or verify the training as a function with `record`"
+        )
+    told = reference.clients[0].counters
+    drawn = [each.where for each in told.stand_ins if each.what == DRAWN]
+    if laws.get(_EXAMPLES) == "broken" and (drawn or told.unseeded):
+        places = f" ({', '.join(dict.fromkeys(drawn))})" if drawn else ""
+        yield (
+            f"it draws random numbers for its data{places}, and draws them anew when it is started again, so that the "
+            "numbers of a step cannot be compared. Make its data from the number of the step, and verify again"
         )
     if laws.get(_EXAMPLES) == "broken" and _is_reordered(verdict, parts, reference):
         yield (

@@ -15,6 +15,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.saves import note_saves
 from harness.evidence.seen import completed_parts
 from harness.evidence.trace import (
+    DRAWN,
     ENDLESS,
     Array,
     ClientTrace,
@@ -23,6 +24,7 @@ from harness.evidence.trace import (
     RunTrace,
     Seen,
     SeenVariable,
+    StandIn,
     write_client,
 )
 from harness.judging.doubted import doubted
@@ -211,3 +213,18 @@ def test_faults_of_checkpoints_strike_in_the_view() -> None:
         torn, kill = options["faults"].faults
         assert torn.directory == where
         assert kill == plan.faults[1]
+
+
+def test_data_that_is_drawn_anew_is_not_judged(tmp_path: Path) -> None:
+    """By the pipeline, by NumPy or by a generator without a seed; data in a fixed order that begins again is wrong."""
+    again = [[1, 2], [3, 4]]
+    for name, counters, outcome in (
+        ("drawn", Counters(stand_ins=(StandIn(DRAWN, "train.py:3", "those of another run"),)), "abstained"),
+        ("generator", Counters(unseeded=1), "abstained"),
+        ("fixed", Counters(), "inconsistent"),
+    ):
+        reference = _truth()
+        client = msgspec.structs.replace(reference.trace.clients[0], counters=counters)
+        reference = dataclasses.replace(reference, trace=RunTrace((client,)))
+        parts = _parts(tmp_path / name, [1.0, 2.0], [3.5, 4.5], again=again)
+        assert _judged(parts, reference).outcome == outcome
