@@ -21,6 +21,7 @@ from harness.judging.doubted import doubted
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
+from harness.judging.resumed_script import worded
 from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
@@ -377,13 +378,14 @@ def judge(
     if verdict.outcome != "inconsistent":
         return verdict
     why = explanation_of(judged.case)
-    return dataclasses.replace(
+    verdict = dataclasses.replace(
         verdict,
         explanation=why,
         closest=closest(judged.case) if why is None else None,
         ledger=_ledger(judged, verdict),
         alone=steps_alone(judged.case) if forced else None,
     )
+    return worded(verdict) if parts.last.header.at_once else verdict
 
 
 def _ledger(judged: Judged, verdict: Verdict) -> str | None:

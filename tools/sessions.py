@@ -65,7 +65,8 @@ def recorded(name: str, command: str) -> Iterator[str]:
         done = subprocess.run(
             [*_LOCKSTEP, *shlex.split(command)[1:]],
             cwd=place,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
             env={**os.environ, "COLUMNS": str(_COLUMNS)},

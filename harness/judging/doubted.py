@@ -15,7 +15,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.trace import BY_HAND, ENDLESS, RunTrace, StandIn
 from harness.judging.closures_script import ONE_BY_ONE, why_not_judged
 from harness.judging.native_scale import factor_of, times_of
-from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, why_it_may_differ, worded
+from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, why_it_may_differ
 from harness.judging.verdict import Verdict
 
 __all__ = ["doubted"]
@@ -59,7 +59,7 @@ def doubted(
             data, or of one worker's.
         parts: of a run that was disturbed, of which `run` is the first then.
     """
-    verdict, again = worded(verdict), parts is not None and in_parts(parts)
+    again = parts is not None and in_parts(parts)
     counters = reference.clients[0].counters
     told = counters.stand_ins
     notes = [*verdict.notes, *_listed(told)]
