@@ -375,16 +375,15 @@ def judge(
         notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
     )
-    if verdict.outcome != "inconsistent":
-        return verdict
-    why = explanation_of(judged.case)
-    verdict = dataclasses.replace(
-        verdict,
-        explanation=why,
-        closest=closest(judged.case) if why is None else None,
-        ledger=_ledger(judged, verdict),
-        alone=steps_alone(judged.case) if forced else None,
-    )
+    if verdict.outcome == "inconsistent":
+        why = explanation_of(judged.case)
+        verdict = dataclasses.replace(
+            verdict,
+            explanation=why,
+            closest=closest(judged.case) if why is None else None,
+            ledger=_ledger(judged, verdict),
+            alone=steps_alone(judged.case) if forced else None,
+        )
     return worded(verdict) if parts.last.header.at_once else verdict
 
 
