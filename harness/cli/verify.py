@@ -101,7 +101,8 @@ def verify(program: tuple[str, ...], **options: Any) -> int:
     the function has saved in record.directory.
 
     A script is run unmodified, as a cluster with --worker (and --ps, with a coordinator) or as one process with
-    --devices, and once more as its own reference with one replica. What that cannot answer is named, and then nothing is judged (exit code 5).
+    --devices, and once more as its own reference with one replica. What that cannot answer is named, and then nothing
+    is judged (exit code 5).
     """
     from simulator import UsageError
 
