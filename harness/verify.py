@@ -22,6 +22,7 @@ from harness.judging.doubted import doubted
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
+from harness.judging.resumed_script import worded
 from harness.judging.shares import with_data
 from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
@@ -33,7 +34,7 @@ from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, check_interruption, run_twice
 from harness.running.observe import check_hardware, run_once
 from harness.running.reference import reference_of
-from harness.running.scripted import check_apart, native_traces, ready
+from harness.running.scripted import check_apart, check_whole, native_traces, ready
 from harness.saved import save_run
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
@@ -100,9 +101,9 @@ def verify(
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
     case, plan = strategy_case(strategy, hardware, network), Disturbance.of(faults, restarts, restart_policy)
-    under_test = ready(Program.of(program), case, interrupt_at, faults, forced=forced, prove=prove)
     asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
+    under_test = ready(Program.of(program), case, changes, forced=forced, prove=prove)
     with kept_in(out) as directory:
         return _told(_verified(under_test, case, changes, directory, asked))
 
@@ -170,6 +171,7 @@ def _verified(
         run_once(program, case, directory, **asked.of_run)
         why_not = f"the script runs under {case.name}, and fails as its own reference: {str(failure).splitlines()[0]}"
         return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=why_not)
+    check_whole(program, reference.trace, changes)
     if forced:
         check_forcible(program.name, reference.trace)
         result = _run(program, case, None, directory, reference, **asked.of_run)
@@ -180,13 +182,18 @@ def _verified(
         if is_open(verdict):
             verdict, reference = _made_sure(verdict, program, reference, directory, asked)
         if program.script is not None:
-            touched = read_touched(directory / TRACES)
+            touched = read_touched(directory / TRACES, directory / INTERRUPTED)
             check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
             natives = native_traces(program, **asked.of_reference)
-            verdict = doubted(verdict, read_parts(directory).last, reference.trace, case.replicas, natives)
+            parts = read_parts(directory)
+            first = parts.earlier[0].trace if parts.earlier else parts.last
+            disturbed = None if changes is None else parts
+            verdict = doubted(verdict, first, reference.trace, case.replicas, natives, disturbed)
         elif asked.explain is not False and asked.derived and changes is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
-    if changes is None and is_wanted(verdict, asked.explain):
+    # What a worker does for a coordinator cannot be watched from here.
+    closures = program.script is not None and case.ps
+    if changes is None and not closures and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
     if is_asked(asked.prove):
         parts = read_parts(directory)
@@ -374,16 +381,16 @@ def judge(
     )
     first = verdict.first_divergence
     verdict = dataclasses.replace(verdict, course=course_of(judged.case, None if first is None else first.step))
-    if verdict.outcome != "inconsistent":
-        return verdict
-    why = explanation_of(judged.case)
-    return dataclasses.replace(
-        verdict,
-        explanation=why,
-        closest=closest(judged.case) if why is None else None,
-        ledger=_ledger(judged, verdict),
-        alone=steps_alone(judged.case) if forced else None,
-    )
+    if verdict.outcome == "inconsistent":
+        why = explanation_of(judged.case)
+        verdict = dataclasses.replace(
+            verdict,
+            explanation=why,
+            closest=closest(judged.case) if why is None else None,
+            ledger=_ledger(judged, verdict),
+            alone=steps_alone(judged.case) if forced else None,
+        )
+    return worded(verdict) if parts.last.header.at_once else verdict
 
 
 def _ledger(judged: Judged, verdict: Verdict) -> str | None:

@@ -99,7 +99,17 @@ def result_of(case: Case) -> Result:
         shutil.copy(FOLDER / "scripts" / "_data.py", place)
         Path(place, f"{case.script}.py").write_text(case.source)
         before = sorted(Path(place).rglob("*"))
-        command = ["verify", "--json", "--strategy", case.on, "--", "python", f"{case.script}.py", *case.args]
+        command = [
+            "verify",
+            "--json",
+            "--strategy",
+            case.on,
+            *case.options,
+            "--",
+            "python",
+            f"{case.script}.py",
+            *case.args,
+        ]
         done = subprocess.run([*_LOCKSTEP, *command], cwd=place, capture_output=True, text=True, check=False)
         after = sorted(path for path in Path(place).rglob("*") if "__pycache__" not in str(path))
         left = [path.name for path in after if path not in before]
@@ -111,7 +121,7 @@ def result_of(case: Case) -> Result:
     culprit = found.get("culprit") or {}
     return Result(
         name=case.name,
-        on=case.on,
+        on=" ".join((case.on, *case.options)),
         mistake=case.mistake,
         doc=case.doc,
         answer=case.answer,

@@ -69,18 +69,19 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
     if not given:
         raise UsageError(
             "say what the script runs on: --devices cpu:2 for one process with two replicas (MirroredStrategy), "
-            "--worker 2 for two processes (MultiWorkerMirroredStrategy)"
+            "--worker 2 for two processes (MultiWorkerMirroredStrategy), --worker 2 --ps 1 for a coordinator "
+            "(ParameterServerStrategy)"
         )
-    if options["ps"] is not None:
-        raise UsageError(
-            "scripts with parameter servers cannot be verified as they are: what workers do for a coordinator is not "
-            "seen from outside. Verify the training as a function, FILE.py:FUNCTION, with `record`, or run the script "
-            "with `lockstep run`"
-        )
+    if options["ps"] is not None and options["worker"] is None:
+        raise UsageError("--ps needs --worker N too: the tasks that run what the coordinator schedules")
     devices = Devices.parse(options["devices"] or "cpu:1")
     if devices.kind != "cpu":
         raise UsageError("scripts are verified on CPU devices; write --devices cpu:N")
     workers = options["worker"]
+    if options["ps"] is not None:
+        if devices.count > 1:
+            raise UsageError("workers of a coordinator have one device each; leave out --devices")
+        return (f"parameter_server-{workers}w{options['ps']}p",)
     if workers is None:
         return (f"mirrored-{devices.count}",)
     return (f"multi_worker-{workers}" + (f"x{devices.count}" if devices.count > 1 else ""),)

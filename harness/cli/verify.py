@@ -105,8 +105,9 @@ def verify(program: tuple[str, ...], **options: Any) -> int:
     the end, or record.keras_callback(model) in fit. With faults, tasks that are started again have to go on from what
     the function has saved in record.directory.
 
-    A script is run unmodified, as a cluster with --worker or as one process with --devices, and once more as its own
-    reference with one replica. What that cannot answer is named, and then nothing is judged (exit code 5).
+    A script is run unmodified, as a cluster with --worker (and --ps, with a coordinator) or as one process with
+    --devices, and once more as its own reference with one replica. What that cannot answer is named, and then nothing
+    is judged (exit code 5).
     """
     from simulator import UsageError
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-__all__ = ["FOUND", "FoundFiles", "note_found", "traces_of"]
+__all__ = ["FOUND", "FoundFiles", "note_files_found", "note_found", "traces_of"]
 
 FOUND = "found.json"
 
@@ -26,11 +27,17 @@ def traces_of(traces: Path, incarnation: int) -> Path:
 
 def note_found(folder: Path, task: str, directory: Path) -> None:
     """Note, in a task that was started again, the files that it finds and when each was last written."""
-    # Files have the time of day, traces the monotonic clock.
-    ahead = time.time() - time.monotonic()
     found = {
-        str(file.relative_to(directory)): file.stat().st_mtime - ahead
+        str(file.relative_to(directory)): file.stat().st_mtime
         for file in sorted(directory.rglob("*"))
         if file.is_file() and file.stat().st_size
     }
+    note_files_found(folder, task, found)
+
+
+def note_files_found(folder: Path, task: str, files: Mapping[str, float]) -> None:
+    """Note them; when they were written is in seconds since the epoch."""
+    # Files have the time of day, traces the monotonic clock.
+    ahead = time.time() - time.monotonic()
+    found = {name: at - ahead for name, at in files.items()}
     (folder / f"{task.replace(':', '-')}.{FOUND}").write_bytes(msgspec.json.encode(FoundFiles(time.monotonic(), found)))

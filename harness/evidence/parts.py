@@ -6,6 +6,7 @@ cluster of its own; in one under faults every incarnation of a task leaves a tra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 from harness.evidence.found import FOUND, FoundFiles
 from harness.evidence.links import Links, read_links
 from harness.evidence.saves import Process, Saves, read_saves
+from harness.evidence.seen import with_steps
 from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
 
@@ -53,6 +55,7 @@ class Parts:
         links: what the links between the tasks carried, None if there are none.
         struck: the numbers that faults have changed in the last incarnations.
         saves: what the run has saved in `record.directory` and restored from it, None where that was not noted.
+        later: of an interrupted script, the files that it had written at its end.
     """
 
     last: RunTrace
@@ -62,13 +65,18 @@ class Parts:
     links: Links | None = None
     struck: tuple[Struck, ...] = ()
     saves: Saves | None = None
+    later: tuple[str, ...] = ()
 
 
 class Killed(msgspec.Struct, frozen=True):
-    """The step after which a run was killed, and the files that `record.directory` held then."""
+    """The step after which a run was killed, and the files that `record.directory` held then.
+
+    Of a script they are those that it had written; `later` are those that it had written at its end.
+    """
 
     at: int
     saved: tuple[str, ...]
+    later: tuple[str, ...] = ()
 
     def leave(self, directory: Path) -> None:
         """Note it beside the traces of the part that was killed."""
@@ -111,15 +119,38 @@ def read_parts(directory: Path) -> Parts:
     earlier = tuple(_part(group, len(by_client)) for group in _together(before))
     now = _struck(found[-1] for found in by_client.values())
     saves = read_saves(traces, _files(by_client.values()))
-    return Parts(last, earlier, _saved(first), links=read_links(directory), struck=now, saves=saves)
+    saved = _saved(first)
+    if last.header.at_once:
+        saved = _saved_by_script(saves, (0, last.header.task, first[-1].number), first[-1].began, saved)
+    return Parts(last, earlier, saved, links=read_links(directory), struck=now, saves=saves)
 
 
 def _interrupted(directory: Path, last: RunTrace) -> Parts:
     folder = directory / INTERRUPTED
     killed = msgspec.json.decode((folder / _KILLED).read_bytes(), type=Killed)
-    before = merge([read_client(file) for file in sorted((folder / TRACES).glob("*.trace"))])
+    before = merge([with_steps(read_client(file)) for file in sorted((folder / TRACES).glob("*.trace"))])
     saves = read_saves(directory / TRACES, {(1, client.header.task, 0): killed.saved for client in last.clients})
-    return Parts(last, (Part(before, killed.at, killed.at),), killed.saved, True, read_links(directory), saves=saves)
+    saved = killed.saved
+    if last.header.at_once:
+        saved = _saved_by_script(saves, (1, last.header.task, 0), math.inf, saved)
+    part = Part(before, killed.at, killed.at)
+    return Parts(last, (part,), saved, True, read_links(directory), saves=saves, later=killed.later)
+
+
+def _saved_by_script(saves: Saves | None, process: Process, began: float, files: tuple[str, ...]) -> tuple[str, ...]:
+    """What had been saved when a process of a script was started: by TensorFlow or Keras, if it ever saves so.
+
+    Files alone say little there: they may be logs.
+    """
+    events = [] if saves is None else [event for event in saves.events if not event.restores]
+    if not events:
+        return files
+    before = [
+        event
+        for event in events
+        if event.complete and (event.cluster < process[0] or (event.cluster == process[0] and event.ended < began))
+    ]
+    return tuple(dict.fromkeys(event.path for event in before))
 
 
 def _files(by_client: Iterable[Sequence[_Incarnation]]) -> dict[Process, tuple[str, ...]]:
@@ -130,7 +161,7 @@ def _files(by_client: Iterable[Sequence[_Incarnation]]) -> dict[Process, tuple[s
 def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | None:
     """The trace of one process; None if it died before it had begun one."""
     try:
-        trace = read_client(folder / f"{stem}.trace")
+        trace = with_steps(read_client(folder / f"{stem}.trace"))
     except (FileNotFoundError, NoHeader):
         return None
     note = folder / f"{stem}.{FOUND}"

@@ -86,12 +86,19 @@ def last_journal(runs: Path) -> Path:
     return max(runs.glob("*/journal.jsonl"), key=lambda file: int(file.parent.name))
 
 
-def note_saves(traces: Path, kept: Path, *journals: Path) -> None:
-    """Note beside the traces what the clusters of a run, the earlier first, have saved in `kept` and restored."""
+def note_saves(traces: Path, kept: Path | None, *journals: Path) -> None:
+    """Note beside the traces what the clusters of a run, the earlier first, have saved in `kept` and restored.
+
+    Args:
+        traces: of the run.
+        kept: `record.directory`; None of a script, which saves where it likes: its paths are absolute.
+        journals: of the clusters.
+    """
     read = _Reading()
+    below = "" if kept is None else os.path.abspath(kept)  # noqa: PTH100 - links stay as they are
     for cluster, journal in enumerate(journals):
         if journal.exists():
-            _read(read, cluster, read_journal(journal), os.path.abspath(kept))  # noqa: PTH100 - links stay as they are
+            _read(read, cluster, read_journal(journal), below)
     noted = _Noted(tuple(sorted(read.events, key=lambda event: event.at)), tuple(read.began.items()))
     (traces / _FILE).write_bytes(msgspec.json.encode(noted))
 
@@ -146,4 +153,6 @@ def _below(path: str | None, kept: str) -> str | None:
     if path is None:
         return None
     whole = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
+    if not kept:
+        return whole
     return os.path.relpath(whole, kept) if whole.startswith(kept + os.sep) else None

@@ -15,7 +15,7 @@ import msgspec
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Step
 
-__all__ = ["Completed", "completed"]
+__all__ = ["Completed", "completed", "completed_parts", "with_steps"]
 
 _FILLED = ("loss", "variables", "examples")
 _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
@@ -42,7 +42,7 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     clients = [client for trace in traces for client in trace.clients]
     if not any(client.seen for client in clients):
         return Completed(tuple(traces))
-    recorded = any(client.steps for client in clients)
+    recorded = any(step.seen is None for client in clients for step in client.steps)
     whole = [RunTrace(tuple(_with_seen(client, recorded) for client in trace.clients)) for trace in traces]
     free = [what for what in _FILLED if not _reported(whole, what)]
     steps = _Steps(whole)
@@ -53,6 +53,52 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
         filled[:with_examples] = compared
         notes += why
     return Completed(tuple(filled), notes)
+
+
+def with_steps(client: ClientTrace) -> ClientTrace:
+    """The client with the steps that were seen, if it is one of which nothing else is known; see `Header.at_once`."""
+    return _with_seen(client, recorded=False) if client.header.at_once else client
+
+
+def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) -> Completed:
+    """A script's reference and all parts of its run, each step with what was seen of it.
+
+    A part counts its steps from 1, and nobody knows yet which of the reference's they are. So a variable is compared
+    only if it was there at every step of everybody, always with one dtype and shape.
+
+    Args:
+        reference: the plain run first.
+        parts: of the run.
+
+    Returns:
+        All of them, in this order.
+    """
+    whole = [RunTrace(tuple(map(with_steps, trace.clients))) for trace in (*reference, *parts)]
+    clients = [client for trace in whole for client in trace.clients]
+    seen = [step.seen for client in clients for step in client.steps if step.seen is not None]
+    kinds = [_kinds(each.variables) for each in seen if each.variables]
+    first = kinds[0] if kinds else {}
+    names = frozenset(name for name, kind in first.items() if all(other.get(name) == kind for other in kinds))
+    left_out = sorted({name for each in kinds for name in each} - names)
+    traces = [RunTrace(tuple(_with_variables(client, names) for client in trace.clients)) for trace in whole]
+    notes = _notes(clients)
+    if left_out:
+        notes = (*notes, f"not compared, since not every step has them: {', '.join(left_out)}")
+    compared, why = _with_examples([traces[0], *traces[len(reference) :]])
+    return Completed((compared[0], *traces[1 : len(reference)], *compared[1:]), (*notes, *why))
+
+
+def _with_variables(client: ClientTrace, names: frozenset[str]) -> ClientTrace:
+    steps = (_with_named(step, names) for step in client.steps)
+    return msgspec.structs.replace(client, steps=tuple(steps))
+
+
+def _with_named(step: Step, names: frozenset[str]) -> Step:
+    kept = [each for each in (step.seen and step.seen.variables) or () if each.name in names]
+    if not kept:
+        return step
+    named = zip(unique_names([variable.name for variable in kept]), kept, strict=True)
+    return msgspec.structs.replace(step, variables=tuple(one.as_reported(name) for name, one in named))
 
 
 def _notes(clients: Sequence[ClientTrace]) -> tuple[str, ...]:
@@ -132,9 +178,7 @@ def _filled_step(step: Step, steps: _Steps, free: Sequence[str]) -> Step:
     if "loss" in free and step.index in steps.loss:
         step = msgspec.structs.replace(step, loss=seen.loss)
     if "variables" in free and (names := steps.variables.get(step.index)):
-        kept = [variable for variable in seen.variables or () if variable.name in names]
-        named = zip(unique_names([variable.name for variable in kept]), kept, strict=True)
-        step = msgspec.structs.replace(step, variables=tuple(one.as_reported(name) for name, one in named))
+        step = _with_named(step, names)
     return step
 
 

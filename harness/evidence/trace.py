@@ -140,7 +140,11 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True, tag=True):
-    """Who wrote this trace and under what strategy."""
+    """Who wrote this trace and under what strategy.
+
+    `at_once` is true of a script that is to be killed: its steps are those that were seen, each of them written as soon
+    as it was done.
+    """
 
     task: str
     incarnation: int
@@ -150,6 +154,7 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     clients: int
     seed: int
     versions: dict[str, str] = {}
+    at_once: bool = False
 
 
 class SeenVariable(msgspec.Struct, frozen=True):
@@ -279,6 +284,22 @@ class StandIn(msgspec.Struct, frozen=True):
     where: str
     taken: str
     trust: str = "sure"
+
+
+ENDLESS = "when a step ends whose gradients are taken outside of a tf.function and of strategy.run"
+"""In `Counters.unseen` of a script that is to be killed."""
+
+
+UNJOINED = "closures neither joined nor fetched when"
+"""In `StandIn.what` of a script whose closures are run one at a time, so that they are done all the same."""
+
+
+BY_HAND = "Dataset.shard by the number of the worker"
+"""In `StandIn.what`."""
+
+
+DRAWN = "random numbers outside of replicas"
+"""In `StandIn.what` of a script that is to be killed: drawn in its data pipeline, or by Python."""
 
 
 class Counters(msgspec.Struct, frozen=True, tag=True):

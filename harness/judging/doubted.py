@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from harness.evidence.trace import RunTrace, StandIn
+from harness.evidence.parts import Parts
+from harness.evidence.trace import BY_HAND, ENDLESS, RunTrace, StandIn
+from harness.judging.closures_script import ONE_BY_ONE, why_not_judged
 from harness.judging.native_scale import factor_of, times_of
+from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, why_it_may_differ
 from harness.judging.verdict import Verdict
 
 __all__ = ["doubted"]
@@ -38,7 +41,12 @@ _SCALED = 0.2
 
 
 def doubted(
-    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natives: Sequence[RunTrace] = ()
+    verdict: Verdict,
+    run: RunTrace,
+    reference: RunTrace,
+    replicas: int,
+    natives: Sequence[RunTrace] = (),
+    parts: Parts | None = None,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -49,42 +57,82 @@ def doubted(
         replicas: of the run, in sync.
         natives: what the script has left that was run as on one device, with a batch for one replica: of the whole
             data, or of one worker's.
+        parts: of a run that was disturbed, of which `run` is the first then.
     """
+    again = parts is not None and in_parts(parts)
     counters = reference.clients[0].counters
     told = counters.stand_ins
     notes = [*verdict.notes, *_listed(told)]
     if counters.cut is not None:
         notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
+    if run.header.strategy.startswith("parameter_server"):
+        verdict = dataclasses.replace(verdict, notes=(*notes, ONE_BY_ONE))
+        assumed = _assumed(told) if verdict.outcome == "inconsistent" else iter(())
+        why = next(chain(assumed, why_not_judged(verdict, run, natives)), None)
+        return verdict if why is None or verdict.outcome == "abstained" else _abstained(verdict, why)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
-    factors = [factor_of(run, native, replicas) for native in natives]
+    alike = reference if verdict.outcome == "consistent" else None
+    factors = [factor_of(run, native, replicas, alike) for native in natives]
     factor = next((each for each in factors if each is not None), None)
     wrong = factor is not None and abs(factor - 1.0) > _SCALED
     unknown = [each for each in told if each.trust == "unknown"]
     # What each replica contributes is what one device computes, so that it was taken for the right number.
     settled = verdict.outcome == "consistent" and factor is not None and not wrong
+    reasons: list[Iterator[str]] = []
     if unknown and not settled:
         text = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
-        return _abstained(verdict, text)
-    if verdict.outcome == "consistent" and wrong:
-        return _abstained(verdict, _grows(float(factor or 0.0)))
-    if verdict.outcome == "consistent" and factor is None and any(_is_size(each) for each in told):
-        return _abstained(verdict, _UNCHECKED)
-    if verdict.outcome != "inconsistent":
-        return verdict
-    reasons = [_reasons(verdict, run, reference, told)]
-    if not wrong:
-        reasons.append(_misled(times_of(run, reference, replicas), certain=factor is not None))
+        reasons.append(iter([text]))
+    if again:
+        reasons.append(_endless(reference))
+    if verdict.outcome == "consistent":
+        reasons.append(_of_consistent(verdict, told, factor, again=again))
+    if verdict.outcome == "inconsistent":
+        reasons.append(_assumed(told))
+        if parts is not None and again:
+            reasons.append(why_it_may_differ(verdict, parts, reference))
+        if not again or not began_alike(run, reference):
+            reasons.append(_reasons(verdict, run, reference, told))
+        if not wrong:
+            reasons.append(_misled(times_of(run, reference, replicas), certain=factor is not None))
     why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else _abstained(verdict, why)
 
 
-def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequence[StandIn]) -> Iterator[str]:
-    """Why a run that differs may be right."""
+def _of_consistent(verdict: Verdict, told: Sequence[StandIn], factor: float | None, *, again: bool) -> Iterator[str]:
+    """Why a run in which nothing was found may be wrong."""
+    if factor is not None and abs(factor - 1.0) > _SCALED:
+        yield _grows(factor)
+    if factor is None and any(_is_size(each) for each in told):
+        yield _UNCHECKED
+    if any(each.what == BY_HAND for each in told):
+        yield from _not_compared(verdict)
+    if again:
+        yield from cannot_be_known(verdict)
+
+
+def _not_compared(verdict: Verdict) -> Iterator[str]:
+    """Why it is not known that workers have read the shards that the reference has read."""
+    if not any(law.law == _EXAMPLES and law.status == "held" for law in verdict.judgements):
+        yield f"data is sharded by hand, and the examples of workers could not be compared; see the notes, {_RECORD}"
+
+
+def _endless(reference: RunTrace) -> Iterator[str]:
+    """Why it is not known which steps a process had done when it was killed."""
+    if ENDLESS in reference.clients[0].counters.unseen:
+        yield f"not seen: {ENDLESS}, so that it is not known which steps it had done when it was killed; {_RECORD}"
+
+
+def _assumed(told: Sequence[StandIn]) -> Iterator[str]:
+    """What one replica does in a way of its own."""
     if assumed := [each for each in told if each.trust == "assumed"]:
         yield (
             f"the run differs from its reference, and {_places(assumed)}, which one replica does in a way of its own. "
             f"Make it the same for any number of replicas (no dropout, synchronized=True), {_RECORD}"
         )
+
+
+def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequence[StandIn]) -> Iterator[str]:
+    """Why a run that differs may be right."""
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
     compared = any(law.law == _EXAMPLES and law.status != "not_judged" for law in verdict.judgements)
     if not compared and (len(run.clients) > 1 or any(_NOT_COMPARED in note for note in verdict.notes)):
@@ -110,7 +158,13 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
             "the run has seen other examples than its reference, and no known mistake reproduces them: its workers may "
             "shuffle their own shards. Shuffle before the data is sharded, with a seed, or not at all"
         )
-    if _EXAMPLES in broken and any(each.what == "TF_CONFIG" for each in told):
+    by_hand = any(each.what == BY_HAND for each in told)
+    if _EXAMPLES in broken and by_hand and _cause(verdict) is None:
+        yield (
+            f"the run has seen other examples than its reference, and {_places(told, BY_HAND)}: the workers may order "
+            f"their shards by themselves. Shuffle before the data is sharded, with a seed, or not at all, {_RECORD}"
+        )
+    if _EXAMPLES in broken and not by_hand and any(each.what == "TF_CONFIG" for each in told):
         yield (
             f"the run has seen other examples than its reference, and {_places(told, 'TF_CONFIG')}: if the script "
             "shards its data by the number of the worker, the reference has read one shard only. Leave sharding to "

@@ -29,6 +29,7 @@ class Interruption:
         reference: the whole reference, of which a case of one part holds only that part.
         resume_strategy: the strategy of the resumed part.
         saved: the files in `record.directory` when the tasks were killed, relative to it.
+        of_script: whether a script was interrupted, which has no such directory: `saved` is what it had saved.
     """
 
     at: int
@@ -38,6 +39,7 @@ class Interruption:
     reference: RunTrace
     resume_strategy: str
     saved: tuple[str, ...] = ()
+    of_script: bool = False
 
     @property
     def total(self) -> int:
@@ -70,8 +72,10 @@ class Interruption:
     def kept(self) -> str:
         """What `record.directory` held, in words."""
         if not self.saved:
-            return "record.directory was empty when it was killed"
+            return "nothing had been saved" if self.of_script else "record.directory was empty when it was killed"
         shown = ", ".join(self.saved[:3]) + (", ..." if len(self.saved) > 3 else "")
+        if self.of_script:
+            return f"it had saved {shown}"
         return f"record.directory held {len(self.saved)} file{'s' if len(self.saved) > 1 else ''} ({shown})"
 
     def to_json(self) -> dict[str, Any]:

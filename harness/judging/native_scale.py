@@ -27,13 +27,15 @@ asked for are factors of two and more, not errors, which laws find.
 """
 
 
-def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
+def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | None = None) -> float | None:
     """How many times as much as it should a step of the run takes; None where that cannot be known.
 
     Args:
         run: of the script in the cluster.
         native: of the script with one replica, which is told that there is one.
         replicas: of the run, in sync.
+        alike: the reference, if the run's variables are those of its. So it is known whether the run has added up or
+            averaged its gradients where no reduction shows it, as none does where variables aggregate what is assigned.
     """
     first = [next(iter(client.seen), None) for client in run.clients]
     alone = next(iter(native.clients[0].seen), None)
@@ -46,6 +48,8 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
         return None
     whole = _sum(parts)
     share = _share(_reduced(clients[0]), whole, replicas)
+    if share is None and alike is not None and (times := times_of(run, alike, replicas)):
+        share = 1.0 / times
     truth, mine = _parts(alone)[0], _first_examples(alone)[0]
     if share is None:
         return None

@@ -43,10 +43,23 @@ __all__ = [
 
 
 class View(msgspec.Struct, frozen=True):
-    """A view of the file system that a client enters: which process holds it, and what is private in it."""
+    """A view of the file system that a client enters: which process holds it, and what is private in it.
+
+    `written` has, by the folder where it is kept, the directory below which something is written in the view.
+    """
 
     holder: int
     covered: tuple[str, ...]
+    written: dict[str, str] = {}
+
+    def files(self) -> dict[str, float]:
+        """What has been written in it and holds something: by its path when that was, in seconds since the epoch."""
+        found = {}
+        for folder, directory in self.written.items():
+            for file in sorted(Path(folder).rglob("*")):
+                if file.is_file() and file.stat().st_size and "__pycache__" not in file.parts:
+                    found[str(Path(directory, file.relative_to(folder)))] = file.stat().st_mtime
+        return found
 
 
 class Assignment(msgspec.Struct, frozen=True):

@@ -35,4 +35,4 @@ def viewed(program: Program, *own: Path) -> Iterator[View | None]:
         yield None
         return
     with private_files([Path(program.script.cwd), Path(program.script.path).parent], own) as view:
-        yield View(view.holder, view.covered)
+        yield View(view.holder, view.covered, dict(view.written))

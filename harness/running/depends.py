@@ -9,9 +9,10 @@ environment variables: a cache that outlives a session has to be keyed by those.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -53,14 +54,16 @@ def environment_digest() -> str:
     return found.hexdigest()[:_DIGITS]
 
 
-def keep_depends(folder: Path, touches: Iterable[Touch]) -> None:
+def keep_depends(folder: Path, touches: Iterable[Touch], script: str | None = None) -> None:
     """Note in a run's folder the files that it has read and not written, as they are now.
 
     Args:
         folder: of the run.
         touches: what it has done with files.
+        script: the file of an unmodified script. What it reads below its view of the file system is not among the
+            touches; so all Python beside it counts as read.
     """
-    touches = list(touches)
+    touches = [*touches, *(Touch(str(path), 0.0, writes=False) for path in _beside(script))]
     written = {touch.path for touch in touches if touch.writes}
     installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})  # versions stand for it
     read = {touch.path for touch in touches if not touch.writes} - written
@@ -75,6 +78,15 @@ def still_the_same(folder: Path) -> bool:
     except (OSError, msgspec.DecodeError):
         return False
     return all(map(_is_same, kept))
+
+
+def _beside(script: str | None) -> Iterator[Path]:
+    """Every Python file in the folder of a script, and in the packages there."""
+    if script is None:
+        return
+    for folder, inner, files in os.walk(Path(script).resolve().parent):
+        inner[:] = [name for name in inner if (Path(folder) / name / "__init__.py").exists()]
+        yield from (Path(folder) / name for name in files if name.endswith(".py"))
 
 
 def _is_same(known: _Known) -> bool:

@@ -46,11 +46,17 @@ class Disturbance:
             raise UsageError("restarts answer faults; give faults, for example faults=FaultPlan.load('plan.toml')")
         return None
 
-    def options(self, topology: Topology, kept: Path) -> dict[str, Any]:
-        """The keyword arguments of a `Cluster` that is disturbed so, with `kept` as its `record.directory`."""
+    def options(self, topology: Topology, kept: Path, root: str = "") -> dict[str, Any]:
+        """The keyword arguments of a `Cluster` that is disturbed so.
+
+        Args:
+            topology: of the cluster.
+            kept: its `record.directory`.
+            root: where the files of a script's own view are seen from here, whose checkpoints faults damage.
+        """
         restarts = _restarts_needed(self.plan, topology) if self.restarts is None else self.restarts
         policy = self.restart_policy if restarts or self.restart_policy == "none" else None
-        return {"faults": _placed(self.plan, kept), "restarts": restarts, "restart_policy": policy}
+        return {"faults": _placed(self.plan, kept, root), "restarts": restarts, "restart_policy": policy}
 
     def to_json(self, topology: Topology) -> dict[str, Any]:
         """What verdicts say of it: the expanded plan as tables, and in one line."""
@@ -78,10 +84,18 @@ def _restarts_needed(plan: FaultPlan, topology: Topology) -> int:
     return (deaths + _RESTARTS_SPARE) * (len(topology.tasks) if topology.ps else 1)
 
 
-def _placed(plan: FaultPlan, kept: Path) -> FaultPlan:
-    """The plan with this run's `record.directory` in it."""
+def _placed(plan: FaultPlan, kept: Path, root: str) -> FaultPlan:
+    """The plan with this run's `record.directory` in it, or with directories as its tasks see them."""
+
+    def place(directory: str) -> str:
+        if directory == RECORD:
+            return str(kept)
+        return f"{root}{Path(directory).absolute()}" if root else directory
+
     faults = [
-        msgspec.structs.replace(fault, directory=str(kept)) if getattr(fault, "directory", None) == RECORD else fault
+        msgspec.structs.replace(fault, directory=place(directory))
+        if (directory := getattr(fault, "directory", None))
+        else fault
         for fault in plan.faults
     ]
     return msgspec.structs.replace(plan, faults=tuple(faults))

@@ -8,10 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.evidence.parts import INTERRUPTED, TRACES, Killed
 from harness.evidence.saves import last_journal, note_saves
 from harness.evidence.trace import RunTrace
-from harness.recording.client import Assignment, run_client
+from harness.recording.client import Assignment
+from harness.running.clients import client_of, viewed
 from harness.running.linked import is_linked, run_linked
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -33,7 +36,8 @@ class Interrupting:
         Raises:
             UsageError: the reference recorded fewer steps.
         """
-        steps = len(reference.clients[0].steps)
+        first = reference.clients[0]
+        steps = len(first.seen if first.header.at_once else first.steps)
         if steps < self.at:
             raise UsageError(f"{program} records {steps} steps, so it cannot be interrupted after step {self.at}")
 
@@ -84,17 +88,24 @@ def run_twice(
     for folder in (*traces, kept):
         folder.mkdir(parents=True)
     options: dict[str, Any] = {"timeout": timeout, "stream": stream}
-    assignment = Assignment(traces=str(traces[0]), directory=str(kept), seed=seed)
-    with _cluster(case, first / "run", **options) as cluster:
-        _kill_after(cluster, asked.at, program, case, assignment)
-    saved = sorted(str(file.relative_to(kept)) for file in kept.rglob("*") if file.is_file())
-    Killed(asked.at, tuple(saved)).leave(directory)
-    assignment = Assignment(traces=str(traces[1]), directory=str(kept), seed=seed, incarnation=1)
-    resume = asked.resume_case
-    with _cluster(resume, directory / "run", **options) as cluster:
-        result = run_linked(cluster, directory, run_client, program, resume, assignment)
-        note_saves(traces[1], kept, last_journal(first / "run"), result.directory / "journal.jsonl")
-        return result
+    # A script resumes in the same view of the file system, in which it has saved.
+    with viewed(program, directory) as view:
+        assignment = Assignment(traces=str(traces[0]), directory=str(kept), seed=seed, view=view)
+        with _cluster(case, first / "run", **options) as cluster:
+            _kill_after(cluster, asked.at, program, case, assignment)
+        files = (str(file.relative_to(kept)) for file in kept.rglob("*") if file.is_file())
+        saved = sorted(files if view is None else view.files())
+        killed = Killed(asked.at, tuple(saved))
+        killed.leave(directory)
+        assignment = Assignment(traces=str(traces[1]), directory=str(kept), seed=seed, incarnation=1, view=view)
+        resume = asked.resume_case
+        with _cluster(resume, directory / "run", **options) as cluster:
+            result = run_linked(cluster, directory, client_of(program), program, resume, assignment)
+            journals = last_journal(first / "run"), result.directory / "journal.jsonl"
+            note_saves(traces[1], kept if view is None else None, *journals)
+            if view is not None:
+                msgspec.structs.replace(killed, later=tuple(view.files())).leave(directory)
+            return result
 
 
 def _cluster(case: StrategyCase, out: Path, **options: Any) -> Cluster:
@@ -112,7 +123,7 @@ def _kill_after(cluster: Cluster, step: int, program: Program, case: StrategyCas
 
     for task in case.clients:
         cluster.set_gate(task, f"step:{step}")
-    cluster.attempt(kill, lambda: cluster.start(run_client, program, case, assignment))
+    cluster.attempt(kill, lambda: cluster.start(client_of(program), program, case, assignment))
 
 
 def _all_stand(run: Run, case: StrategyCase, step: int) -> bool:

@@ -14,13 +14,14 @@ from harness.evidence.saves import note_saves
 from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
 from harness.kept import kept_in
-from harness.recording.client import Assignment
+from harness.recording.client import Assignment, View
 from harness.running.clients import client_of, viewed
 from harness.running.disturbance import Disturbance
 from harness.running.linked import is_linked, run_linked
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, RunFailed, RunResult, TaskError
+from simulator.agent.private_files import given_view
 from simulator.capabilities import accelerators
 
 __all__ = ["check_hardware", "observe", "run_once"]
@@ -97,7 +98,8 @@ def run_once(
             out=directory / "run" if keep else None,
             relay=is_linked(case.topology),
             network=case.network,
-            **({} if disturbance is None else disturbance.options(case.topology, kept)),
+            env=_of_servers(program, case, view),
+            **({} if disturbance is None else disturbance.options(case.topology, kept, _root(view))),
         ) as cluster,
     ):
         work = (
@@ -106,14 +108,15 @@ def run_once(
             case,
             Assignment(traces=str(traces), directory=str(kept), seed=seed, view=view),
         )
+        saves = kept if view is None else None
         try:
             result = run_linked(cluster, directory, *work, counted=disturbance is None)
         except RunFailed as failure:  # of which the numbers may be judged nevertheless
             if disturbance is not None:
-                _note_disturbed(directory, failure.result)
+                _note_disturbed(directory, failure.result, saves)
             raise
         if disturbance is not None:
-            _note_disturbed(directory, result)
+            _note_disturbed(directory, result, saves)
     if unfinished := [task for task in case.clients if result[task].value is None]:
         text = "the plan ended it and nothing started it again, so the training was not finished"
         raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
@@ -123,10 +126,22 @@ def run_once(
     return result
 
 
-def _note_disturbed(directory: Path, result: RunResult) -> None:
+def _root(view: View | None) -> str:
+    """Where this process sees the files of a view, for faults of files."""
+    return "" if view is None else f"/proc/{view.holder}/root"
+
+
+def _of_servers(program: Program, case: StrategyCase, view: View | None) -> dict[str, str]:
+    """The environment in which parameter servers write checkpoints where a script's coordinator looks for them."""
+    if view is None or program.script is None or not case.ps:
+        return {}
+    return given_view(view.holder, program.script.cwd)
+
+
+def _note_disturbed(directory: Path, result: RunResult, saves: Path | None) -> None:
     """Leave beside the traces what the journal of a run under faults knows of its numbers and its saves."""
     save_struck(directory, result)
-    note_saves(directory / TRACES, directory / "kept", result.directory / "journal.jsonl")
+    note_saves(directory / TRACES, saves, result.directory / "journal.jsonl")
 
 
 def check_hardware(case: StrategyCase) -> None:

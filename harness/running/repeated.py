@@ -93,7 +93,8 @@ class Runs:
                     raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
                 if not result["local:0"].value["observed"]:
                     raise NothingObserved(self.program.name)
-                keep_depends(folder, read_touched(folder))
+                script = None if self.program.script is None else self.program.script.path
+                keep_depends(folder, read_touched(folder), script)
                 (folder / "done").touch()
 
     def _assignment(self, name: str) -> Assignment:

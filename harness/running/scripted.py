@@ -7,52 +7,99 @@ from collections.abc import Mapping, Sequence
 
 from harness.evidence.independence import Touch
 from harness.evidence.trace import RunTrace
+from harness.running.disturbance import RECORD, Disturbance
+from harness.running.interrupt import Interrupting
 from harness.running.reference import reference_of
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, UsageError
+from simulator.faults import Fault
 
-__all__ = ["check_apart", "native_traces", "ready"]
+__all__ = ["check_apart", "check_whole", "native_traces", "ready"]
 
-_KINDS = ("mirrored", "multi_worker")
+_KINDS = ("mirrored", "central_storage", "multi_worker", "parameter_server")
 
 
-def ready(program: Program, case: StrategyCase, *disturbed: object, forced: bool, prove: bool | None) -> Program:
+def ready(
+    program: Program,
+    case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
+    *,
+    forced: bool,
+    prove: bool | None,
+) -> Program:
     """The program, which knows what it stands for as its own reference if it is a script.
 
     Args:
         program: what is to be run.
         case: the strategy.
-        disturbed: by what, each None for nothing.
+        changes: what disturbs the run.
         forced: whether the reference is to follow the run.
         prove: whether its step is to be proved; None where nobody has asked.
 
     Raises:
-        UsageError: under this strategy, under faults or interrupted, forced, or proved.
+        UsageError: a script under this strategy, with faults of files that nobody sees, forced, or proved.
     """
     if program.script is None:
         return program
     instead = "verify the training as a function, FILE.py:FUNCTION, with `record`"
     if case.kind not in _KINDS:
         raise UsageError(
-            f"scripts are verified under {' and '.join(_KINDS)}, and {case.name} is another strategy; {instead}"
+            f"scripts are verified under {', '.join(_KINDS)}, and {case.name} is another strategy; {instead}"
         )
     if case.hardware != "cpu":
         raise UsageError(f"scripts are verified on CPU devices, not on a {case.hardware}; {instead}")
-    if any(each is not None for each in disturbed):
+    if changes is not None and case.ps:
         raise UsageError(
-            f"a script cannot be verified under faults or interrupted; {instead}, or see what becomes of it with "
-            "`lockstep run`"
+            "a script with parameter servers cannot be verified under faults or interrupted: its closures are run one "
+            f"at a time, which is not how they fail; {instead}, or see what becomes of it with `lockstep run`"
         )
+    if isinstance(changes, Interrupting) and changes.resume_case.name != case.name:
+        raise UsageError(
+            f"a script builds its strategy itself, so that it cannot resume under {changes.resume_case.name}; leave "
+            "out --resume-strategy, or " + instead
+        )
+    for fault in () if not isinstance(changes, Disturbance) else changes.plan.faults:
+        _check_files(fault)
     if forced:
         raise UsageError(f"a script's reference cannot be set to the run's variables after each step; {instead}")
     if prove:
         raise UsageError(f"what a script does is not proved from its graphs; {instead}")
-    return program.under(case.name, case.replicas, case.workers)
+    return program.under(case.name, case.replicas, case.workers, case.ps, disturbed=changes is not None)
+
+
+def _check_files(fault: Fault) -> None:
+    """Fail if a fault is about a directory that a script does not have, or about the disk below its private view."""
+    directory = getattr(fault, "directory", None)
+    if directory == RECORD:
+        raise UsageError(
+            f"a script has no record.directory; have directory of {fault.kind} name where it saves its checkpoints"
+        )
+    if directory is not None and fault.kind == "disk_full":
+        raise UsageError(
+            "what a script writes is kept apart from the disk of its directory, so that this cannot be filled; leave "
+            "out directory of disk_full, which then limits the size of each file"
+        )
+
+
+def check_whole(program: Program, reference: RunTrace, changes: Interrupting | Disturbance | None) -> None:
+    """Fail before a script is disturbed whose reference was ended before its own end, with which runs are aligned.
+
+    Raises:
+        UsageError: it takes more steps than are judged.
+    """
+    first = reference.clients[0]
+    if program.script is not None and changes is not None and first.counters.cut is not None:
+        raise UsageError(
+            f"{program.name} takes more than {first.counters.cut} steps, and a script that is killed and started again "
+            "is judged to its end; give a larger --first, or have it take fewer steps"
+        )
 
 
 def native_traces(program: Program, *, seed: int, timeout: float) -> list[RunTrace]:
     """What a script leaves as on one device, with a batch for one replica: of one worker's data, and of all.
+
+    Of a coordinator's script all steps, with a single worker.
 
     Args:
         program: the script.
@@ -64,6 +111,11 @@ def native_traces(program: Program, *, seed: int, timeout: float) -> list[RunTra
     """
     assert program.script is not None
     found = []
+    if program.script.ps:
+        with contextlib.suppress(LockstepError):
+            alone = program.with_one_worker()
+            found.append(reference_of(alone, seed=seed, perturbed=False, timeout=timeout).trace)
+        return found
     for pipelines in dict.fromkeys((program.script.workers, 1)):
         with contextlib.suppress(LockstepError):
             alone = program.alone(pipelines)

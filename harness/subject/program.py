@@ -70,12 +70,19 @@ class Program:
         asked = msgspec.json.encode(script)
         return cls(name=script.name, payload=b"", digest=_digest(source, asked), script=script)
 
-    def under(self, strategy: str, replicas: int, workers: int) -> Program:
+    def under(self, strategy: str, replicas: int, workers: int, ps: int = 0, *, disturbed: bool = False) -> Program:
         """The program, ready to be its own reference: that of a script depends on what it stands for."""
         if self.script is None:
             return self
-        script = msgspec.structs.replace(self.script, strategy=strategy, replicas=replicas, workers=workers)
+        script = msgspec.structs.replace(
+            self.script, strategy=strategy, replicas=replicas, workers=workers, ps=ps, disturbed=disturbed
+        )
         return Program.of_script(script)
+
+    def with_one_worker(self) -> Program:
+        """A script with a coordinator, as its own reference that is told of a single worker."""
+        assert self.script is not None
+        return Program.of_script(msgspec.structs.replace(self.script, workers=1))
 
     def alone(self, pipelines: int) -> Program:
         """A script as it is on one device, for its first step: with one replica, which is told that there is one.

@@ -31,9 +31,11 @@ class Script(msgspec.Struct, frozen=True):
         strategy: the name of the strategy under which it is verified, empty until that is known.
         replicas: of that strategy, in sync.
         workers: of that strategy.
+        ps: parameter servers of that strategy.
         pipelines: as how many workers' input the reference reads the first one's.
         first: how many steps are judged.
         assume: what the reference takes for the number of replicas at a line, by `FILE:LINE`.
+        disturbed: whether it is to be killed, so that each step is looked at as soon as it was done, in all runs alike.
     """
 
     path: str
@@ -45,6 +47,8 @@ class Script(msgspec.Struct, frozen=True):
     pipelines: int = 1
     first: int = FIRST_STEPS
     assume: dict[str, int] = {}
+    disturbed: bool = False
+    ps: int = 0
 
     @classmethod
     def of(cls, command: Sequence[str], first: int = FIRST_STEPS, assume: Sequence[str] = ()) -> Script:

@@ -58,7 +58,9 @@ def _draw_anew() -> None:
 
 def _serve(agent: Agent) -> None:
     from simulator.agent import devices
+    from simulator.agent.private_files import enter_given_view
 
+    enter_given_view()
     _configure(agent.spec)
     # Held in a variable: the server stops when it is collected.
     server = devices.start_server()

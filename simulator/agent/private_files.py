@@ -6,7 +6,10 @@ import os
 
 from simulator import kernel
 
-__all__ = ["enter_view"]
+__all__ = ["VARIABLE", "enter_given_view", "enter_view", "given_view"]
+
+VARIABLE = "LOCKSTEP_SERVER_FILES"
+"""In the environment of servers, which write checkpoints: the view that they enter, and where they are in it."""
 
 
 def enter_view(holder: int) -> None:
@@ -29,6 +32,19 @@ def enter_view(holder: int) -> None:
         os.close(descriptor)
     if kinds[0][1] == kernel.NEW_USER:
         kernel.die_with_parent()  # which the change of user namespace has cleared
+
+
+def given_view(holder: int, directory: str) -> dict[str, str]:
+    """The variables of an environment in which servers enter a view, with this as their working directory."""
+    return {VARIABLE: f"{holder}:{directory}"}
+
+
+def enter_given_view() -> None:
+    """Enter the view that the environment names, if it names one."""
+    holder, _, directory = os.environ.get(VARIABLE, "").partition(":")
+    if holder:
+        enter_view(int(holder))
+        os.chdir(directory)
 
 
 def _namespace(process: int | str, name: str) -> str:

@@ -12,7 +12,7 @@ import sys
 
 from _lockstep.children import child_command
 
-__all__ = ["TRIALS", "try_hosts", "try_namespaces"]
+__all__ = ["TRIALS", "try_hosts", "try_namespaces", "try_private_files"]
 
 TRIALS = (
     "user_namespaces",
@@ -69,3 +69,15 @@ def try_hosts(trials: dict[str, str]) -> str:
     except LockstepError as error:
         return str(error)
     return ""
+
+
+def try_private_files() -> str:
+    """Return an empty string if a run can have a view of the file system of its own, else why not."""
+    from simulator.errors import LockstepError
+    from simulator.machines.local.private_files import private_files
+
+    try:
+        with private_files([], []):
+            return ""
+    except (LockstepError, OSError, subprocess.SubprocessError) as error:
+        return str(getattr(error, "why", "") or error)

@@ -62,6 +62,10 @@ _CONSEQUENCES: dict[str, tuple[str, str]] = {
         "network=namespaces: tasks share this machine's loopback interface, and its network reaches TensorFlow's ports",
         "provide what it needs, above",
     ),
+    "private_files": (
+        "unmodified scripts cannot be verified, as with `lockstep verify --worker 2 -- python train.py`",
+        "permit mount namespaces and overlays; in a container --cap-add SYS_ADMIN",
+    ),
 }
 
 
@@ -86,6 +90,7 @@ def probe() -> Capabilities:
     trials = namespaces.try_namespaces()
     items += [_item(name, problem) for name, problem in trials.items()]
     items.append(_item("hosts", namespaces.try_hosts(trials)))
+    items.append(_item("private_files", namespaces.try_private_files()))
     return Capabilities(
         platform=platform.platform(),
         python=platform.python_version(),

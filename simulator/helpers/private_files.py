@@ -41,11 +41,11 @@ def main() -> None:
     try:
         in_own = _leave()
         mounts = list(planned(asked["covered"], asked["kept"]))
-        _mount(mounts, [Path(place) for place in asked["places"]], in_own=in_own)
+        written = _mount(mounts, [Path(place) for place in asked["places"]], in_own=in_own)
     except OSError as error:
         sys.stdout.write(json.dumps({"why": str(error)}) + "\n")
         return
-    sys.stdout.write(json.dumps({"pid": os.getpid(), "why": ""}) + "\n")
+    sys.stdout.write(json.dumps({"pid": os.getpid(), "written": written, "why": ""}) + "\n")
     sys.stdout.flush()
     sys.stdin.read()
 
@@ -64,18 +64,25 @@ def _leave() -> bool:
     return in_own
 
 
-def _mount(mounts: Sequence[tuple[str, bool]], places: Sequence[Path], *, in_own: bool) -> None:
+def _mount(mounts: Sequence[tuple[str, bool]], places: Sequence[Path], *, in_own: bool) -> dict[str, str]:
+    """Make all mounts; by the folder where it is kept, the directory below which something is written."""
     # What is kept is reached by its descriptor when it has been covered.
     there = {path: os.open(path, os.O_PATH) for path, covered in mounts if not covered}
+    written = {}
     for number, (path, covered) in enumerate(mounts):
         if covered:
-            _cover(path, number, places, in_own=in_own)
+            written[_cover(path, number, places, in_own=in_own)] = path
         else:
             kernel.bind_tree(f"/proc/self/fd/{there[path]}", path)
+    return written
 
 
-def _cover(path: str, number: int, places: Sequence[Path], *, in_own: bool) -> None:
-    """Cover a directory; what is written goes to the first of these places whose file system can do that."""
+def _cover(path: str, number: int, places: Sequence[Path], *, in_own: bool) -> str:
+    """Cover a directory; what is written goes to the first of these places whose file system can do that.
+
+    Returns:
+        The folder there.
+    """
     lower = os.open(path, os.O_PATH)
     failed: OSError | None = None
     for place in places:
@@ -87,6 +94,6 @@ def _cover(path: str, number: int, places: Sequence[Path], *, in_own: bool) -> N
         except OSError as error:
             failed = error
         else:
-            return
+            return str(upper)
     assert failed is not None
     raise failed

@@ -67,6 +67,9 @@ open("left.txt", "w").write(str(float(loss)))
 """
 
 
+TRAIN = ("--", "python", "train.py")
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with the script `train.py`, which is where this process is."""
@@ -105,15 +108,41 @@ def test_a_command_is_read(place: Path) -> None:
     ("arguments", "text"),
     [
         (["--", "python", "train.py"], "say what the script runs on: --devices cpu:2"),
-        (["--worker", "2", "--ps", "1", "--", "python", "train.py"], "scripts with parameter servers cannot be"),
+        (["--ps", "1", "--", "python", "train.py"], "--ps needs --worker N too"),
+        (["--worker", "2", "--ps", "1", "--devices", "cpu:2", "--", "python", "train.py"], "one device each"),
+        (
+            ["--worker", "2", "--ps", "1", "--fault", "kind=kill,task=worker:1,step=2", "--", "python", "train.py"],
+            "one at a time, which is not how they fail",
+        ),
         (["--worker", "2", "train.py:train"], "--worker is about a script"),
         (["--worker", "2", "--strategy", "mirrored-2", "--", "python", "train.py"], "both say what"),
         (["--devices", "gpu:2", "--", "python", "train.py"], "on CPU devices"),
         (["--devices", "cpu:2", "--assume", "here", "--", "python", "train.py"], "write FILE:LINE=N"),
         (["--devices", "cpu:2", "--forced", "--", "python", "train.py"], "cannot be set to the run's variables"),
         (["--devices", "cpu:2", "--prove", "--", "python", "train.py"], "is not proved from its graphs"),
-        (["--devices", "cpu:2", "--interrupt-at", "2", "--", "python", "train.py"], "under faults or interrupted"),
-        (["--strategy", "central_storage-2", "--", "python", "train.py"], "central_storage-2 is another strategy"),
+        (
+            [
+                "--devices",
+                "cpu:2",
+                "--interrupt-at",
+                "2",
+                "--resume-strategy",
+                "mirrored-4",
+                "--",
+                "python",
+                "train.py",
+            ],
+            "a script builds its strategy itself",
+        ),
+        (
+            ["--devices", "cpu:2", "--fault", "kind=torn_checkpoint,directory=record.directory,step=2", *TRAIN],
+            "a script has no record.directory",
+        ),
+        (
+            ["--devices", "cpu:2", "--fault", "kind=disk_full,task=local:0,step=2,directory=.", *TRAIN],
+            "leave out directory of disk_full",
+        ),
+        (["--strategy", "one_device", "--", "python", "train.py"], "one_device is another strategy"),
     ],
 )
 def test_usage_errors_come_first(place: Path, arguments: list[str], text: str) -> None:

@@ -74,6 +74,7 @@ def test_probe_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accelerators, "gpus", lambda: ())
     monkeypatch.setattr(accelerators, "tpus", lambda _: ())
     monkeypatch.setattr(namespaces, "try_namespaces", lambda: dict.fromkeys(namespaces.TRIALS, nothing))
+    monkeypatch.setattr(namespaces, "try_private_files", lambda: nothing)
     for function in ("forkserver", "pdeathsig", "pidfd", "dev_shm"):
         monkeypatch.setattr(processes, function, lambda: nothing)
     found = capabilities.probe()

@@ -15,7 +15,7 @@ import msgspec
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.seen import completed
+from harness.evidence.seen import completed, completed_parts
 from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
 from harness.judging.align.killed import killed_case
 from harness.judging.align.local_values import with_local_values_marked
@@ -96,13 +96,23 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
 def _completed(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tuple[str, ...]]:
     """Both with what the harness saw by itself, where nobody reported it.
 
-    Not of a run in parts: a part counts its steps from 1, and nobody knows yet which of the reference's they are.
+    Not of a function's run in parts: of one that was killed it is not known what it was about to report.
     """
     if parts.earlier or parts.must_resume:
-        return parts, reference, ()
+        return _in_parts(parts, reference) if parts.last.header.at_once else (parts, reference, ())
     found = completed([reference.trace, parts.last, *reference.perturbed], with_examples=2)
     truth, last, *perturbed = found.traces
     return replace(parts, last=last), replace(reference, trace=truth, perturbed=tuple(perturbed)), found.notes
+
+
+def _in_parts(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tuple[str, ...]]:
+    of_reference = (reference.trace, *reference.perturbed)
+    found = completed_parts(of_reference, [*(part.trace for part in parts.earlier), parts.last])
+    truth, *others = found.traces
+    perturbed, (*earlier, last) = others[: len(of_reference) - 1], others[len(of_reference) - 1 :]
+    before = tuple(replace(part, trace=trace) for part, trace in zip(parts.earlier, earlier, strict=True))
+    reference = replace(reference, trace=truth, perturbed=tuple(perturbed))
+    return replace(parts, last=last, earlier=before), reference, found.notes
 
 
 def _where(number: int, count: int) -> str:
@@ -132,6 +142,7 @@ def _last_case(parts: Parts, reference: Reference, done: _Done) -> Case:
         reference=truth,
         resume_strategy=last.header.strategy,
         saved=parts.saved,
+        of_script=last.header.at_once,
     )
     return with_local_values_marked(interrupted_case(last, reference, interruption))
 

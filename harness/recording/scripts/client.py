@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from harness.evidence.found import note_files_found
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.trace import Header
@@ -22,14 +26,17 @@ from harness.recording.clock import moved_clock
 from harness.recording.noise import Noise
 from harness.recording.recorder import Recorder
 from harness.recording.scripts.adopting import adopting
+from harness.recording.scripts.all_cpus import all_cpus
 from harness.recording.scripts.doubts import doubts
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import StandIns
+from harness.recording.scripts.turns import in_turns, joins_noted
+from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.touched import note_files
 from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch
-from harness.recording.witness import Witness, all_seams
+from harness.recording.witness import Files, Witness, all_seams
 from harness.recording.work import Working, working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -68,6 +75,8 @@ class _Session:
         asked = self.script.strategy
         if kind not in _CLASSES.get(asked.split("-")[0], (kind,)):
             raise RuntimeError(f"{name} builds a {kind}, which is not what {asked} is; name its strategy by --strategy")
+        if self.case.ps:
+            _check_cluster(name, strategy)
         check_shape(strategy, self.case)
         self.strategy = strategy
         assert self.recorder is not None
@@ -82,15 +91,32 @@ class _Session:
         Raises:
             Ended: that was it.
         """
-        if index == self.script.first:
+        if (task := current()) is not None:
+            task.step(index)
+        # One that is started again begins to count at 1, so that a run which is to be killed comes to its own end.
+        if index == self.script.first and not (self.script.disturbed and self.case.name != "default"):
             self.cut = index
             raise Ended
+
+
+def _check_cluster(name: str, strategy: Any) -> None:
+    """Fail if a coordinator has brought servers of its own, of which nothing is known."""
+    import tensorflow as tf
+
+    given = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().as_dict()
+    taken = strategy._cluster_resolver.cluster_spec().as_dict()  # noqa: SLF001 - nothing public tells
+    if any(taken.get(job) != given.get(job) for job in ("worker", "ps")):
+        raise RuntimeError(
+            f"{name} builds its strategy on other servers than those of TF_CONFIG; have it use "
+            "tf.distribute.cluster_resolver.TFConfigClusterResolver()"
+        )
 
 
 _CLASSES = {
     "mirrored": ("MirroredStrategy",),
     "multi_worker": ("CollectiveAllReduceStrategy", "_CollectiveAllReduceStrategyExperimental"),
     "central_storage": ("CentralStorageStrategy",),
+    "parameter_server": ("ParameterServerStrategyV2",),
 }
 
 
@@ -116,44 +142,70 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     noise = None if assignment.noise is None else Noise(assignment.noise)
     watch = None if assignment.watching is None else Watch(assignment.watching, task_name(), case.replicas)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
+    if trace.parent != Path(assignment.traces) and assignment.view is not None:
+        note_files_found(trace.parent, task_name(), assignment.view.files())
     stand_ins = StandIns(program.script)
     with contextlib.ExitStack() as stack:
         session = _Session(program, case, stack)
+        witness = Witness(None, case.devices, all_seams(), noise, watch, at_once=program.script.disturbed)
         recorder = session.recorder = Recorder(
             None,
-            _header(case, assignment),
+            msgspec.structs.replace(_header(case, assignment), at_once=program.script.disturbed),
             trace=trace,
             directory=Path(assignment.directory),
             noise=noise,
             watch=watch,
-            witness=Witness(None, case.devices, all_seams(), noise, watch),
+            witness=witness,
             stepped=session.stepped,
         )
         private = [] if assignment.view is None else map(Path, assignment.view.covered)
         note_files(notes_of(trace), [Path(assignment.traces), Path(assignment.directory), *private])
-        client = case.clients.index(task_name())
         stack.enter_context(moved_clock(assignment.ahead))
-        drawn = stack.enter_context(seeded_generators(assignment.seed, client))
-        if case.name == "default":
-            stack.enter_context(one_replica(stand_ins))
-            stack.enter_context(doubts(stand_ins))
+        drawn = stack.enter_context(seeded_generators(assignment.seed, case.clients.index(task_name())))
+        at_end = _around(stack, case, assignment, stand_ins, witness)
         stack.enter_context(adopting(session.built))
+        stack.enter_context(unscoped_named(stand_ins))
         if noise is not None:
             stack.enter_context(noise.active())
-        if case.family.draws_apart:
-            stack.enter_context(own_shuffles(client))
         if watch is not None:
             stack.enter_context(watch.active())
         # Last, so that it sees what the script gets.
         with contextlib.suppress(Ended):
             stack.enter_context(recorder.witnessing())
             execute(program.script)
+            at_end()
             stack.close()
     if session.work is None:
         raise RuntimeError(f"{program.name} has built no strategy, so there is nothing to compare")
     done = session.work.counted([])
     recorder.close(unseeded=drawn.times, work=done, stand_ins=stand_ins.found, cut=session.cut)
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}
+
+
+def _around(
+    stack: contextlib.ExitStack, case: StrategyCase, assignment: Assignment, stand_ins: StandIns, witness: Witness
+) -> Callable[[], None]:
+    """What is around a script, as its own reference or in the cluster; to be called when it has ended."""
+    started = _started(assignment)
+    client = case.clients.index(task_name())
+    if case.family.draws_apart or started:
+        stack.enter_context(own_shuffles(client + len(case.clients) * started))
+    if case.name == "default":
+        stack.enter_context(one_replica(stand_ins))
+        stack.enter_context(doubts(stand_ins))
+        return lambda: None
+    stack.enter_context(all_cpus(case.devices))
+    if not case.ps:
+        return lambda: None
+    witness.through(Files(Path(assignment.directory) / "closures"))
+    stack.enter_context(in_turns())
+    return stack.enter_context(joins_noted(stand_ins))
+
+
+def _started(assignment: Assignment) -> int:
+    """How often this task had been started before. Nobody seeds what it shuffles as the time before."""
+    task = current()
+    return assignment.incarnation + (0 if task is None else task.spec.incarnation)
 
 
 def _header(case: StrategyCase, assignment: Assignment) -> Header:

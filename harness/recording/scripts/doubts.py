@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from harness.evidence.trace import DRAWN
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
 __all__ = ["doubts"]
 
+_AGAIN = "those of a run that was never killed"
+_pipeline = threading.local()
 RANDOM, NORMALIZED = "random numbers in a replica", "batch statistics of a replica"
 _GENERATORS = ("gen_random_ops", "gen_stateless_random_ops", "gen_stateless_random_ops_v2", "gen_stateful_random_ops")
 _DRAWS = ("random", "stateless_random", "stateful", "parameterized", "truncated", "stateless_truncated", "multinomial")
@@ -36,7 +40,54 @@ def doubts(stand_ins: StandIns) -> Iterator[None]:
         for package, name in _NORMALIZING.items():
             if package in sys.modules:
                 stack.enter_context(_normalizing(importlib.import_module(name), stand_ins))
+        if stand_ins.script.disturbed:
+            stack.enter_context(_pipelines())
+            stack.enter_context(_python(stand_ins))
         yield
+
+
+@contextlib.contextmanager
+def _pipelines() -> Iterator[None]:
+    """Within this context it is known what is traced for a data set."""
+    from tensorflow.python.data.ops import structured_function
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(*args: Any, **options: Any) -> Any:
+            before, _pipeline.inside = getattr(_pipeline, "inside", False), True
+            try:
+                return original(*args, **options)
+            finally:
+                _pipeline.inside = before
+
+        return init
+
+    with patched(structured_function.StructuredFunctionWrapper, "__init__", around):
+        yield
+
+
+@contextlib.contextmanager
+def _python(stand_ins: StandIns) -> Iterator[None]:
+    """Note what the script draws by itself; Keras asks Python's `random` for seeds, which is no matter."""
+    import random
+
+    import numpy as np
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(*args: Any, **options: Any) -> Any:
+            if stand_ins.asked_by_script():
+                stand_ins.note(DRAWN, _AGAIN)
+            return original(*args, **options)
+
+        return draw
+
+    before = np.random.get_state(legacy=False)["state"]
+    with contextlib.ExitStack() as stack:
+        for name in ("shuffle", "sample", "random", "choice", "choices", "randint", "randrange", "uniform", "gauss"):
+            stack.enter_context(patched(random, name, around))
+        yield
+    after = np.random.get_state(legacy=False)["state"]
+    if before["pos"] != after["pos"] or (before["key"] != after["key"]).any():
+        stand_ins.note(DRAWN, _AGAIN, where=stand_ins.script.name)
 
 
 def _in_replica() -> bool:
@@ -48,7 +99,9 @@ def _in_replica() -> bool:
 def _drawing(stand_ins: StandIns) -> Callable[..., Any]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def draw(*args: Any, **options: Any) -> Any:
-            if _in_replica():
+            if getattr(_pipeline, "inside", False):
+                stand_ins.note(DRAWN, _AGAIN)
+            elif _in_replica():
                 stand_ins.note(RANDOM, "those of one replica", "assumed")
             return original(*args, **options)
 

@@ -7,6 +7,7 @@ several workers without peers.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,13 +16,14 @@ from unittest import mock
 import msgspec
 
 from harness.recording.patches import patched
+from harness.recording.scripts.by_hand import batch_size, is_joined, sharded_by_hand
 from harness.recording.scripts.counts import NAME, Count
+from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
 
 __all__ = ["one_replica"]
 
 _TF_CONFIG = "TF_CONFIG"
-_WRAPPERS_MAX = 20
 
 
 @contextlib.contextmanager
@@ -29,11 +31,14 @@ def one_replica(stand_ins: StandIns) -> Iterator[None]:
     """Within this context strategies have one replica, and the script reads those of the cluster."""
     script = stand_ins.script
     with contextlib.ExitStack() as stack:
-        for manager in (_mirrored, _several_workers, _counted, _from_functions, _refused):
+        for manager in (_mirrored, _central_storage, _several_workers, _counted, _from_functions, _refused):
             stack.enter_context(manager(stand_ins))
         if script.strategy.startswith("multi_worker"):
             stack.enter_context(_config(stand_ins))
-            stack.enter_context(_sharded(stand_ins))
+            stack.enter_context(sharded_by_hand(stand_ins))
+        if script.ps:
+            stack.enter_context(_config(stand_ins))
+            stack.enter_context(serial_cluster())
         yield
 
 
@@ -48,6 +53,20 @@ def _mirrored(stand_ins: StandIns) -> Iterator[None]:
         return init
 
     with patched(mirrored_strategy.MirroredStrategy, "__init__", around):
+        yield
+
+
+@contextlib.contextmanager
+def _central_storage(stand_ins: StandIns) -> Iterator[None]:
+    from tensorflow.python.distribute import central_storage_strategy
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(self: Any, compute_devices: Any = None, parameter_device: Any = None) -> None:
+            original(self, ["/cpu:0"], "/cpu:0")
+
+        return init
+
+    with patched(central_storage_strategy.CentralStorageStrategy, "__init__", around):
         yield
 
 
@@ -142,25 +161,15 @@ def _joined(dataset: Any, replicas: int, stand_ins: StandIns) -> Any:
     """A data set each of whose elements is those of all replicas, one after another."""
     if replicas == 1:
         return dataset
-    size = _batch_size(dataset)
+    if is_joined(dataset):
+        replicas //= stand_ins.script.workers
+    size = batch_size(dataset)
     if size is None:
         raise stand_ins.cannot(
             "distribute_datasets_from_function gets a data set whose batches have no size that is known beforehand, so "
             "that those of several replicas cannot be joined for one; batch it by Dataset.batch"
         )
     return dataset.unbatch().batch(size * replicas)
-
-
-def _batch_size(dataset: Any) -> int | None:
-    import tensorflow as tf
-
-    for _ in range(_WRAPPERS_MAX):
-        if (size := getattr(dataset, "_batch_size", None)) is not None:
-            known = tf.get_static_value(size)
-            return None if known is None else int(known)
-        if (dataset := getattr(dataset, "_input_dataset", None)) is None:
-            return None
-    return None
 
 
 @contextlib.contextmanager
@@ -183,14 +192,26 @@ def _refused(stand_ins: StandIns) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _config(stand_ins: StandIns) -> Iterator[None]:
-    """The `TF_CONFIG` of the first worker, whose peers nobody reaches."""
-    workers = [f"127.0.0.1:{number}" for number in range(1, stand_ins.script.workers + 1)]
-    config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}}
+    """The `TF_CONFIG` of the first worker, or of the chief with its workers, whose peers nobody reaches."""
+    numbers = itertools.count(1)
+
+    def addresses(count: int) -> list[str]:
+        return [f"127.0.0.1:{next(numbers)}" for _ in range(count)]
+
+    script = stand_ins.script
+    cluster = {"worker": addresses(script.workers)}
+    if script.ps:
+        cluster |= {"chief": addresses(1), "ps": addresses(script.ps)}
+    who = "chief" if script.ps else "worker"
+    config = {"cluster": cluster, "task": {"type": who, "index": 0}}
+    told = f"{script.workers} workers, of which this is the first"
+    if script.ps:
+        told = f"the chief of {script.workers} workers and {script.ps} parameter servers"
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def getitem(environ: Any, key: Any) -> Any:
             if key == _TF_CONFIG and stand_ins.asked_by_script():
-                stand_ins.note(_TF_CONFIG, f"{len(workers)} workers, of which this is the first")
+                stand_ins.note(_TF_CONFIG, told)
             return original(environ, key)
 
         return getitem
@@ -199,25 +220,4 @@ def _config(stand_ins: StandIns) -> Iterator[None]:
         mock.patch.dict(os.environ, {_TF_CONFIG: msgspec.json.encode(config).decode()}),
         patched(type(os.environ), "__getitem__", around),
     ):
-        yield
-
-
-@contextlib.contextmanager
-def _sharded(stand_ins: StandIns) -> Iterator[None]:
-    """A data set that is sharded by hand: one worker cannot know if the others read the rest."""
-    import tensorflow as tf
-
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def shard(dataset: Any, num_shards: Any, *args: Any, **options: Any) -> Any:
-            if stand_ins.asked_by_script() and tf.get_static_value(num_shards) != stand_ins.script.pipelines:
-                raise stand_ins.cannot(
-                    "Dataset.shard by the number of the worker: the reference is one worker and reads all. Leave "
-                    "sharding to strategy.experimental_distribute_dataset, or shard by the InputContext of "
-                    "strategy.distribute_datasets_from_function, or verify the training as a function with `record`"
-                )
-            return original(dataset, num_shards, *args, **options)
-
-        return shard
-
-    with patched(tf.data.Dataset, "shard", around):
         yield

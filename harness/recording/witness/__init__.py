@@ -6,10 +6,11 @@ import importlib
 import pkgutil
 from typing import cast
 
+from harness.recording.witness._files import Files
 from harness.recording.witness._witness import Witness
 from harness.recording.witness.protocol import Seam
 
-__all__ = ["Seam", "Witness", "all_seams"]
+__all__ = ["Files", "Seam", "Witness", "all_seams"]
 
 
 def all_seams() -> tuple[Seam, ...]:

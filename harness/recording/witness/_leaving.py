@@ -50,6 +50,15 @@ class Batch:
 
         tf.cond(full, handed_over, lambda: tf.constant(False))
 
+    def leave_by(self, emit: Callable[[Sequence[Any], Take], None]) -> None:
+        """Have all of them handed over by something else, at every step."""
+        every = _Taken()
+        for some in (self._always, self._numbers):
+            if some.tensors:
+                every.add(some.tensors, some.take)
+        if every.tensors:
+            emit(every.tensors, every.take)
+
 
 class _Taken:
     """Tensors, and takers of consecutive ones."""

@@ -72,7 +72,13 @@ class Registry:
         self._judged: list[Entry] | None = None
 
     def add(self, variable: Any) -> None:
-        """Note a variable where it is made."""
+        """Note a variable where it is made; of a partitioned one its shards, which are what is trained."""
+        from tensorflow.python.distribute import sharded_variable
+
+        if isinstance(variable, sharded_variable.ShardedVariable):
+            for shard in variable.variables:
+                self.add(shard)
+            return
         entry = Entry(weakref.ref(variable), owner_of(), _holder())
         with self._lock:
             self._entries.append(entry)

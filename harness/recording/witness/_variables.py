@@ -31,6 +31,9 @@ def read(
     """All of these as they are now; None at a step at which they are too much, other than the last."""
     number = gathered.number
     large = sum(_bytes(variable) for _, variable in variables) > BYTES_MAX
+    if large and gathered.at_once:
+        gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB in a run that is to be killed")
+        return None
     if large and number & (number - 1) and not last:
         gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB after each step; only after steps 1, 2, 4, 8, ...")
         return None

@@ -11,6 +11,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Seen, SeenVariable, Value
 from harness.recording.noise import Noise
 from harness.recording.watch import Watch
+from harness.recording.witness._files import Files
 from harness.recording.witness._registry import Entry
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import read
@@ -29,6 +30,7 @@ class Witness:
         noise: of a rerun of the reference: variables that the program does not report are perturbed as those that it
             does.
         watch: of a rerun of which a step is watched, in which this is not the program's.
+        at_once: as of `Gathered`.
     """
 
     def __init__(
@@ -38,6 +40,8 @@ class Witness:
         seams: Iterable[Seam],
         noise: Noise | None = None,
         watch: Watch | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
         quiet = [each for each in (noise, watch) if each is not None]
 
@@ -48,7 +52,7 @@ class Witness:
                     stack.enter_context(each.silent())
                 yield
 
-        self._gathered = Gathered(strategy, local_replicas, silent)
+        self._gathered = Gathered(strategy, local_replicas, silent, at_once=at_once)
         self._gathered.written = self._write
         self._noise = noise
         self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
@@ -61,8 +65,12 @@ class Witness:
     def adopt(self, strategy: Any) -> None:
         """Know the strategy of the run, where that is built while the program is watched."""
         self._gathered.strategy = strategy
-        if why := _blind(strategy):
+        if self._gathered.files is None and (why := _blind(strategy)):
             self._gathered.note(why)
+
+    def through(self, files: Files) -> None:
+        """Have values leave graphs by files, since these are run in other processes."""
+        self._gathered.files = files
 
     @contextlib.contextmanager
     def active(self, send: Callable[[Seen], None]) -> Iterator[None]:

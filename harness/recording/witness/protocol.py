@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.evidence.trace import Value
+from harness.evidence.trace import ENDLESS, Value
+from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
 from harness.recording.witness._reader import Reader
 from harness.recording.witness._registry import Entry, Registry
@@ -82,12 +83,22 @@ class Gathered:
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         number: of the step that is being made, from 1.
         silent: a context in which noise perturbs nothing.
+        files: how values leave a graph that is run in another process, None where graphs are run in this one.
+        at_once: whether each step is looked at as soon as its call has returned, since the process may be killed before
+            the next one begins. Nothing must be reported then, and what `fit` logs of an epoch is not seen.
     """
 
     def __init__(
-        self, strategy: Any, local_replicas: int, silent: Callable[[], contextlib.AbstractContextManager[None]]
+        self,
+        strategy: Any,
+        local_replicas: int,
+        silent: Callable[[], contextlib.AbstractContextManager[None]],
+        *,
+        at_once: bool = False,
     ) -> None:
         self.strategy = strategy
+        self.at_once = at_once
+        self.files: Files | None = None
         self.local_replicas = max(1, local_replicas)
         self.silent = silent
         self.registry = Registry()
@@ -110,7 +121,9 @@ class Gathered:
 
     @property
     def in_full(self) -> bool:
-        """Whether numbers are kept of the step that is being made."""
+        """Whether numbers are kept of the step that is being made; of every one where its own number says little."""
+        if self.at_once:
+            return True
         apart = max(1, (1 << self.number.bit_length()) // STEPS_IN_FULL)
         return self.number <= STEPS_IN_FULL or self.number % apart == 0
 
@@ -158,6 +171,8 @@ class Gathered:
             self.look()
             self.made = self._step(self._events)
             self._events = self.made.events
+            if self.at_once:
+                self.note(ENDLESS)
         else:
             self.updates()
 
@@ -187,6 +202,8 @@ class Gathered:
                 events, self._events = self._events, []
             if done and self._trained:
                 self.made = self._step(events)
+                if self.at_once:
+                    self.look()
 
     def _step(self, events: list[Event]) -> StepSeen:
         # The program may have let go of its variables when they are read.
@@ -245,7 +262,7 @@ class Gathered:
             elif self._batch is not None and self._batch.graph is ops.get_default_graph():
                 self._batch.add(tensors, take, numbers=numbers)
             else:
-                emit(tensors, take)
+                self._emit(tensors, take)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -263,7 +280,13 @@ class Gathered:
         finally:
             self._batch = before
         with self.silent(), record.stop_recording():
-            batch.leave()
+            if self.files is None:
+                batch.leave()
+            else:
+                batch.leave_by(self.files.emit)
+
+    def _emit(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
+        (emit if self.files is None else self.files.emit)(tensors, take)
 
     def sees(self) -> bool:
         """Whether values can be had of what is being carried out or built here; if not, it is noted why."""

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from _lockstep.children import child_command
 from simulator.errors import LockstepError
@@ -23,7 +24,15 @@ _SECONDS_MAX = 20.0
 
 
 class PrivateFilesUnavailable(LockstepError):
-    """Raised when this machine gives no view of the file system of one's own."""
+    """Raised when this machine gives no view of the file system of one's own.
+
+    Attributes:
+        why: what it refuses, in a few words.
+    """
+
+    def __init__(self, text: str, why: str = "") -> None:
+        super().__init__(text)
+        self.why = why
 
 
 class View:
@@ -32,11 +41,13 @@ class View:
     Attributes:
         holder: the process that holds it, for `simulator.agent.private_files.enter_view`.
         covered: the directories below which what is written is private.
+        written: by the folder where it is kept, in files of the same names, the directory below which it is written.
     """
 
-    def __init__(self, holder: int, covered: tuple[str, ...]) -> None:
+    def __init__(self, holder: int, covered: tuple[str, ...], written: Mapping[str, str]) -> None:
         self.holder = holder
         self.covered = covered
+        self.written = written
 
 
 @contextlib.contextmanager
@@ -69,7 +80,8 @@ def private_files(own: Iterable[Path], kept: Iterable[Path]) -> Iterator[View]:
         if _MEMORY.is_dir():
             places.append(stack.enter_context(tempfile.TemporaryDirectory(prefix="lockstep-files-", dir=_MEMORY)))
         asked = {"covered": covered, "kept": sorted(shown), "places": places}
-        yield View(stack.enter_context(_held(asked)), tuple(covered))
+        held = stack.enter_context(_held(asked))
+        yield View(held["pid"], tuple(covered), held["written"])
 
 
 def _mounts() -> Iterator[str]:
@@ -81,7 +93,7 @@ def _mounts() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _held(asked: Mapping[str, object]) -> Iterator[int]:
+def _held(asked: Mapping[str, object]) -> Iterator[dict[str, Any]]:
     command = child_command("simulator.helpers.private_files", isolated=True)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         try:
@@ -95,9 +107,10 @@ def _held(asked: Mapping[str, object]) -> Iterator[int]:
                 raise PrivateFilesUnavailable(
                     f"this machine gives no private view of the file system ({answer['why']}), so that a run could "
                     "read and write the files of another one; allow user namespaces and overlays (in a container "
-                    "--cap-add SYS_ADMIN), or verify the training as a function with `record`"
+                    "--cap-add SYS_ADMIN), or verify the training as a function with `record`",
+                    why=answer["why"],
                 )
-            yield int(answer["pid"])
+            yield answer
         finally:
             with contextlib.suppress(BrokenPipeError):
                 holder.communicate(timeout=_SECONDS_MAX)

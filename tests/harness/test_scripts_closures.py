@@ -1,0 +1,251 @@
+"""Unmodified scripts with a coordinator, or with data that they shard by hand: stand-ins, and what is not judged."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.evidence.trace import (
+    UNJOINED,
+    Array,
+    ClientTrace,
+    Counters,
+    Header,
+    RunTrace,
+    Seen,
+    SeenVariable,
+    StandIn,
+    Value,
+)
+from harness.judging.doubted import doubted
+from harness.judging.laws.protocol import Finding, Judgement, judged
+from harness.judging.verdict import Verdict
+from harness.subject.script import Script
+from simulator import Cluster, Topology
+from tools.scripts import result_of
+from tools.unmodified.cases import cases
+
+ORDER = [[1, 2], [3, 4], [1, 2], [3, 4]]
+
+
+def _run(
+    *,
+    gradient: float = 2.0,
+    examples: list[list[int]] = ORDER,
+    moves: bool = True,
+    told: tuple[StandIn, ...] = (),
+) -> RunTrace:
+    """What a coordinator's chief has left: closures whose first takes this gradient, and that move the variables."""
+    seen = tuple(
+        Seen(
+            index=index,
+            at=0.0,
+            variables=(SeenVariable("w", "plain", (Array.of([float(index if moves else 1)]),)),),
+            examples=(tuple(ids),),
+            gradients=(Value("w", (Array.of([gradient]),), per_replica=True),),
+        )
+        for index, ids in enumerate(examples, start=1)
+    )
+    header = Header("chief:0", 0, "parameter_server-2w1p", 1, 1, 1, 20, {})
+    return RunTrace((ClientTrace(header, seen=seen, counters=Counters(stand_ins=told)),))
+
+
+HELD = (judged("variables_match_reference", 1, ()), judged("examples_match_reference", 1, ()))
+HOLDS = tuple(Judgement(law.law, "held", compared=1, suffices=True) for law in HELD)
+BREAKS = (judged("variables_match_reference", 1, (Finding("law", "what differs"),)), HELD[1])
+
+
+@pytest.mark.parametrize(
+    ("run", "native", "laws", "outcome", "text"),
+    [
+        (_run(), _run(), HOLDS, "consistent", ""),
+        (_run(), _run(), BREAKS, "inconsistent", ""),
+        (_run(told=(StandIn(f"{UNJOINED} it saves", "a.py:9", "1", "unknown"),)), _run(), HOLDS, "abstained", "a.py:9"),
+        (_run(gradient=1.0), _run(), HOLDS, "abstained", "0.5 times what"),
+        (_run(), _run(examples=[[1, 2], [5, 6]]), HOLDS, "abstained", "2 examples that the script reads with a single"),
+        (_run(moves=False), _run(), HOLDS, "abstained", "what the coordinator makes of several"),
+        (_run(), _run(), HOLDS[:1], "abstained", "have seen the same examples"),
+        (_run(), _run(), HOLDS[1:], "abstained", "no variable could be compared"),
+        (_run(), None, HOLDS, "abstained", "could not be checked"),
+    ],
+)
+def test_closures_are_judged_by_what_was_seen(
+    run: RunTrace, native: RunTrace | None, laws: tuple[Judgement, ...], outcome: str, text: str
+) -> None:
+    """The right one is consistent, what differs is inconsistent, and nothing is consistent by nothing seen."""
+    verdict = doubted(
+        Verdict("a.py", "parameter_server-2w1p", laws), run, _run(), 1, [] if native is None else [native]
+    )
+    assert verdict.outcome == outcome
+    assert text in str(verdict.abstained or "")
+    assert any(note.startswith("closures were run one at a time") for note in verdict.notes)
+
+
+def _coordinated(place: str) -> dict[str, Any]:
+    """In a task: a coordinator without a cluster, and values that leave a graph by files."""
+    import tensorflow as tf
+    from tensorflow.python.training import server_lib
+
+    from harness.recording.scripts.serial_cluster import serial_cluster
+    from harness.recording.scripts.stand_ins import StandIns
+    from harness.recording.scripts.turns import joins_noted
+    from harness.recording.witness import Files
+
+    found: dict[str, Any] = {"left": []}
+    files, stand_ins = Files(Path(place)), StandIns(Script(__file__, (), "/"))
+    spec = server_lib.ClusterSpec({"chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"]})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type="chief", task_id=0)
+    shards = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
+    with serial_cluster(), joins_noted(stand_ins) as at_end:
+        strategy = tf.distribute.ParameterServerStrategy(resolver, shards)
+        with strategy.scope():
+            total = tf.Variable(0, name="total", dtype=tf.int64)
+            parts = tf.Variable([1.0, 2.0, 3.0], name="parts")
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        data = coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.range(1, 10))
+
+        @tf.function
+        def closure(iterator: Any) -> Any:
+            value = next(iterator)
+            total.assign_add(value)
+            files.emit([value, tf.cast(value, tf.float32)], lambda values: found["left"].append(int(values[0])))
+            return value
+
+        iterator = iter(data)
+        values = [coordinator.schedule(closure, args=(iterator,)) for _ in range(5)]
+        found["fetched"] = [int(value) for value in coordinator.fetch(values)]
+        found["fetched all"] = len(stand_ins.found)
+        last = coordinator.schedule(closure, args=(iterator,))
+        at_end()
+        found["open"] = [each.what for each in stand_ins.found]
+        found["total"], found["last"] = int(total), int(last.fetch())
+        found["shards"] = [shard.shape.as_list() for shard in parts.variables]
+    files.collect()
+    found["in order"] = found.pop("left")
+    files.collect()
+    return found
+
+
+def test_a_coordinator_without_a_cluster_gives_each_worker_its_turn(tmp_path: Path) -> None:
+    """Each has data of its own; what is neither joined nor fetched at the end is noted; values arrive in order."""
+    with Cluster(Topology(), timeout=60) as cluster:
+        found = cluster.run(_coordinated, str(tmp_path / "closures"))["local:0"].value
+    assert found == {
+        "fetched": [1, 1, 2, 2, 3],
+        "fetched all": 0,
+        "open": [f"{UNJOINED} the script ends"],
+        "total": 12,
+        "last": 3,
+        "shards": [[2], [1]],
+        "in order": [1, 1, 2, 2, 3, 3],
+    }
+    assert not list((tmp_path / "closures").iterdir())
+
+
+def _sharded() -> dict[str, Any]:
+    """In a task: what the reference reads of data that two workers shard by hand."""
+    import tensorflow as tf
+
+    from harness.recording.scripts import by_hand
+    from harness.recording.scripts.by_hand import sharded_by_hand
+    from harness.recording.scripts.stand_ins import CannotStandIn, StandIns
+
+    StandIns.asked_by_script = lambda self: True  # type: ignore[method-assign]
+    pipelines: dict[str, Any] = {
+        "examples": lambda data, index: data.shard(2, index).map(lambda x: x + 100).batch(3),
+        "batches": lambda data, index: data.batch(3).shard(2, index).prefetch(1),
+        "shuffled before": lambda data, index: data.shuffle(13, seed=3).shard(2, index).batch(2),
+        "shuffled after": lambda data, index: data.shard(2, index).shuffle(13, seed=3).batch(2),
+        "twice": lambda data, index: data.shard(2, index).repeat(2).batch(6),
+    }
+    found: dict[str, Any] = {}
+    for name, pipeline in pipelines.items():
+        workers = [[batch.numpy().tolist() for batch in pipeline(tf.data.Dataset.range(12), k)] for k in range(2)]
+        with sharded_by_hand(StandIns(Script(__file__, (), "/", replicas=2, workers=2))):
+            whole = pipeline(tf.data.Dataset.range(12), 0)
+            mine = [batch.numpy().tolist() for batch in whole]
+        together = [sorted(itertools.chain(*batches)) for batches in zip(*workers, strict=True)]
+        found[name] = together == [sorted(batch) for batch in mine], by_hand.is_joined(whole)
+    with sharded_by_hand(StandIns(Script(__file__, (), "/", pipelines=2))):
+        found["alone"] = [int(x) for x in tf.data.Dataset.range(6).shard(1, 0)]
+    with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=2))):
+        found["own"] = [int(x) for x in tf.data.Dataset.range(4).shard(1, 0)]
+        try:
+            tf.data.Dataset.range(6).shard(3, 0)
+        except CannotStandIn as error:
+            found["three"] = "into 3 shards, where there are 2 workers" in str(error)
+    return found
+
+
+def test_shards_by_hand_are_read_together() -> None:
+    """In each step what all workers have; shards that are shuffled are in other steps, and nothing hides it."""
+    with Cluster(Topology(), timeout=60) as cluster:
+        found = cluster.run(_sharded)["local:0"].value
+    assert found == {
+        "examples": (True, True),
+        "batches": (True, True),
+        "shuffled before": (True, True),
+        "shuffled after": (False, True),
+        "twice": (True, True),
+        "alone": [0, 2, 4],
+        "own": [0, 1, 2, 3],
+        "three": True,
+    }
+
+
+def _unscoped() -> tuple[str, int]:
+    """In a task: an update of a variable that was made too early, and the devices of a strategy that names none."""
+    import tensorflow as tf
+
+    from harness.recording.scripts.all_cpus import all_cpus
+    from harness.recording.scripts.stand_ins import StandIns
+    from harness.recording.scripts.unscoped import unscoped_named
+
+    with unscoped_named(StandIns(Script(__file__, (), "/"))):
+        early = tf.Variable(1.0, name="early")
+        strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+        said = ""
+        try:
+            strategy.extended.update(early, lambda variable: variable.assign_add(1.0))
+        except RuntimeError as error:
+            said = str(error)
+        with strategy.scope():
+            inside = tf.Variable(1.0, name="inside")
+        strategy.extended.update(inside, lambda variable: variable.assign_add(1.0))
+        assert inside.numpy() == 2.0
+    with all_cpus(2):
+        return said, tf.distribute.experimental.CentralStorageStrategy().num_replicas_in_sync
+
+
+def test_a_variable_of_no_scope_is_named() -> None:
+    """With where it was made and what to do, in place of an assertion without a word."""
+    with Cluster(Topology(devices="cpu:2"), timeout=60) as cluster:
+        said, replicas = cluster.run(_unscoped)["local:0"].value
+    assert said.startswith("the strategy cannot update variable 'early:0', which was made at ")
+    assert "outside of strategy.scope(); build the model and the optimizer within" in said
+    assert replicas == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name",
+    [
+        "central_loop:averaged_twice",
+        "resume_loop",
+        "resume_loop:optimizer_not_saved",
+        "resume_workers",
+        "killed_twice",
+        "ps_loop",
+        "ps_loop:not_joined_before_it_saves",
+        "ps_fit",
+        "manual_shards:all_read_the_first_shard",
+    ],
+)
+def test_scripts_as_people_write_them(name: str) -> None:
+    """Some of those in tools/unmodified, by the command: `python tools/scripts.py` verifies them all."""
+    (case,) = cases(name)
+    result = result_of(case)
+    assert result.outcome == case.answer, result
