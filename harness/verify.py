@@ -81,7 +81,7 @@ def verify(
         explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
             default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
         prove: also infer from the step's graph whether it is right for every batch; see `Verdict.proof`.
-        hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
+        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`; the reference always runs on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the start.
@@ -156,7 +156,8 @@ def _verified(
     began, forced = time.monotonic(), asked.forced
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
-        reference = reference_of(program, perturbed=asked.derived and not forced, check=forced, **asked.of_reference)
+        first: dict[str, Any] = {"perturbed": asked.derived and not forced, "check": forced}
+        reference = reference_of(program, **first, kernels=case.computes_apart, **asked.of_reference)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -176,7 +177,7 @@ def _verified(
     else:
         verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
         if is_open(verdict):
-            verdict, reference = _made_sure(verdict, program, reference, directory, asked)
+            verdict, reference = _made_sure(verdict, program, case, reference, directory, asked)
         if program.script is not None:
             touched = read_touched(directory / TRACES)
             check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
@@ -222,20 +223,21 @@ def _looked_closer(
 
 
 def _made_sure(
-    verdict: Verdict, program: Program, reference: Reference, directory: Path, asked: _Asked
+    verdict: Verdict, program: Program, case: StrategyCase, reference: Reference, directory: Path, asked: _Asked
 ) -> tuple[Verdict, Reference]:
     """The verdict by all that can be known of the reference, where a first look does not end in consistency."""
     began, known = time.monotonic(), len(reference.perturbed)
     try:
         more = not is_plain(verdict)
-        reference = reference_of(program, perturbed=asked.derived, check=True, more=more, **asked.of_reference)
+        surer: dict[str, Any] = {"check": True, "more": more, "kernels": case.computes_apart}
+        reference = reference_of(program, perturbed=asked.derived, **surer, **asked.of_reference)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return dataclasses.replace(verdict, abstained=str(why), **nothing), reference
     _check_independent(program.name, verdict.strategy, directory, reference)
     if len(reference.perturbed) == known and reference.threads is None:
         return verdict, reference
-    surer = judge(
+    again = judge(
         read_parts(directory),
         reference,
         program=program.name,
@@ -243,7 +245,7 @@ def _made_sure(
         seconds=verdict.seconds + time.monotonic() - began,
         faults=verdict.faults,
     )
-    return surer, reference
+    return again, reference
 
 
 @contextlib.contextmanager
@@ -417,6 +419,12 @@ def _disturbed(
 def task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:
     """What verdicts say of each task."""
     return {
-        name: {"exit": task.exit, "steps": task.steps, "incarnation": task.incarnation, "stopped": task.stopped}
+        name: {
+            "exit": task.exit,
+            "steps": task.steps,
+            "incarnation": task.incarnation,
+            "stopped": task.stopped,
+            "devices": list(task.devices),
+        }
         for name, task in result.items()
     }

@@ -36,6 +36,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         # What runs in the parent.
         ("machines", "out"),
         ("launch",),
+        ("hardware",),
         ("network",),
         ("capabilities", "run"),
         ("faults",),

@@ -83,10 +83,10 @@ Examples:
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
-    type=click.Choice(["cpu", "gpu", "tpu"]),
+    type=click.Choice(["cpu", "gpu", "gpu-simulated", "tpu"]),
     default="cpu",
     show_default=True,
-    help="What the strategy runs on.",
+    help="What the strategy runs on. gpu-simulated is a GPU to TensorFlow, and none: it is built on first use, by g++.",
 )
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
@@ -210,13 +210,14 @@ def _one(
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
+    from simulator.hardware import HardwareMissing
     from simulator.machines.local.private_files import PrivateFilesUnavailable
 
     try:
         verdict = run_and_judge(program, case, **options)
     except UsageError:
         raise
-    except (HostsUnavailable, MissingHardware, PrivateFilesUnavailable) as error:
+    except (HardwareMissing, HostsUnavailable, MissingHardware, PrivateFilesUnavailable) as error:
         show(str(error), err=True)
         return Exit.LACKING, _not_judged(program, case, options, str(error), {})
     except LockstepError as error:

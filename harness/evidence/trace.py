@@ -30,6 +30,7 @@ __all__ = [
     "Forced",
     "Header",
     "NoHeader",
+    "Placement",
     "RunTrace",
     "Seen",
     "SeenVariable",
@@ -140,7 +141,7 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True, tag=True):
-    """Who wrote this trace and under what strategy."""
+    """Who wrote this trace, under what strategy, and on what devices: a description of each GPU, or `cpu:N`."""
 
     task: str
     incarnation: int
@@ -150,6 +151,7 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     clients: int
     seed: int
     versions: dict[str, str] = {}
+    devices: tuple[str, ...] = ()
 
 
 class SeenVariable(msgspec.Struct, frozen=True):
@@ -248,6 +250,21 @@ class Work(msgspec.Struct, frozen=True):
     changed: tuple[str, ...] = ()
 
 
+class Placement(msgspec.Struct, frozen=True):
+    """Where a client's replicas and variables stood when its program had ended.
+
+    Devices are written `GPU:0`, and those of other tasks `ps:1 CPU:0`. `replicas` are those of the local replicas, by
+    number, as the strategy has them; none for the default strategy. `there` are all that TensorFlow has. `variables`
+    has the device of each local copy of those that the program reported, if they are floating. `peak_bytes` is the most
+    that was ever in use on each GPU of the process.
+    """
+
+    replicas: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
+    variables: dict[str, tuple[str, ...]] = {}
+    peak_bytes: dict[str, int] = {}
+
+
 class Forced(msgspec.Struct, frozen=True):
     """What a reference says of a run that its variables were set to, see `harness.recording.forcing`.
 
@@ -292,7 +309,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
     `unseen` has a sentence for each thing that the harness could not see by itself. `stand_ins` is, of the reference of
     a script, what it was told in place of the cluster's; `cut` is after how many steps a script was ended that had not
-    come to its end.
+    come to its end. `placement` is known of a run on GPUs.
     """
 
     scheduled: int | None = None
@@ -305,6 +322,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     unseen: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     cut: int | None = None
+    placement: Placement | None = None
 
 
 Frame = Header | Step | Seen | Final | Counters

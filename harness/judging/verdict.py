@@ -102,6 +102,12 @@ class Verdict:
         return min((finding for finding in self.findings if finding.observable is not None), key=_when, default=None)
 
     @property
+    def accelerators(self) -> dict[str, tuple[str, ...]]:
+        """What tasks computed on, of those that did not compute on the CPU alone."""
+        found = {name: tuple(map(str, task.get("devices", ()))) for name, task in self.tasks.items()}
+        return {name: used for name, used in found.items() if any(not each.startswith("cpu:") for each in used)}
+
+    @property
     def worst_ratio(self) -> float | None:
         """The largest error / bound over all laws; None when no law compared with a bound."""
         return max(
@@ -251,6 +257,8 @@ class Verdict:
             yield "  nothing was compared with the reference"
         if self.forced:
             yield "  forced: each step is judged from the run's own variables"
+        if used := self.accelerators:
+            yield from _wrapped("  on: ", "; ".join(f"{task} {', '.join(used[task])}" for task in used), width)
         for note in self.notes:
             yield from _wrapped("  note: ", note, width)
 

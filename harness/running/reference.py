@@ -16,7 +16,7 @@ from harness.evidence.independence import check_independent
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.reproduced import in_doubt
 from harness.evidence.trace import RunTrace, read_client
-from harness.running.repeated import PLAIN, Runs, noisy, reproducible
+from harness.running.repeated import OTHER_KERNELS, PLAIN, Runs, noisy, reproducible
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from simulator.machines.local.host import cores
@@ -32,7 +32,14 @@ MORE_SEEDS = (102, 103, 104)
 
 
 def reference_of(
-    program: Program, *, seed: int, perturbed: bool, timeout: float, check: bool = False, more: bool = False
+    program: Program,
+    *,
+    seed: int,
+    perturbed: bool,
+    timeout: float,
+    check: bool = False,
+    more: bool = False,
+    kernels: bool = False,
 ) -> Reference:
     """Run the program under the default strategy on one CPU device, or take the run of the same program from the cache.
 
@@ -49,6 +56,8 @@ def reference_of(
         timeout: seconds for each run.
         check: whether to make sure that equal runs are equal.
         more: whether to make more runs with noise than two.
+        kernels: whether the run that is to be judged computes on a device whose kernels are not the CPU's. How far
+            right kernels may differ then counts as noise: besides the noise one run uses TensorFlow's other kernels.
 
     Raises:
         NothingObserved: the program reported nothing.
@@ -60,6 +69,7 @@ def reference_of(
     with _locked(directory):
         runs, differing = Runs(program, directory, seed, timeout), None
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
+        others = [OTHER_KERNELS] if perturbed and kernels else []
         try:
             # The first two at once, if there is a core for each.
             runs.make_apart([PLAIN, *names[: min(1, cores() - 1)]])
@@ -70,15 +80,15 @@ def reference_of(
             if perturbed and more:
                 # A second plain run stands for one of those with noise: six are enough.
                 names += [noisy(noise) for noise in (MORE_SEEDS[:-1] if doubt else MORE_SEEDS)]
-            runs.make_all(names)
+            runs.make_all([*names, *others])
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())
             raise
         touched = runs.touched()
         check_independent(program.name, touched)
-        reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
+        reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in (*names, *others)])
     notes = _notes(reference.trace, differing)
-    return replace(reference, notes=notes, touched=touched, threads=runs.threads)
+    return replace(reference, notes=notes, touched=touched, threads=runs.threads, kernels=kernels)
 
 
 def _may_differ(runs: Runs, names: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +24,15 @@ from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
 from simulator.machines.local.host import cores
 
-__all__ = ["PLAIN", "Runs", "noisy", "reproducible"]
+__all__ = ["OTHER_KERNELS", "PLAIN", "Runs", "noisy", "reproducible"]
 
 PLAIN = "plain"
+OTHER_KERNELS = "other-kernels"
+"""The run without noise whose products and convolutions are computed by TensorFlow's other kernels for CPUs.
+
+Those of oneDNN are the default on most machines. They sum in another order, and round coarse dtypes at other places.
+"""
+_ONEDNN_VARIABLE = "TF_ENABLE_ONEDNN_OPTS"
 _AGAIN, _EARLIER = "again", "earlier-"
 _NOISE = "noise-"
 _TRACES, _KEPT = "traces", "kept"
@@ -76,7 +83,7 @@ class Runs:
         with contextlib.ExitStack() as stack:
             runs: list[tuple[Path, Run]] = []
             for name in missing:
-                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout))
+                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout, env=_environ(name)))
                 assignment = self._assignment(name)
                 view = stack.enter_context(viewed(self.program, self._folder(name)))
                 work = (client_of(self.program), self.program, case, msgspec.structs.replace(assignment, view=view))
@@ -174,6 +181,12 @@ class Runs:
                 rerun = "" if folder.name == PLAIN else f" ({folder.name})"
                 found[f"the reference run{rerun}"] = touches
         return found
+
+
+def _environ(name: str) -> dict[str, str]:
+    if name != OTHER_KERNELS:
+        return {}
+    return {_ONEDNN_VARIABLE: "1" if os.environ.get(_ONEDNN_VARIABLE) == "0" else "0"}
 
 
 def noisy(seed: int) -> str:

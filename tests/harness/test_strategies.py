@@ -60,6 +60,8 @@ def test_workers_and_servers_are_counted() -> None:
         ("multi_worker-2x2:nccl", "cpu", "4 GPUs"),
         ("tpu", "cpu", "a TPU"),
         ("mirrored-2", "tpu", "a TPU"),
+        ("mirrored-2", "gpu-simulated", "a simulated GPU"),
+        ("mirrored-2:nccl", "gpu-simulated", "2 simulated GPUs"),
         ("default", "cpu", None),
     ],
 )
@@ -111,7 +113,7 @@ def test_an_unknown_name_lists_the_accepted_forms(name: object) -> None:
 
 def test_unknown_hardware_lists_what_is_accepted() -> None:
     """A typo in the hardware is not taken for a CPU."""
-    with pytest.raises(UsageError, match="hardware 'cuda' is unknown; accepted are cpu, gpu, tpu"):
+    with pytest.raises(UsageError, match="hardware 'cuda' is unknown; accepted are cpu, gpu, gpu-simulated, tpu"):
         strategy_case("mirrored-2", "cuda")
 
 

@@ -14,6 +14,7 @@ from harness.recording.client import (
     bound_threads,
     check_shape,
     folder_of,
+    own_devices,
     seed_everything,
     task_name,
     versions,
@@ -166,4 +167,5 @@ def _header(case: StrategyCase, assignment: Assignment) -> Header:
         clients=len(case.clients),
         seed=assignment.seed,
         versions=versions(),
+        devices=own_devices(),
     )
