@@ -162,5 +162,6 @@ def test_memory_grows_with_what_is_kept(on_simulated_gpu: Topology) -> None:
     with Cluster(on_simulated_gpu, timeout=60) as cluster:
         before, during, after = cluster.run(allocate)["local:0"].value
     assert during["current"] - before["current"] >= 4 * 2**20
-    assert (after["current"], after["peak"]) == (before["current"], during["peak"])
-    assert before["peak"] < 2**20
+    # What is left are the constants of the call, which TensorFlow keeps.
+    assert after["current"] - before["current"] < 2**12
+    assert (before["peak"] < 2**20, after["peak"]) == (True, during["peak"])
