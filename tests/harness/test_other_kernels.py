@@ -1,0 +1,54 @@
+"""What right kernels may differ by counts as noise where a run computes on a device, and nothing wrong hides in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import strategy_case, verify
+from harness.evidence.observed import history
+from harness.running.reference import CACHE_VARIABLE, reference_of
+from harness.subject.program import Program
+from simulator.hardware.simulated import NotBuilt, library
+from tests.harness._programs import mlp
+
+
+def _which_kernels(strategy: Any, record: Any) -> None:
+    import os
+
+    record.step(loss=1.0, metrics={"without oneDNN": float(os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0")})
+
+
+def test_one_rerun_computes_with_the_other_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain reference and those with noise keep the kernels of the environment; without a device there is none."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    asked: dict[str, Any] = {"seed": 1, "perturbed": True, "timeout": 60.0}
+    program = Program.of(_which_kernels)
+    found = reference_of(program, kernels=True, **asked)
+    runs = [history(trace, "metrics")[1]["without oneDNN"].array.item() for trace in (found.trace, *found.perturbed)]
+    assert runs == [0.0, 0.0, 0.0, 1.0]
+    assert found.kernels
+    assert len(reference_of(program, **asked).perturbed) == 2
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hardware", "apart"),
+    [("mirrored-2", "cpu", False), ("mirrored-2", "gpu-simulated", True), ("mirrored-2:nccl", "cpu", True)],
+)
+def test_runs_on_a_device_compute_with_kernels_of_their_own(strategy: str, hardware: str, apart: bool) -> None:
+    """NCCL needs GPUs whatever the hardware of the session is."""
+    assert strategy_case(strategy, hardware).computes_apart is apart
+
+
+@pytest.mark.parametrize("mistake", [pytest.param("", marks=pytest.mark.full), "divisor"])
+def test_a_small_mistake_is_found_on_a_simulated_gpu(mistake: str) -> None:
+    """A batch of 64 that is taken for one of 63 does not pass for other kernels; the right program does."""
+    try:
+        library()
+    except NotBuilt as why:
+        pytest.skip(str(why))
+    verdict = verify(mlp(mistake), "mirrored-2", hardware="gpu-simulated", explain=False)
+    assert verdict.outcome == ("inconsistent" if mistake else "consistent"), str(verdict)
