@@ -55,7 +55,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("culprits", "refuting"),
         ("proofs",),
         ("verify",),
-        ("search",),
+        ("search", "certifying"),
         ("cli",),
     ),
 }

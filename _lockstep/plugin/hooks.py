@@ -35,7 +35,7 @@ _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
     "strategies(*names, full=()): strategies that the fixture `strategy` goes through; `full` only with --profile=full",
     "scripts(*commands): scripts with their arguments that the fixture `script` goes through, for verify(script, ...)",
-    "requires(gpus=0, simulated=False, tpu=False, network='loopback'): skip, with the reason, without this",
+    "requires(gpus=0, simulated=False, tpu=False, network='loopback', xla=False): skip, with the reason, without this",
     "known_issue(id): an upstream defect of the registry; its exact symptom must appear",
     "full: run only with --profile=full",
     "loop(kind): kind of training loop, to look up known issues; a parameter called `loop` does the same",

@@ -14,7 +14,7 @@ __all__ = ["NETWORKS", "demands_devices", "missing", "why_no_hosts"]
 
 # As `simulator.network.NETWORKS`, which is not imported in every session of pytest.
 NETWORKS = ("loopback", "namespaces")
-_NAMES = {"gpus", "simulated", "tpu", "network"}
+_NAMES = {"gpus", "simulated", "tpu", "network", "xla"}
 
 
 @cache
@@ -37,6 +37,8 @@ def missing(item: pytest.Item) -> str | None:
     kinds = [("gpu-simulated" if wanted.get("simulated") else "gpu", int(wanted.get("gpus", 0)))]
     needs_tpu = bool(wanted.get("tpu", False))
     case = getattr(item, "callspec", None) and item.callspec.params.get("strategy")  # type: ignore[attr-defined]
+    if wanted.get("xla") and getattr(case, "device_kind", "") == "gpu-simulated":
+        return "needs XLA, which has no compiler for simulated GPUs"
     if case is not None and getattr(case, "needs", None):
         needs_tpu = needs_tpu or not case.gpus_needed
         kinds.append((case.device_kind, case.gpus_needed))
@@ -57,8 +59,8 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
         return {}
     if marker.args or not marker.kwargs.keys() <= _NAMES:
         raise pytest.UsageError(
-            "requires takes gpus=, tpu= and network=, and simulated=True where simulated GPUs will do; for example "
-            "@pytest.mark.requires(gpus=2)"
+            "requires takes gpus=, tpu= and network=, simulated=True where simulated GPUs will do, and xla=True where "
+            "they will not; for example @pytest.mark.requires(gpus=2)"
         )
     wanted = marker.kwargs.get("network")
     if wanted not in (None, *NETWORKS):

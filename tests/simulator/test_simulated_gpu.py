@@ -171,6 +171,37 @@ def test_a_hidden_gpu_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (only.index, only.name) == (0, "SIMULATED GPU 1 (host memory, CPU kernels)")
 
 
+@pytest.mark.usefixtures("two")
+def test_what_it_cannot_compute_is_refused() -> None:
+    """XLA has no compiler for it and the CPU no convolution in NCHW: an error, and no result from elsewhere.
+
+    Should this change, scenarios that say `requires(xla=True)` need not be skipped any more.
+    """
+
+    def refused() -> dict[str, str]:
+        import tensorflow as tf
+
+        def told(compute: Any) -> str:
+            try:
+                with tf.device("/GPU:0"):
+                    compute()
+            except (tf.errors.UnimplementedError, tf.errors.InvalidArgumentError) as error:
+                return str(error)
+            return "computed"
+
+        images, filters = tf.ones((1, 3, 8, 8)), tf.ones((2, 2, 3, 4))
+        compiled = tf.function(lambda: tf.ones(4) * 2, jit_compile=True)
+        return {
+            "xla": told(compiled),
+            "nchw": told(lambda: tf.nn.conv2d(images, filters, 1, "VALID", data_format="NCHW")),
+        }
+
+    with Cluster(Topology(devices="gpu-simulated:1"), timeout=60) as cluster:
+        found = cluster.run(refused)["local:0"].value
+    assert "Could not find compiler for platform SIMULATED" in found["xla"]
+    assert "NHWC" in found["nchw"]
+
+
 def test_tensorflow_is_asked_once_by_all_processes_of_a_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

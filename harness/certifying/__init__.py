@@ -1,0 +1,6 @@
+"""One report for a machine with GPUs: what it is, whether the scenarios hold on it, and how fast its strategies are."""
+
+from harness.certifying.certificate import Certificate, Trial
+from harness.certifying.certifying import certify
+
+__all__ = ["Certificate", "Trial", "certify"]
