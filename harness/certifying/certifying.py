@@ -14,13 +14,32 @@ from harness.errors import MissingHardware
 from harness.report import Cell, Matrix
 from harness.report.diff import read_matrix
 from simulator import LockstepError, UsageError
-from simulator.hardware import HardwareMissing, gpus
+from simulator.hardware import Gpu, HardwareMissing, gpus
 
-__all__ = ["certify"]
+__all__ = ["certify", "gpus_to_certify"]
 
 _WORST_SHOWN = 5
 # What pytest says of a session that came to its end, whether its tests passed or not.
 _ENDED = (0, 1)
+
+
+def _hardware(*, rehearse: bool) -> str:
+    return "gpu-simulated" if rehearse else "gpu"
+
+
+def gpus_to_certify(*, rehearse: bool) -> tuple[Gpu, ...]:
+    """The GPUs of this machine, or simulated ones for a rehearsal.
+
+    Raises:
+        MissingHardware: there are none.
+    """
+    try:
+        there = gpus(_hardware(rehearse=rehearse))
+    except HardwareMissing as error:
+        raise MissingHardware(f"a rehearsal needs simulated GPUs: {error}") from error
+    if not there:
+        raise MissingHardware("a certificate needs a GPU, and TensorFlow sees none here; see `lockstep doctor`")
+    return there
 
 
 def certify(
@@ -35,17 +54,11 @@ def certify(
         timeout: seconds for each run of a trial.
 
     Raises:
-        MissingHardware: there is no such GPU.
+        MissingHardware: as of `gpus_to_certify`.
         UsageError: pytest did not take the arguments, or no scenario reached a verdict.
         LockstepError: no scenario was computed on the GPUs, so there is nothing to certify.
     """
-    hardware = "gpu-simulated" if rehearse else "gpu"
-    try:
-        there = gpus(hardware)
-    except HardwareMissing as error:
-        raise MissingHardware(f"a rehearsal needs simulated GPUs: {error}") from error
-    if not there:
-        raise MissingHardware("a certificate needs a GPU, and TensorFlow sees none here; see `lockstep doctor`")
+    hardware, there = _hardware(rehearse=rehearse), gpus_to_certify(rehearse=rehearse)
     ended = _run_scenarios(directory, scenarios, hardware)
     matrix = read_matrix(directory)
     on_device = matrix.devices()

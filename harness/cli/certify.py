@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import click
@@ -27,7 +28,8 @@ Exit codes:
   3  nothing was computed on a GPU
   4  there is no GPU
 """
-_FILES = ("certificate.json", "certificate.txt", "rehearsal.json", "rehearsal.txt", "matrix.json")
+_NAMES = ("certificate", "rehearsal")
+_FILES = ("matrix.json", *(f"{name}.{kind}" for name in _NAMES for kind in ("json", "txt", "html")))
 
 
 @click.command(epilog=_EPILOG, options_metavar="[OPTIONS]")
@@ -40,10 +42,11 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
     """Run scenarios and trials on the GPUs of this machine, and write what was found into DIR.
 
     SCENARIOS are arguments of pytest, by default the folder scenarios/ of a checkout. DIR gets matrix.json, which
-    `lockstep diff` compares with that of another machine, and certificate.json and certificate.txt: device, driver and
+    `lockstep diff` compares with that of another machine, and certificate.json, .txt and .html: device, driver and
     versions, each scenario that failed and those nearest to their bounds, and for each strategy the seconds of a step,
     the memory, and whether two equal trainings are bit for bit the same.
     """
+    from harness.certifying import certificate_page, gpus_to_certify
     from harness.certifying import certify as examined
     from harness.errors import MissingHardware
     from simulator import LockstepError, UsageError
@@ -55,9 +58,9 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
             raise UsageError("there is no folder scenarios/ here; name the scenarios after --, as arguments of pytest")
         place = OutDirectory(directory, _is_report, option="DIR")
         place.check()
+        gpus_to_certify(rehearse=rehearse)
         place.make()
-        for name in _FILES:  # those of an earlier time must not stand for these
-            (directory / name).unlink(missing_ok=True)
+        place.renew(*_FILES)  # those of an earlier time must not stand for these
         found = examined(directory, chosen, rehearse=rehearse, timeout=timeout)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
@@ -70,6 +73,8 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
     name, text = "rehearsal" if rehearse else "certificate", "\n".join(found.lines())
     (directory / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found.to_json())))
     (directory / f"{name}.txt").write_text(f"{text}\n")
+    with contextlib.suppress(UsageError):  # without jinja2 there is no page
+        (directory / f"{name}.html").write_text(certificate_page(found))
     if as_json:
         click.echo(msgspec.json.encode(found.to_json()))
     else:
