@@ -35,11 +35,15 @@ def section(matrix: Matrix, docs: str = "docs/") -> str:
     cells = in_order(matrix.cells)
     counts = matrix.counts()
     versions = ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in matrix.versions.items())
+    devices = ""
+    if matrix.hardware != "cpu":
+        used = "; ".join(f"{count} on {device}" for device, count in sorted(matrix.devices().items()))
+        devices = f" Cells by what their tasks computed on, each counted for all of it: {used}."
     summary = (
         f"{len(cells)} cells with {versions}, on {matrix.hardware.upper()} devices: {counts['ok']} consistent, "
         f"{counts['known']} known upstream defects ([list]({docs}known-issues.md)), {counts['skipped']} skipped, "
         f"{counts['FAIL']} failed. `ok R` is consistent with R = worst observed error / its bound; `ok exact` is "
-        "consistent without any difference."
+        f"consistent without any difference.{devices}"
     )
     picture = "```text\n" + "\n".join(_table(Matrix(cells=cells))) + "\n```"
     return "\n\n".join([textwrap.fill(summary, 120), picture, *_reasons(cells)])
@@ -83,9 +87,15 @@ def filled(text: str, matrix: Matrix, docs: str = "docs/") -> str:
 def main(folder: Path) -> None:
     """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into the docs.
 
-    docs/matrix.md gets all of it, README.md the rows of scenarios/test_training.py.
+    docs/matrix.md gets all of it, README.md the rows of scenarios/test_training.py. One from simulated GPUs goes into
+    docs/matrix-simulated.md and nowhere else.
     """
     matrix = msgspec.json.decode((folder / "matrix.json").read_bytes(), type=Matrix)
+    if matrix.hardware == "gpu-simulated":
+        page = ROOT / "docs" / "matrix-simulated.md"
+        page.write_text(filled(page.read_text(), matrix, ""))
+        click.echo(f"{page.name}: {len(matrix.cells)} cells")
+        return
     training = [cell for cell in matrix.cells if cell.row.startswith("training: ") and "other forms" not in cell.label]
     for file, cells, docs in ((ROOT / "docs" / "matrix.md", matrix.cells, ""), (ROOT / "README.md", training, "docs/")):
         shown = Matrix(cells=cells, versions=matrix.versions, hardware=matrix.hardware)

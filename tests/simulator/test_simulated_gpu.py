@@ -74,6 +74,15 @@ def test_each_worker_computes_on_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("two")
+def test_tf32_is_on_where_that_is_asked_for() -> None:
+    """And the task says so: a verdict must not be read as one about float32."""
+    with Cluster(Topology(devices="gpu-simulated:1"), timeout=60, env={"LOCKSTEP_TF32": "1"}) as cluster:
+        result = cluster.run(_product)["local:0"]
+    assert result.value["tf32"] is True
+    assert result.devices == ("GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 on",)
+
+
+@pytest.mark.usefixtures("two")
 def test_a_gpu_is_split_and_its_parts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three replicas on two GPUs split the first one, into devices that each have memory of their own."""
 

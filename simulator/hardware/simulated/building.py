@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from simulator.hardware.missing import HardwareMissing
 
-__all__ = ["BUILDS_VARIABLE", "NotBuilt", "library"]
+__all__ = ["BUILDS_VARIABLE", "NotBuilt", "library", "why_not"]
 
 BUILDS_VARIABLE = "LOCKSTEP_BUILDS"
 _SOURCES = Path(__file__).parent
@@ -50,6 +50,15 @@ class NotBuilt(HardwareMissing):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the simulated GPU cannot be built here: {why}")
+
+
+def why_not() -> str:
+    """Why no simulated GPU can be built here, as far as can be told without building one; else nothing."""
+    try:
+        _tensorflow()
+    except NotBuilt as error:
+        return str(error)
+    return "" if shutil.which(_COMPILER) else f"there is no {_COMPILER}"
 
 
 @cache
