@@ -111,7 +111,7 @@ def probe() -> Capabilities:
 
 
 def _why_no_gpu(listed: tuple[str, ...]) -> str:
-    """Why there is no GPU to compute on. What a driver lists is none unless TensorFlow, which is asked then, sees it."""
+    """Why there is no GPU to compute on. What a driver lists is none unless TensorFlow, which is asked, sees it."""
     if not listed:
         return "no NVIDIA GPU found"
     try:
