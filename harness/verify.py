@@ -57,6 +57,7 @@ def verify(
     explain: bool | None = None,
     prove: bool = False,
     hardware: str = "cpu",
+    reference: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
     seed: int = _SEED,
@@ -81,7 +82,9 @@ def verify(
         explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
             default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
         prove: also infer from the step's graph whether it is right for every batch; see `Verdict.proof`.
-        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`; the reference always runs on the CPU.
+        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
+        reference: what it runs on: `cpu`, or `device` for one device of the strategy's; a note then says how the run
+            compares with that on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the start.
@@ -99,7 +102,8 @@ def verify(
     """
     case, plan = strategy_case(strategy, hardware, network), Disturbance.of(faults, restarts, restart_policy)
     under_test = ready(Program.of(program), case, interrupt_at, faults, forced=forced, prove=prove)
-    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None)
+    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference)
+    asked.check_reference(case)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
         return _told(_verified(under_test, case, changes, directory, asked))
@@ -117,6 +121,24 @@ class _Asked:
     timeout: float
     stream: bool
     keep: bool
+    reference: str = "cpu"
+
+    def makes(self, case: StrategyCase) -> dict[str, Any]:
+        """What the reference of such a run computes on, and whether its kernels are the run's."""
+        if self.reference == "device":
+            return {"hardware": case.device_kind}
+        return {"kernels": case.computes_apart}
+
+    def check_reference(self, case: StrategyCase) -> None:
+        """Fail before anything starts if the reference cannot run where it was asked for.
+
+        Raises:
+            UsageError: there is no such place, or the strategy computes on a CPU.
+        """
+        if self.reference not in ("cpu", "device"):
+            raise UsageError(f"reference={self.reference!r} is unknown; accepted are cpu, device")
+        if self.reference == "device" and case.device_kind == "cpu":
+            raise UsageError(f"{case.name} computes on a CPU, as its reference does; give hardware='gpu' as well")
 
     @property
     def derived(self) -> bool:
@@ -157,7 +179,7 @@ def _verified(
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
         first: dict[str, Any] = {"perturbed": asked.derived and not forced, "check": forced}
-        reference = reference_of(program, **first, kernels=case.computes_apart, **asked.of_reference)
+        reference = reference_of(program, **first, **asked.makes(case), **asked.of_reference)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -187,6 +209,7 @@ def _verified(
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     if changes is None and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
+    verdict = _beside_cpu(verdict, program, directory, asked)
     if asked.prove:
         verdict = dataclasses.replace(verdict, proof=proved(program, case, **asked.of_reference))
     if asked.keep:
@@ -222,6 +245,17 @@ def _looked_closer(
     return judge(parts, follower, program=program.name, forced=True, **said), follower
 
 
+def _beside_cpu(verdict: Verdict, program: Program, directory: Path, asked: _Asked) -> Verdict:
+    """The verdict; one by a reference on the device has a note of what that on the CPU says."""
+    if asked.reference != "device":
+        return verdict
+    cpu = reference_of(program, perturbed=asked.derived, kernels=True, **asked.of_reference)
+    other = judge(read_parts(directory), cpu, program=program.name, tasks=verdict.tasks, seconds=verdict.seconds)
+    ratio = "" if other.worst_ratio is None else f", worst ratio {other.worst_ratio:.2g}"
+    note = f"against the reference on a CPU the run is {other.outcome}{ratio}"
+    return dataclasses.replace(verdict, notes=(*verdict.notes, note))
+
+
 def _made_sure(
     verdict: Verdict, program: Program, case: StrategyCase, reference: Reference, directory: Path, asked: _Asked
 ) -> tuple[Verdict, Reference]:
@@ -229,7 +263,7 @@ def _made_sure(
     began, known = time.monotonic(), len(reference.perturbed)
     try:
         more = not is_plain(verdict)
-        surer: dict[str, Any] = {"check": True, "more": more, "kernels": case.computes_apart}
+        surer: dict[str, Any] = {"check": True, "more": more, **asked.makes(case)}
         reference = reference_of(program, perturbed=asked.derived, **surer, **asked.of_reference)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}

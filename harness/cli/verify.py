@@ -88,6 +88,13 @@ Examples:
     show_default=True,
     help="What the strategy runs on. gpu-simulated is a GPU to TensorFlow, and none: it is built on first use, by g++.",
 )
+@click.option(
+    "--reference",
+    type=click.Choice(["cpu", "device"]),
+    default="cpu",
+    show_default=True,
+    help="What the reference runs on: a CPU, or one device of the strategy's, beside which that on a CPU is noted.",
+)
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
 @out_option("Keep traces, logs and verdicts in DIR, in place of earlier ones; DIR holds nothing else.")
@@ -159,7 +166,17 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     as_json = options["as_json"]
     asked: dict[str, Any] = {
         name: options[name]
-        for name in ("interrupt_at", "restarts", "restart_policy", "forced", "explain", "prove", "timeout", "stream")
+        for name in (
+            "interrupt_at",
+            "restarts",
+            "restart_policy",
+            "forced",
+            "explain",
+            "prove",
+            "reference",
+            "timeout",
+            "stream",
+        )
     }
     asked["tier"] = "exact" if options["exact"] else "derived"
     asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)

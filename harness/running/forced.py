@@ -59,7 +59,8 @@ def forced_reference(
     if perturbed and reference.kernels:
         names.append(OTHER_KERNELS)
     with scratch("forced") as place:
-        runs = Runs(program, place, seed, timeout, reference.threads, forced=_first_client(directory))
+        forced = _first_client(directory)
+        runs = Runs(program, place, seed, timeout, reference.threads, forced=forced, hardware=reference.hardware)
         try:
             runs.make([PLAIN])
             runs.make_all(names)
@@ -70,7 +71,14 @@ def forced_reference(
         check_independent(program.name, touched)
         found = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
     notes = (*reference.notes, *_notes(found.trace))
-    return replace(found, notes=notes, touched=touched, threads=reference.threads, kernels=reference.kernels)
+    return replace(
+        found,
+        notes=notes,
+        touched=touched,
+        threads=reference.threads,
+        kernels=reference.kernels,
+        hardware=reference.hardware,
+    )
 
 
 def _first_client(directory: Path) -> Path:

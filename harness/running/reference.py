@@ -27,6 +27,8 @@ __all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "reference_of"]
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 # An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
 FIRST_SEEDS = (101, -101)
+# Nothing is known of the devices in a trace of an earlier version.
+_ONE_CPU = ((), ("cpu:1",))
 # Each of which is another draw.
 MORE_SEEDS = (102, 103, 104)
 
@@ -40,8 +42,9 @@ def reference_of(
     check: bool = False,
     more: bool = False,
     kernels: bool = False,
+    hardware: str = "cpu",
 ) -> Reference:
-    """Run the program under the default strategy on one CPU device, or take the run of the same program from the cache.
+    """Run the program under the default strategy on one device, or take the run of the same program from the cache.
 
     What a first look needs are the plain run and two with noise. Accepting a run takes no more: a bound that is too
     small by accident accepts less. Only who is about to accuse, or could judge little, asks for a `check` that two
@@ -58,6 +61,7 @@ def reference_of(
         more: whether to make more runs with noise than two.
         kernels: whether the run that is to be judged computes on a device whose kernels are not the CPU's. How far
             right kernels may differ then counts as noise: besides the noise one run uses TensorFlow's other kernels.
+        hardware: what the reference computes on.
 
     Raises:
         NothingObserved: the program reported nothing.
@@ -65,9 +69,10 @@ def reference_of(
         SharedState: one of these runs has read what another one had written.
         RunFailed: the program fails even on one device.
     """
-    directory = cache_directory() / f"{program.digest}-{seed}"
+    place = "" if hardware == "cpu" else f"-{hardware}"
+    directory = cache_directory() / f"{program.digest}-{seed}{place}"
     with _locked(directory):
-        runs, differing = Runs(program, directory, seed, timeout), None
+        runs, differing = Runs(program, directory, seed, timeout, hardware=hardware), None
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
         others = [OTHER_KERNELS] if perturbed and kernels else []
         try:
@@ -88,7 +93,7 @@ def reference_of(
         check_independent(program.name, touched)
         reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in (*names, *others)])
     notes = _notes(reference.trace, differing)
-    return replace(reference, notes=notes, touched=touched, threads=runs.threads, kernels=kernels)
+    return replace(reference, notes=notes, touched=touched, threads=runs.threads, kernels=kernels, hardware=hardware)
 
 
 def _may_differ(runs: Runs, names: Sequence[str]) -> bool:
@@ -115,7 +120,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _notes(reference: RunTrace, differing: str | None) -> tuple[str, ...]:
-    found = []
+    found = [] if (header := reference.header).devices in _ONE_CPU else [f"the reference ran on {header.devices[0]}"]
     if differing is not None:
         found.append(
             f"the reference ran on a single thread, because on several its numbers are others in each run: {differing}"

@@ -52,6 +52,7 @@ class Runs:
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
         forced: the trace of a run whose variables are set after each step, None in runs that go their own way.
+        hardware: what they compute on.
     """
 
     program: Program
@@ -60,6 +61,7 @@ class Runs:
     timeout: float
     threads: int | None = None
     forced: Path | None = None
+    hardware: str = "cpu"
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -79,7 +81,11 @@ class Runs:
             RunFailed: it fails even on one device.
         """
         missing = self._missing(names)
-        case = strategy_case("default")
+        if self.hardware != "cpu" and len(missing) > 1:
+            for name in missing:  # each may want the only GPU that there is
+                self.make([name])
+            return
+        case = strategy_case("default", self.hardware)
         with contextlib.ExitStack() as stack:
             runs: list[tuple[Path, Run]] = []
             for name in missing:

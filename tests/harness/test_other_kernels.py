@@ -11,8 +11,9 @@ from harness import strategy_case, verify
 from harness.evidence.observed import history
 from harness.running.reference import CACHE_VARIABLE, reference_of
 from harness.subject.program import Program
+from simulator import UsageError
 from simulator.hardware.simulated import NotBuilt, library
-from tests.harness._programs import mlp
+from tests.harness._programs import exact, mlp
 
 
 def _which_kernels(strategy: Any, record: Any) -> None:
@@ -52,3 +53,30 @@ def test_a_small_mistake_is_found_on_a_simulated_gpu(mistake: str) -> None:
         pytest.skip(str(why))
     verdict = verify(mlp(mistake), "mirrored-2", hardware="gpu-simulated", explain=False)
     assert verdict.outcome == ("inconsistent" if mistake else "consistent"), str(verdict)
+
+
+def test_the_reference_may_run_on_the_device_and_both_are_shown() -> None:
+    """It says where it ran, and how the run compares with that on the CPU."""
+    try:
+        library()
+    except NotBuilt as why:
+        pytest.skip(str(why))
+    verdict = verify(exact(), "mirrored-2", hardware="gpu-simulated", reference="device", tier="exact")
+    assert verdict, str(verdict)
+    assert verdict.notes == (
+        "the reference ran on GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 off",
+        "against the reference on a CPU the run is consistent, worst ratio 0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("device", "mirrored-2 computes on a CPU, as its reference does"),
+        ("gpu", "reference='gpu' is unknown; accepted"),
+    ],
+)
+def test_a_reference_has_a_place(reference: str, told: str) -> None:
+    """A typo, and a device where there is none, are refused before anything starts."""
+    with pytest.raises(UsageError, match=told):
+        verify(exact(), "mirrored-2", reference=reference)
