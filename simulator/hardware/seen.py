@@ -23,11 +23,12 @@ from simulator.launch import DEFAULT_PRELOAD, at_import, fork
 from simulator.launch.protocol import Entry
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["ANSWERS_VARIABLE", "Gpu", "gpus", "may_have_gpus", "task_variables"]
+__all__ = ["ANSWERS_VARIABLE", "SESSION_VARIABLE", "Gpu", "gpus", "may_have_gpus", "task_variables"]
 
 Gpu = SeenGpu
 ANSWERS_VARIABLE = "LOCKSTEP_CACHE"
-"""Names the directory that the processes of one session share."""
+SESSION_VARIABLE = "LOCKSTEP_SESSION"
+"""Names the session of pytest whose processes share an answer, in the directory that the other one names."""
 
 # Where drivers of AMD, Intel, and of Windows below Linux show, next to NVIDIA's.
 _SIGNS = ("proc/driver/nvidia", "dev/nvidiactl", "dev/kfd", "dev/dxg", "dev/dri/renderD128")
@@ -82,12 +83,12 @@ _RELEVANT = (
 @cache
 def _asked(relevant: tuple[tuple[str, str], ...]) -> tuple[Gpu, ...]:
     """The answer for an environment that has these variables."""
-    given = os.environ.get(ANSWERS_VARIABLE)
-    if not given:
+    given, session = os.environ.get(ANSWERS_VARIABLE), os.environ.get(SESSION_VARIABLE)
+    if not given or not session:
         return _ask(relevant)
     directory = Path(given)
     directory.mkdir(parents=True, exist_ok=True)
-    known = directory / f"gpus-{hashlib.sha256(repr(relevant).encode()).hexdigest()[:16]}.json"
+    known = directory / f"gpus-{session}-{hashlib.sha256(repr(relevant).encode()).hexdigest()[:16]}.json"
     with FileLock(known.with_suffix(".lock")):
         if not known.exists():
             found = _ask(relevant)

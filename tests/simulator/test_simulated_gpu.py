@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,21 @@ def test_each_worker_computes_on_its_own(tmp_path: Path) -> None:
         said = f"GPU {index}: SIMULATED GPU {index} (host memory, CPU kernels), TF32 off"
         assert result[task].devices == (said,)
         assert said in (tmp_path / "kept" / "0" / "journal.jsonl").read_text()
+
+
+@pytest.mark.full  # which imports TensorFlow anew
+@pytest.mark.usefixtures("two")
+def test_an_unmodified_program_computes_on_it(tmp_path: Path) -> None:
+    """It is prepared when it imports TensorFlow, and what it computed on is in its outcome."""
+    (tmp_path / "train.py").write_text(
+        "import tensorflow as tf\n"
+        "strategy = tf.distribute.MirroredStrategy()\n"
+        "print('replicas', strategy.num_replicas_in_sync, tf.matmul(tf.ones((2, 2)), tf.ones((2, 2))).backing_device)\n"
+    )
+    with Cluster(Topology(devices="gpu-simulated:2"), preload=(), timeout=60) as cluster:
+        result = cluster.run_command([sys.executable, str(tmp_path / "train.py")])["local:0"]
+    assert "replicas 2 /job:localhost/replica:0/task:0/device:GPU:0" in result.log
+    assert [device[:22] for device in result.devices] == ["GPU 0: SIMULATED GPU 0", "GPU 1: SIMULATED GPU 1"]
 
 
 @pytest.mark.usefixtures("two")
@@ -223,11 +239,17 @@ def test_tensorflow_is_asked_once_by_all_processes_of_a_session(
 
     monkeypatch.setattr(seen, "_ask", ask)
     monkeypatch.setenv(seen.ANSWERS_VARIABLE, str(tmp_path / "session"))
+    monkeypatch.setenv(seen.SESSION_VARIABLE, "one")
     for _ in range(2):
         seen._asked.cache_clear()  # as in another process of pytest-xdist
         assert seen._asked((("CUDA_VISIBLE_DEVICES", "0"),)) == (seen.Gpu(0, "GPU 0", 2**30),)
     seen._asked((("CUDA_VISIBLE_DEVICES", "1"),))
     assert len(asked) == 2
+    # What one session has found is not for the next one, in which a GPU may be gone.
+    monkeypatch.setenv(seen.SESSION_VARIABLE, "two")
+    seen._asked.cache_clear()
+    seen._asked((("CUDA_VISIBLE_DEVICES", "0"),))
+    assert len(asked) == 3
     seen._asked.cache_clear()
 
 
