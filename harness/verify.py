@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from _lockstep.verdicts import announce, on_verdict
 from harness.culprits import is_wanted, with_culprit
 from harness.errors import Abstained, NothingObserved
@@ -400,6 +402,7 @@ def judge(
         interrupted=None if found is None else found.to_json(),
         faults=faults,
         links=None if parts.links is None else parts.links.to_json(),
+        placement=_placement(parts),
         abstained=not_finite(reference.trace),
         notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
@@ -414,6 +417,11 @@ def judge(
         ledger=_ledger(judged, verdict),
         alone=steps_alone(judged.case) if forced else None,
     )
+
+
+def _placement(parts: Parts) -> dict[str, Any] | None:
+    found = {client.header.task: client.counters.placement for client in parts.last.clients}
+    return {task: msgspec.to_builtins(each) for task, each in found.items() if each is not None} or None
 
 
 def _ledger(judged: Judged, verdict: Verdict) -> str | None:

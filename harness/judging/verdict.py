@@ -35,6 +35,7 @@ class Verdict:
     there is no `explanation`. `interrupted` says of a run that was killed and resumed: `at`, the step after which;
     `resumed_at`, the last step whose work was not done again; `resume_strategy`. Of a run that was started again more
     than once it says so of the last time. `faults` says what a run was disturbed by: `plan`, its tables, and `text`.
+    `placement` is, of a run on GPUs, where each task's replicas and variables stood, in JSON types.
     `links` is how many bytes each link between tasks carried. `ledger` is, of a run that consumed other examples than
     its reference, the table of who consumed what. `abstained` says why what was compared shows too little, such as a
     reference that is not finite. `notes` are what a reader should know of how the runs were made. `forced` says that
@@ -54,6 +55,7 @@ class Verdict:
     interrupted: dict[str, Any] | None = None
     faults: dict[str, Any] | None = None
     links: dict[str, int] | None = None
+    placement: dict[str, Any] | None = None
     ledger: str | None = None
     abstained: str | None = None
     notes: tuple[str, ...] = ()
@@ -146,12 +148,13 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
-        `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `abstained`, `notes` and the explanation's
-        `cause` are there only if there are any; `forced` only if it is true; `culprit` (`file`, `line`,
-        `source`, `op`, `layer`, `relation`, `expected`, `inputs`, `step`; null if none was found) and `looked`
-        (`why_not`, `seconds`) only where a step was watched; `wrong_steps` and `right_steps`, how many those are, only
-        where each step was judged by itself; `proof` (`status`, `conditions`, `culprit`, `suspects`, `open_operations`,
-        `reasons`, `values`, `seconds`) only where it was asked for.
+        `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `placement` (by task: `replicas`, `there`,
+        `variables`, `peak_bytes`), `abstained`, `notes` and the explanation's `cause` are there only if there are any;
+        `forced` only if it is true; `culprit` (`file`, `line`, `source`, `op`, `layer`, `relation`, `expected`,
+        `inputs`, `step`; null if none was found) and `looked` (`why_not`, `seconds`) only where a step was watched;
+        `wrong_steps` and `right_steps`, how many those are, only where each step was judged by itself; `proof`
+        (`status`, `conditions`, `culprit`, `suspects`, `open_operations`, `reasons`, `values`, `seconds`) only where it
+        was asked for.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -176,7 +179,7 @@ class Verdict:
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        for key in ("interrupted", "faults", "links", "abstained", "notes", "forced"):
+        for key in ("interrupted", "faults", "links", "placement", "abstained", "notes", "forced"):
             if (value := getattr(self, key)) not in (None, (), False):
                 plain[key] = value
         if self.looked is not None:

@@ -12,6 +12,7 @@ from harness import StrategyCase, strategy_case, verify
 from harness.evidence.trace import Placement, RunTrace
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import Exact
+from harness.report import Cell, Matrix, matrix_page
 from simulator import RunFailed
 from simulator.hardware.simulated import COUNT_VARIABLE, NotBuilt, library
 from tests.harness._programs import commuting, exact
@@ -83,6 +84,17 @@ def test_what_is_not_known_is_not_judged() -> None:
     assert not _LAW.concerns(_case(None, "mirrored-2", "cpu:2"))
 
 
+def test_the_page_of_a_matrix_says_where_cells_were_computed() -> None:
+    """With the device of each replica and variable; a matrix from CPUs has no such part."""
+    placement = {"local:0": msgspec.to_builtins(_RIGHT)}
+    verdict = {"tasks": {"local:0": {"devices": ["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]}}, "placement": placement}
+    page = matrix_page(Matrix(cells=[Cell("row", "mirrored-2", "ok", verdicts=(verdict,))]))
+    assert "<td>NVIDIA H100</td>" in page
+    assert "local:0: replicas on GPU:0, GPU:1; w on GPU:0, GPU:1" in page
+    verdict = {"tasks": {"local:0": {"devices": ["cpu:2"]}}}
+    assert "computed" not in matrix_page(Matrix(cells=[Cell("row", "mirrored-2", "ok", verdicts=(verdict,))]))
+
+
 @pytest.fixture
 def _built() -> None:
     try:
@@ -98,8 +110,11 @@ def test_a_right_program_is_right_on_simulated_gpus_and_says_where_it_ran() -> N
     assert verdict, str(verdict)
     assert next(law for law in verdict.judgements if law.law == "placed_on_devices").status == "held"
     assert "on: local:0 GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 off" in str(verdict)
+    placement = verdict.to_json()["placement"]["local:0"]
+    assert (placement["replicas"], placement["variables"]["w"]) == (["GPU:0", "GPU:1"], ["GPU:0", "GPU:1"])
+    assert all(placement["peak_bytes"][name] > 0 for name in placement["replicas"])
     devices = verdict.to_json()["tasks"]["local:0"]["devices"]
-    assert [device[:23] for device in devices] == ["GPU 0: SIMULATED GPU 0", "GPU 1: SIMULATED GPU 1"] or devices
+    assert [device[:22] for device in devices] == ["GPU 0: SIMULATED GPU 0", "GPU 1: SIMULATED GPU 1"]
 
 
 @pytest.mark.usefixtures("_built")
