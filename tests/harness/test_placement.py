@@ -12,7 +12,8 @@ from harness import StrategyCase, strategy_case, verify
 from harness.evidence.trace import Placement, RunTrace
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import Exact
-from harness.report import Cell, Matrix, matrix_page
+from harness.report import Cell, Matrix
+from harness.report.html import matrix_page
 from simulator import RunFailed
 from simulator.hardware.simulated import COUNT_VARIABLE, NotBuilt, library
 from tests.harness._programs import commuting, exact
