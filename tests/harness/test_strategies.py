@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import catalogue, strategy_case
+from harness.subject.strategies.tpu import tpu_of
 from simulator import UsageError
 
 # name: kind, replicas, clients, topology as text, devices of a worker (or of the only task)
@@ -68,6 +69,20 @@ def test_workers_and_servers_are_counted() -> None:
 def test_needs_names_the_hardware(name: str, hardware: str, needs: str | None) -> None:
     """What cannot run on a CPU says in words what it needs."""
     assert strategy_case(name, hardware).needs == needs
+
+
+@pytest.mark.parametrize(
+    ("environ", "meant"),
+    [
+        ({}, "local"),
+        ({"TPU_NAME": "mine"}, "mine"),
+        ({"COLAB_TPU_ADDR": "10.0.0.2:8470"}, "grpc://10.0.0.2:8470"),
+        ({"LOCKSTEP_TPU": "grpc://10.0.0.3:8470", "TPU_NAME": "mine"}, "grpc://10.0.0.3:8470"),
+    ],
+)
+def test_a_tpu_is_local_named_or_addressed(environ: dict[str, str], meant: str) -> None:
+    """What Lockstep is told comes before what the machine's maker has set."""
+    assert tpu_of(environ) == meant
 
 
 def test_a_gpu_strategy_computes_on_gpus() -> None:
