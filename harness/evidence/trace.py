@@ -141,7 +141,10 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True, tag=True):
-    """Who wrote this trace, under what strategy, and on what devices: a description of each GPU, or `cpu:N`."""
+    """Who wrote this trace, under what strategy, and on what devices: a description of each GPU, or `cpu:N`.
+
+    `onednn` is whether products and convolutions on a CPU are computed by oneDNN; None in earlier traces.
+    """
 
     task: str
     incarnation: int
@@ -152,6 +155,7 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     seed: int
     versions: dict[str, str] = {}
     devices: tuple[str, ...] = ()
+    onednn: bool | None = None
 
 
 class SeenVariable(msgspec.Struct, frozen=True):

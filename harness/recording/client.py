@@ -40,6 +40,7 @@ __all__ = [
     "run_client",
     "seed_everything",
     "task_name",
+    "uses_onednn",
     "versions",
 ]
 
@@ -191,6 +192,7 @@ def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header
         seed=assignment.seed,
         versions=versions(),
         devices=own_devices(),
+        onednn=uses_onednn(),
     )
 
 
@@ -198,6 +200,13 @@ def own_devices() -> tuple[str, ...]:
     """What this process computes on, as the simulator has prepared it."""
     task = current()
     return () if task is None else task.devices
+
+
+def uses_onednn() -> bool:
+    """Whether TensorFlow computes on the CPU by oneDNN, which by default depends on what the CPU can do."""
+    from tensorflow.python.util import _pywrap_util_port
+
+    return bool(_pywrap_util_port.IsMklEnabled())
 
 
 def versions() -> dict[str, str]:

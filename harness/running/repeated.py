@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,8 @@ PLAIN = "plain"
 OTHER_KERNELS = "other-kernels"
 """The run without noise whose products and convolutions are computed by TensorFlow's other kernels for CPUs.
 
-Those of oneDNN are the default on most machines. They sum in another order, and round coarse dtypes at other places.
+Those of oneDNN are the default where the CPU has instructions for neural networks (TensorFlow's `DefaultOneDnnPolicy`,
+tensorflow/core/util/port.cc). They sum in another order, and round coarse dtypes at other places.
 """
 _ONEDNN_VARIABLE = "TF_ENABLE_ONEDNN_OPTS"
 _AGAIN, _EARLIER = "again", "earlier-"
@@ -89,7 +89,7 @@ class Runs:
         with contextlib.ExitStack() as stack:
             runs: list[tuple[Path, Run]] = []
             for name in missing:
-                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout, env=_environ(name)))
+                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout, env=self._environ(name)))
                 assignment = self._assignment(name)
                 view = stack.enter_context(viewed(self.program, self._folder(name)))
                 work = (client_of(self.program), self.program, case, msgspec.structs.replace(assignment, view=view))
@@ -106,6 +106,12 @@ class Runs:
                 if not result["local:0"].value["observed"]:
                     raise NothingObserved(self.program.name)
                 (folder / "done").touch()
+
+    def _environ(self, name: str) -> dict[str, str]:
+        """Of the run with other kernels, those that the plain one, which was made before, has not used."""
+        if name != OTHER_KERNELS:
+            return {}
+        return {_ONEDNN_VARIABLE: "0" if read_client(self.trace(PLAIN)).header.onednn else "1"}
 
     def _assignment(self, name: str) -> Assignment:
         folder = self._folder(name)
@@ -187,12 +193,6 @@ class Runs:
                 rerun = "" if folder.name == PLAIN else f" ({folder.name})"
                 found[f"the reference run{rerun}"] = touches
         return found
-
-
-def _environ(name: str) -> dict[str, str]:
-    if name != OTHER_KERNELS:
-        return {}
-    return {_ONEDNN_VARIABLE: "1" if os.environ.get(_ONEDNN_VARIABLE) == "0" else "0"}
 
 
 def noisy(seed: int) -> str:

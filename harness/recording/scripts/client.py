@@ -17,6 +17,7 @@ from harness.recording.client import (
     own_devices,
     seed_everything,
     task_name,
+    uses_onednn,
     versions,
 )
 from harness.recording.clock import moved_clock
@@ -168,4 +169,5 @@ def _header(case: StrategyCase, assignment: Assignment) -> Header:
         seed=assignment.seed,
         versions=versions(),
         devices=own_devices(),
+        onednn=uses_onednn(),
     )
