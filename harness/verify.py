@@ -75,18 +75,15 @@ def verify(
             is meant for programs whose every intermediate value is exactly representable.
         interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
-        faults: what goes wrong during the run. What fails is started again, and every part is judged. A fault of a
-            checkpoint names `record.directory` as its directory.
+        faults: what goes wrong. What fails is started again, each part judged. Checkpoints are in `record.directory`.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
-        forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
-            judged by itself and the verdict tells which of them are wrong.
+        forced: set the reference's variables to those of the run after each step: each is then judged by itself.
         explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
             default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
         prove: also infer from the step's graph whether it is right for every batch; see `Verdict.proof`.
         hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
-        reference: what it runs on: `cpu`, or `device` for one device of the strategy's; a note then says how the run
-            compares with that on the CPU.
+        reference: where it runs: `cpu`, or `device`, one of the strategy's; a note then tells of that on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the start.
@@ -104,8 +101,7 @@ def verify(
     """
     case, plan = strategy_case(strategy, hardware, network), Disturbance.of(faults, restarts, restart_policy)
     under_test = ready(Program.of(program), case, interrupt_at, faults, forced=forced, prove=prove)
-    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference)
-    asked.check_reference(case)
+    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference).on(case)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     with kept_in(out) as directory:
         return _told(_verified(under_test, case, changes, directory, asked))
@@ -131,8 +127,8 @@ class _Asked:
             return {"hardware": case.device_kind}
         return {"kernels": case.computes_apart}
 
-    def check_reference(self, case: StrategyCase) -> None:
-        """Fail before anything starts if the reference cannot run where it was asked for.
+    def on(self, case: StrategyCase) -> _Asked:
+        """The same, after a check that the reference can run where it was asked for.
 
         Raises:
             UsageError: there is no such place, or the strategy computes on a CPU.
@@ -141,6 +137,7 @@ class _Asked:
             raise UsageError(f"reference={self.reference!r} is unknown; accepted are cpu, device")
         if self.reference == "device" and case.device_kind == "cpu":
             raise UsageError(f"{case.name} computes on a CPU, as its reference does; give hardware='gpu' as well")
+        return self
 
     @property
     def derived(self) -> bool:

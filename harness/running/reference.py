@@ -49,8 +49,7 @@ def reference_of(
     What a first look needs are the plain run and two with noise. Accepting a run takes no more: a bound that is too
     small by accident accepts less. Only who is about to accuse, or could judge little, asks for a `check` that two
     equal runs give the same numbers, which is made if the runs until then leave that in doubt, and for `more` noise.
-    Numbers that are others in each run can be neither right nor wrong. Where two equal runs differ, but not on a single
-    thread, all runs of the reference are made on one.
+    Where two equal runs differ, but not on a single thread, all runs of the reference are made on one.
 
     Args:
         program: what to run.
@@ -59,8 +58,8 @@ def reference_of(
         timeout: seconds for each run.
         check: whether to make sure that equal runs are equal.
         more: whether to make more runs with noise than two.
-        kernels: whether the run that is to be judged computes on a device whose kernels are not the CPU's. How far
-            right kernels may differ then counts as noise: besides the noise one run uses TensorFlow's other kernels.
+        kernels: whether the run that is to be judged computes with other kernels than a CPU's. How far right ones may
+            differ then counts as noise: one run more uses TensorFlow's other kernels.
         hardware: what the reference computes on.
 
     Raises:
