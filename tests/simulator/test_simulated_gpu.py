@@ -227,6 +227,39 @@ def test_what_it_cannot_compute_is_refused() -> None:
     assert "NHWC" in found["nchw"]
 
 
+@pytest.mark.parametrize(("count", "told"), [("2", 6.0), ("1", "two replicas stand on one GPU")])
+@pytest.mark.usefixtures("two")
+def test_nccl_wants_a_device_for_each_replica(count: str, told: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in adds up what replicas on two devices have, and refuses, as NCCL does, two on one."""
+
+    def reduced() -> Any:
+        import tensorflow as tf
+
+        strategy = tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"], tf.distribute.NcclAllReduce())
+
+        @tf.function
+        def total() -> Any:
+            def replica() -> Any:
+                context = tf.distribute.get_replica_context()
+                return context.all_reduce(
+                    "SUM", tf.ones(3) * 2.0 ** tf.cast(context.replica_id_in_sync_group, "float32")
+                )
+
+            return strategy.run(replica)
+
+        try:
+            parts = strategy.experimental_local_results(total())
+        except tf.errors.InvalidArgumentError as error:
+            return str(error)
+        assert all(bool(tf.reduce_all(part == parts[0])) for part in parts)
+        return 2 * float(parts[0][0])
+
+    monkeypatch.setenv(COUNT_VARIABLE, count)
+    with Cluster(Topology(devices="gpu-simulated:2"), timeout=60) as cluster:
+        found = cluster.run(reduced)["local:0"].value
+    assert found == told or str(told) in str(found)
+
+
 def test_tensorflow_is_asked_once_by_all_processes_of_a_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
