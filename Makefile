@@ -16,6 +16,8 @@ PYTEST_ARGS ?=
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # A process that has nothing left takes over tests of another; until then neighbours, which share much, stay together.
 DIST := --dist=worksteal
+# The scenarios for simulated GPUs, for example: make simulated SIMULATED=scenarios/test_training.py
+SIMULATED ?= scenarios/
 # More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json
 BENCH_ARGS ?=
 
@@ -24,7 +26,7 @@ BENCH_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv scenarios test bench check docs lock clean
+.PHONY: help venv scenarios simulated test bench check docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -40,6 +42,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 scenarios: $(STAMP) ## what must hold under every strategy and fault (the main job)
 	$(BIN)/python -m pytest scenarios/ -n $(WORKERS) $(DIST) $(PYTEST_ARGS)
+
+simulated: $(STAMP) ## the scenarios on simulated GPUs, which are built on first use
+	$(BIN)/python -m pytest $(SIMULATED) --hardware=gpu-simulated -n $(WORKERS) $(DIST) $(PYTEST_ARGS)
 
 test: $(STAMP) ## the tests of simulator/ and harness/ themselves
 	$(BIN)/python -m pytest tests/ -n $(WORKERS) $(DIST) $(PYTEST_ARGS)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from _lockstep.verdicts import announce, on_verdict
 from harness.culprits import is_wanted, with_culprit
 from harness.errors import Abstained, NothingObserved
@@ -60,6 +62,7 @@ def verify(
     explain: bool | None = None,
     prove: bool | None = None,
     hardware: str = "cpu",
+    reference: str = "cpu",
     network: str | None = None,
     timeout: float = 120.0,
     seed: int = _SEED,
@@ -75,16 +78,15 @@ def verify(
             is meant for programs whose every intermediate value is exactly representable.
         interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
-        faults: what goes wrong during the run. What fails is started again, and every part is judged. A fault of a
-            checkpoint names `record.directory` as its directory.
+        faults: what goes wrong. What fails is started again, each part judged. Checkpoints are in `record.directory`.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
-        forced: set the variables of the reference to those that the run recorded, after each step, so that each step is
-            judged by itself and the verdict tells which of them are wrong.
+        forced: set the reference's variables to those of the run after each step: each is then judged by itself.
         explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
             default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
         prove: infer from the step's graph whether it is right for every batch; not by default if LOCKSTEP_PROVE is 0.
-        hardware: `cpu`, `gpu` or `tpu`; the reference always runs on the CPU.
+        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
+        reference: where it runs: `cpu`, or `device`, one of the strategy's; a note then tells of that on the CPU.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the start.
@@ -101,7 +103,7 @@ def verify(
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
     case, plan = strategy_case(strategy, hardware, network), Disturbance.of(faults, restarts, restart_policy)
-    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None)
+    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference).on(case)
     asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
     under_test = ready(Program.of(program), case, changes, forced=forced, prove=prove)
     with kept_in(out) as directory:
@@ -120,6 +122,25 @@ class _Asked:
     timeout: float
     stream: bool
     keep: bool
+    reference: str = "cpu"
+
+    def makes(self, case: StrategyCase) -> dict[str, Any]:
+        """What the reference of such a run computes on, and whether its kernels are the run's."""
+        if self.reference == "device":
+            return {"hardware": case.device_kind}
+        return {"kernels": case.computes_apart}
+
+    def on(self, case: StrategyCase) -> _Asked:
+        """The same, after a check that the reference can run where it was asked for.
+
+        Raises:
+            UsageError: there is no such place, or the strategy computes on a CPU.
+        """
+        if self.reference not in ("cpu", "device"):
+            raise UsageError(f"reference={self.reference!r} is unknown; accepted are cpu, device")
+        if self.reference == "device" and case.device_kind == "cpu":
+            raise UsageError(f"{case.name} computes on a CPU, as its reference does; give hardware='gpu' as well")
+        return self
 
     @property
     def derived(self) -> bool:
@@ -159,7 +180,8 @@ def _verified(
     began, forced = time.monotonic(), asked.forced
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
-        reference = reference_of(program, perturbed=asked.derived and not forced, check=forced, **asked.of_reference)
+        makes: dict[str, Any] = {"perturbed": asked.derived and not forced, "check": forced}
+        reference = reference_of(program, **makes, **asked.makes(case), **asked.of_reference)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -180,21 +202,16 @@ def _verified(
     else:
         verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
         if is_open(verdict):
-            verdict, reference = _made_sure(verdict, program, reference, directory, asked)
+            verdict, reference = _made_sure(verdict, program, case, reference, directory, asked)
         if program.script is not None:
-            touched = read_touched(directory / TRACES, directory / INTERRUPTED)
-            check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
-            natives = native_traces(program, **asked.of_reference)
-            parts = read_parts(directory)
-            first = parts.earlier[0].trace if parts.earlier else parts.last
-            disturbed = None if changes is None else parts
-            verdict = doubted(verdict, first, reference.trace, case.replicas, natives, disturbed)
+            verdict = _of_script(verdict, program, case, directory, reference, asked, disturbed=changes is not None)
         elif asked.explain is not False and asked.derived and changes is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     # What a worker does for a coordinator cannot be watched from here.
     closures = program.script is not None and case.ps
     if changes is None and not closures and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
+    verdict = _beside_cpu(verdict, program, directory, asked)
     if is_asked(asked.prove):
         parts = read_parts(directory)
         runs = [*(part.trace for part in parts.earlier), parts.last]
@@ -202,6 +219,25 @@ def _verified(
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict
+
+
+def _of_script(
+    verdict: Verdict,
+    program: Program,
+    case: StrategyCase,
+    directory: Path,
+    reference: Reference,
+    asked: _Asked,
+    *,
+    disturbed: bool,
+) -> Verdict:
+    """The verdict on a script, taken back where its reference rests on what may be otherwise."""
+    touched = read_touched(directory / TRACES, directory / INTERRUPTED)
+    check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
+    natives = native_traces(program, **asked.of_reference)
+    parts = read_parts(directory)
+    first = parts.earlier[0].trace if parts.earlier else parts.last
+    return doubted(verdict, first, reference.trace, case.replicas, natives, parts if disturbed else None)
 
 
 def _looked_closer(
@@ -232,21 +268,33 @@ def _looked_closer(
     return judge(parts, follower, program=program.name, forced=True, **said), follower
 
 
+def _beside_cpu(verdict: Verdict, program: Program, directory: Path, asked: _Asked) -> Verdict:
+    """The verdict; one by a reference on the device has a note of what that on the CPU says."""
+    if asked.reference != "device":
+        return verdict
+    cpu = reference_of(program, perturbed=asked.derived, kernels=True, **asked.of_reference)
+    other = judge(read_parts(directory), cpu, program=program.name, tasks=verdict.tasks, seconds=verdict.seconds)
+    ratio = "" if other.worst_ratio is None else f", worst ratio {other.worst_ratio:.2g}"
+    note = f"against the reference on a CPU the run is {other.outcome}{ratio}"
+    return dataclasses.replace(verdict, notes=(*verdict.notes, note))
+
+
 def _made_sure(
-    verdict: Verdict, program: Program, reference: Reference, directory: Path, asked: _Asked
+    verdict: Verdict, program: Program, case: StrategyCase, reference: Reference, directory: Path, asked: _Asked
 ) -> tuple[Verdict, Reference]:
     """The verdict by all that can be known of the reference, where a first look does not end in consistency."""
     began, known = time.monotonic(), len(reference.perturbed)
     try:
         more = not is_plain(verdict)
-        reference = reference_of(program, perturbed=asked.derived, check=True, more=more, **asked.of_reference)
+        surer: dict[str, Any] = {"check": True, "more": more, **asked.makes(case)}
+        reference = reference_of(program, perturbed=asked.derived, **surer, **asked.of_reference)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return dataclasses.replace(verdict, abstained=str(why), **nothing), reference
     _check_independent(program.name, verdict.strategy, directory, reference)
     if len(reference.perturbed) == known and reference.threads is None:
         return verdict, reference
-    surer = judge(
+    again = judge(
         read_parts(directory),
         reference,
         program=program.name,
@@ -254,7 +302,7 @@ def _made_sure(
         seconds=verdict.seconds + time.monotonic() - began,
         faults=verdict.faults,
     )
-    return surer, reference
+    return again, reference
 
 
 @contextlib.contextmanager
@@ -375,6 +423,7 @@ def judge(
         interrupted=None if found is None else found.to_json(),
         faults=faults,
         links=None if parts.links is None else parts.links.to_json(),
+        placement=_placement(parts),
         abstained=not_finite(reference.trace),
         notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
@@ -391,6 +440,11 @@ def judge(
             alone=steps_alone(judged.case) if forced else None,
         )
     return worded(verdict) if parts.last.header.at_once else verdict
+
+
+def _placement(parts: Parts) -> dict[str, Any] | None:
+    found = {client.header.task: client.counters.placement for client in parts.last.clients}
+    return {task: msgspec.to_builtins(each) for task, each in found.items() if each is not None} or None
 
 
 def _ledger(judged: Judged, verdict: Verdict) -> str | None:
@@ -430,6 +484,12 @@ def _disturbed(
 def task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:
     """What verdicts say of each task."""
     return {
-        name: {"exit": task.exit, "steps": task.steps, "incarnation": task.incarnation, "stopped": task.stopped}
+        name: {
+            "exit": task.exit,
+            "steps": task.steps,
+            "incarnation": task.incarnation,
+            "stopped": task.stopped,
+            "devices": list(task.devices),
+        }
         for name, task in result.items()
     }

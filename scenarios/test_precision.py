@@ -58,6 +58,7 @@ def test_overflow_on_the_last_replica(strategy: StrategyCase, loop: str, bad: pr
     assert verify(precision.make_overflow(_flavour(loop), bad, example=11), strategy, tier="exact", timeout=30)
 
 
+@pytest.mark.requires(xla=True)
 @MIRRORED_FIRST
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
@@ -65,6 +66,7 @@ def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
     assert verify(precision.make(flavour, "float32", xla="jit_compile"), strategy)
 
 
+@pytest.mark.requires(xla=True)
 @pytest.mark.strategies("one_device", full=("mirrored-2", "multi_worker-2"))
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_automatic_clustering(strategy: StrategyCase, flavour: models.Flavour, tmp_path: Path) -> None:
@@ -76,6 +78,7 @@ def test_automatic_clustering(strategy: StrategyCase, flavour: models.Flavour, t
     assert all(("Compiled cluster using XLA!" in log) == (strategy.replicas == 1) for log in logs)
 
 
+@pytest.mark.requires(xla=True)
 @pytest.mark.strategies("mirrored-2", full=("mirrored-1",))
 @pytest.mark.parametrize("loop", ["keras3_fit:jit_compile", "tf_keras_fit:jit_compile"])
 def test_fit_with_jit_compile(strategy: StrategyCase, loop: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
-from simulator.launch import DEFAULT_PRELOAD, forkserver, pack
+from simulator.hardware.seen import task_variables
+from simulator.launch import DEFAULT_PRELOAD, at_import, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
@@ -273,7 +275,9 @@ class Cluster:
 
     def warm_up(self) -> None:
         """Start the forkserver and wait for its imports, so that they are not part of the first run."""
-        forkserver(self._options.preload).warm_up()
+        hardware = {} if (kind := self.topology.gpu_kind) is None else task_variables(kind)
+        environ = {**os.environ, **hardware, **self._options.env}
+        forkserver(self._options.preload, at_import(environ)).warm_up()
 
 
 def _keep_in(kept: Path, directory: Path) -> None:

@@ -75,6 +75,8 @@ class TaskResult:
         incarnations: every process of this task in order, the last one included.
         counted_by: in what way the steps of an unmodified program were counted; `None` if they were not.
         loss: of the last step of an unmodified program of which it is known, or `None`.
+        devices: what it computed on: a description of each GPU, or `cpu:N`; empty where Lockstep has not prepared
+            TensorFlow, as in an unmodified program on `cpu:1`.
     """
 
     task: str
@@ -89,6 +91,7 @@ class TaskResult:
     incarnations: tuple[Incarnation, ...] = ()
     counted_by: str | None = None
     loss: float | None = None
+    devices: tuple[str, ...] = ()
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the log."""

@@ -14,19 +14,22 @@ __all__ = ["JOBS", "Devices", "Topology"]
 # In the order in which tasks are listed and started.
 JOBS = ("chief", "worker", "ps", "evaluator")
 _MOST_TASKS = 128
-_DEVICES = re.compile(r"(cpu|gpu):([1-9][0-9]?)")
+_DEVICES = re.compile(r"(cpu|gpu|gpu-simulated):([1-9][0-9]?)")
 
 
 @dataclass(frozen=True)
 class Devices:
-    """Logical devices of one task: `cpu:2` is one process with two logical CPU devices."""
+    """Logical devices of one task: `cpu:2` is one process with two logical CPU devices.
+
+    A GPU is one that TensorFlow sees; a simulated one, `gpu-simulated:2`, is never taken for it.
+    """
 
     kind: str
     count: int
 
     @classmethod
     def parse(cls, text: object) -> Devices:
-        """Parse `cpu:N` or `gpu:N`, N from 1 to 99.
+        """Parse `cpu:N`, `gpu:N` or `gpu-simulated:N`, N from 1 to 99.
 
         Raises:
             UsageError: anything else.
@@ -34,9 +37,15 @@ class Devices:
         match = _DEVICES.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise UsageError(
-                f"devices {text!r} is not understood; write cpu:N or gpu:N with N from 1 to 99, for example cpu:2"
+                f"devices {text!r} is not understood; write cpu:N or gpu:N with N from 1 to 99, for example cpu:2, or "
+                "gpu-simulated:N for GPUs that are none"
             )
         return cls(kind=match[1], count=int(match[2]))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether TensorFlow takes them for GPUs."""
+        return self.kind != "cpu"
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.count}"
@@ -54,7 +63,8 @@ class Topology:
             chief is the only client; this is how `tf.distribute.ParameterServerStrategy` is deployed.
         chief: 0 or 1.
         evaluator: 0 or 1. As TensorFlow prescribes, the evaluator is not part of the cluster specification.
-        devices: `cpu:N` or `gpu:N` for every task, or a mapping from job to that; a job left out has `cpu:1`.
+        devices: `cpu:N`, `gpu:N` or `gpu-simulated:N` for every task, or a mapping from job to that; a job left out has
+            `cpu:1`.
 
     Raises:
         UsageError: a count or a device that makes no sense; the message names the accepted form.
@@ -80,8 +90,9 @@ class Topology:
             for job in self.devices:
                 if job not in JOBS:
                     raise UsageError(f"devices for {job!r}: there is no such job; jobs are {', '.join(JOBS)}")
-        for job in JOBS:
-            self.devices_of(job)
+        kinds = {self.devices_of(job).kind for job in JOBS} - {"cpu"}
+        if len(kinds) > 1:
+            raise UsageError(f"one cluster has one kind of GPU, not {' and '.join(sorted(kinds))}")
 
     def devices_of(self, job: str) -> Devices:
         """Devices of each task of `job`. A ps task computes nothing, so a single string does not apply to it."""
@@ -89,6 +100,12 @@ class Topology:
             return Devices.parse(self.devices.get(job, "cpu:1"))
         devices = Devices.parse(self.devices)
         return Devices("cpu", 1) if job == "ps" else devices
+
+    @property
+    def gpu_kind(self) -> str | None:
+        """`gpu` or `gpu-simulated` where any task computes on such, else `None`."""
+        jobs = {task.partition(":")[0] for task in self.tasks}
+        return next((found.kind for job in sorted(jobs) if (found := self.devices_of(job)).on_gpu), None)
 
     @property
     def is_local(self) -> bool:

@@ -36,6 +36,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         # What runs in the parent.
         ("machines", "out"),
         ("launch",),
+        ("hardware",),
         ("network",),
         ("capabilities", "run"),
         ("faults",),
@@ -54,7 +55,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("culprits", "refuting"),
         ("proofs",),
         ("verify",),
-        ("search",),
+        ("search", "certifying"),
         ("cli",),
     ),
 }

@@ -32,11 +32,15 @@ def section(matrix: Matrix) -> str:
     cells = in_order(matrix.cells)
     counts = matrix.counts()
     versions = ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in matrix.versions.items())
+    devices = ""
+    if matrix.hardware != "cpu":
+        used = "; ".join(f"{count} on {device}" for device, count in sorted(matrix.devices().items()))
+        devices = f" Cells by what their tasks computed on, each counted for all of it: {used}."
     summary = (
         f"{len(cells)} cells with {versions}, on {matrix.hardware.upper()} devices: {counts['ok']} consistent, "
         f"{counts['known']} known upstream defects ([list](known-issues.md)), {counts['skipped']} skipped, "
         f"{counts['FAIL']} failed. `ok R` is consistent with R = worst observed error / its bound; `ok exact` is "
-        "consistent without any difference."
+        f"consistent without any difference.{devices}"
     )
     picture = "```text\n" + "\n".join(_table(Matrix(cells=cells))) + "\n```"
     return "\n\n".join([textwrap.fill(summary, 120), picture, *_reasons(cells)])
@@ -78,9 +82,12 @@ def filled(text: str, matrix: Matrix) -> str:
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(folder: Path) -> None:
-    """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into docs/matrix.md."""
+    """Write the matrix of DIR/matrix.json, made with `pytest scenarios/ --lockstep-out=DIR`, into docs/matrix.md.
+
+    One from simulated GPUs goes into docs/matrix-simulated.md.
+    """
     matrix = msgspec.json.decode((folder / "matrix.json").read_bytes(), type=Matrix)
-    file = ROOT / "docs" / "matrix.md"
+    file = ROOT / "docs" / ("matrix-simulated.md" if matrix.hardware == "gpu-simulated" else "matrix.md")
     file.write_text(filled(file.read_text(), matrix))
     click.echo(f"{file.name}: {len(matrix.cells)} cells")
 

@@ -9,6 +9,7 @@ from _lockstep.plugin.hooks import (
     pytest_runtest_call,
     pytest_runtest_makereport,
     pytest_runtest_setup,
+    pytest_sessionfinish,
     pytest_terminal_summary,
     pytest_unconfigure,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "pytest_runtest_call",
     "pytest_runtest_makereport",
     "pytest_runtest_setup",
+    "pytest_sessionfinish",
     "pytest_terminal_summary",
     "pytest_unconfigure",
     "report_row",

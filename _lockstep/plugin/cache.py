@@ -18,8 +18,11 @@ from _lockstep.names import HOME
 __all__ = ["forget_references", "share_references"]
 
 _VARIABLE = "LOCKSTEP_CACHE"
+# Tells this session from others that keep things in the same directory; what is known of the machine is not for them.
+_SESSION_VARIABLE = "LOCKSTEP_SESSION"
 _WARDEN = "_lockstep._warden"
 _CACHE = pytest.StashKey[Path]()
+_SESSION = pytest.StashKey["str | None"]()
 
 
 def share_references(config: pytest.Config) -> None:
@@ -27,7 +30,12 @@ def share_references(config: pytest.Config) -> None:
 
     xdist's workers inherit the variable, so that a reference runs once a session and not once a worker.
     """
-    if _VARIABLE in os.environ or hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if _SESSION not in config.stash:
+        config.stash[_SESSION] = os.environ.get(_SESSION_VARIABLE)
+        os.environ[_SESSION_VARIABLE] = uuid.uuid4().hex[:12]
+    if _VARIABLE in os.environ:
         return
     directory = Path(tempfile.gettempdir(), f"lockstep-references-{uuid.uuid4().hex[:12]}")
     _warden().watch_directory(directory)
@@ -36,7 +44,12 @@ def share_references(config: pytest.Config) -> None:
 
 
 def forget_references(config: pytest.Config) -> None:
-    """Remove the directory."""
+    """Remove the directory, or what this session alone has left in one that was given."""
+    if _SESSION in config.stash:
+        for path in Path(os.environ.get(_VARIABLE, os.devnull)).glob(f"gpus-{os.environ.get(_SESSION_VARIABLE)}-*"):
+            path.unlink(missing_ok=True)
+        before = config.stash[_SESSION]
+        os.environ.pop(_SESSION_VARIABLE, None) if before is None else os.environ.update({_SESSION_VARIABLE: before})
     if directory := config.stash.get(_CACHE, None):
         os.environ.pop(_VARIABLE, None)
         shutil.rmtree(directory, ignore_errors=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from _lockstep import names
+from _lockstep.plugin.fixtures import hardware_of
 from _lockstep.plugin.needed import need_lockstep
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def find_known_issues(item: pytest.Item) -> None:
     from simulator import UsageError
 
     try:
-        item.stash[_ISSUES] = issues_for(strategy, loop, marked)
+        item.stash[_ISSUES] = issues_for(strategy, loop, marked, _hardware_of(item))
     except UsageError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from error
 
@@ -97,6 +98,12 @@ def has_strategy(item: pytest.Item) -> bool:
 
 def _strategy_of(item: pytest.Item) -> str:
     return str(_params(item).get("strategy", ""))
+
+
+def _hardware_of(item: pytest.Item) -> str:
+    """What the test's strategy computes on, which may be another than the session's: NCCL is for GPUs."""
+    case = _params(item).get("strategy")
+    return str(getattr(case, "device_kind", None) or hardware_of(item.config))
 
 
 def _loop_of(item: pytest.Item) -> str | None:

@@ -113,7 +113,7 @@ def _generate_scripts(metafunc: pytest.Metafunc) -> None:
 
 
 def hardware_of(config: pytest.Config) -> str:
-    """The hardware asked for; `auto` is a GPU or TPU if there is one, else the CPU."""
+    """The hardware asked for; `auto` is a GPU or TPU if there is one, never a simulated one, else the CPU."""
     chosen: str = config.getoption("--hardware")
     if chosen != "auto":
         return chosen
@@ -121,7 +121,8 @@ def hardware_of(config: pytest.Config) -> str:
     import os
 
     from simulator.capabilities import accelerators
+    from simulator.hardware import gpus
 
     if accelerators.tpus(os.environ):
         return "tpu"
-    return "gpu" if accelerators.gpus() else "cpu"
+    return "gpu" if gpus() else "cpu"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Generator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from _lockstep import names
+from _lockstep.plugin import required
 from _lockstep.plugin.cache import forget_references, share_references
 from _lockstep.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
 from _lockstep.plugin.fixtures import TABLE_PROPERTY, hardware_of
@@ -28,16 +28,16 @@ _VERDICTS = pytest.StashKey["list[Verdict]"]()
 _CELLS = pytest.StashKey["list[Cell]"]()
 _ROWS = pytest.StashKey["list[TableRow]"]()
 _WRONG = pytest.StashKey[str]()
+_NOWHERE = pytest.StashKey[bool]()
 _NETWORK = pytest.StashKey["str | None"]()
-# As `simulator.network.NETWORKS`, which is not imported in every session of pytest.
-_NETWORKS = ("loopback", "namespaces")
 _MATRIX = "matrix.json"
 _SUMMARY = "GITHUB_STEP_SUMMARY"
+_REQUIRE = "missing hardware is a failure, not a skip; so is a session with --hardware in which nothing ran on it"
 _MARKERS = (
     "cluster(worker=0, ps=0, chief=0, evaluator=0, devices='cpu:1', ...): shape of the fixture `cluster`",
     "strategies(*names, full=()): strategies that the fixture `strategy` goes through; `full` only with --profile=full",
     "scripts(*commands): scripts with their arguments that the fixture `script` goes through, for verify(script, ...)",
-    "requires(gpus=0, tpu=False, network='loopback'): skip, with the reason, on a machine without this",
+    "requires(gpus=0, simulated=False, tpu=False, network='loopback', xla=False): skip, with the reason, without this",
     "known_issue(id): an upstream defect of the registry; its exact symptom must appear",
     "full: run only with --profile=full",
     "loop(kind): kind of training loop, to look up known issues; a parameter called `loop` does the same",
@@ -50,14 +50,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--profile", choices=("quick", "full"), default="quick", help="how much to run (default: quick)")
     group.addoption(
         "--hardware",
-        choices=("cpu", "gpu", "tpu", "auto"),
+        choices=("cpu", "gpu", "gpu-simulated", "tpu", "auto"),
         default="cpu",
-        help="what strategies run on; the reference always runs on the CPU (default: cpu)",
+        help="what strategies run on; the reference always runs on the CPU. gpu-simulated is a GPU to TensorFlow, and "
+        "none: it is built on first use, by g++ (default: cpu)",
     )
-    group.addoption("--require-hardware", action="store_true", help="missing hardware is a failure, not a skip")
+    group.addoption("--require-hardware", action="store_true", help=_REQUIRE)
     group.addoption(
         "--network",
-        choices=_NETWORKS,
+        choices=required.NETWORKS,
         default="loopback",
         help="where clusters have their network: on this machine's loopback interface, or a host of its own for each "
         "task (default: loopback)",
@@ -134,17 +135,10 @@ def _choose_network(config: pytest.Config) -> None:
     need_lockstep()
     from simulator.network import NETWORK_VARIABLE
 
-    if why := _why_no_hosts():
+    if why := required.why_no_hosts():
         raise pytest.UsageError(f"--network={chosen} cannot be had on this machine: {why}; see `lockstep doctor`")
     config.stash[_NETWORK] = os.environ.get(NETWORK_VARIABLE)
     os.environ[NETWORK_VARIABLE] = chosen
-
-
-@cache
-def _why_no_hosts() -> str:
-    from simulator.capabilities.namespaces import try_hosts, try_namespaces
-
-    return try_hosts(try_namespaces())
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -180,43 +174,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, or fail under --require-hardware, what this machine cannot run."""
     if wrong := item.stash.get(_WRONG, None):
         pytest.fail(wrong, pytrace=False)
-    if reason := _missing_hardware(item):
+    if reason := required.missing(item):
         if item.config.getoption("--require-hardware"):
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
-
-
-def _missing_hardware(item: pytest.Item) -> str | None:
-    needed_gpus, needs_tpu = 0, False
-    if marker := item.get_closest_marker("requires"):
-        if marker.args or not marker.kwargs.keys() <= {"gpus", "tpu", "network"}:
-            raise pytest.UsageError(
-                "requires takes gpus=, tpu= and network=; for example @pytest.mark.requires(gpus=2)"
-            )
-        wanted = marker.kwargs.get("network")
-        if wanted not in (None, *_NETWORKS):
-            raise pytest.UsageError(f"requires(network={wanted!r}) is unknown; it is one of {', '.join(_NETWORKS)}")
-        if wanted == "namespaces" and (why := _why_no_hosts()):
-            return f"needs network=namespaces, which this machine does not give: {why}"
-        if wanted == "loopback" and (chosen := item.config.getoption("--network")) != wanted:
-            return f"needs network=loopback, and this session has network={chosen}"
-        needed_gpus, needs_tpu = marker.kwargs.get("gpus", 0), marker.kwargs.get("tpu", False)
-    case = getattr(item, "callspec", None) and item.callspec.params.get("strategy")  # type: ignore[attr-defined]
-    if case is not None and getattr(case, "needs", None):
-        needs_tpu = needs_tpu or "TPU" in case.needs
-        if "TPU" not in case.needs:
-            # One GPU can be split into logical ones, except for NCCL, which wants a device for each replica.
-            needed_gpus = max(needed_gpus, case.replicas if case.option == "nccl" else 1)
-    if not needed_gpus and not needs_tpu:
-        return None
-    need_lockstep()
-    from simulator.capabilities import accelerators
-
-    if needed_gpus and (found := len(accelerators.gpus())) < needed_gpus:
-        return f"needs {needed_gpus} GPU{'s' * (needed_gpus > 1)}, this machine has {found or 'none'}"
-    if needs_tpu and not accelerators.tpus(os.environ):
-        return "needs a TPU, this machine has none"
-    return None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -274,9 +235,26 @@ class Collector:
                 self._rows.append(msgspec.json.decode(str(value), type=TableRow))
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Under --require-hardware a session has failed in which no verdict was reached on a device that is no CPU."""
+    config = session.config
+    if hasattr(config, "workerinput") or not required.demands_devices(config) or exitstatus != pytest.ExitCode.OK:
+        return
+    if not any(set(cell.devices) - {"cpu"} for cell in config.stash[_CELLS]):
+        config.stash[_NOWHERE] = True
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the matrix and write it to --lockstep-out."""
     cells, rows = config.stash[_CELLS], config.stash[_ROWS]
+    if config.stash.get(_NOWHERE, False):
+        chosen = config.getoption("--hardware")
+        terminalreporter.write_line(
+            f"lockstep: --require-hardware with --hardware={chosen}, and no verdict was reached on such a device: "
+            "the session has failed",
+            red=True,
+        )
     if not cells and not rows:
         return
     from harness.report import Matrix, gather, in_order

@@ -38,6 +38,7 @@ class _Commands(click.Group):
     """Loads a command's module only when it is used, so that `lockstep --help` is instant."""
 
     _HELP: ClassVar[dict[str, str]] = {
+        "certify": "Run scenarios on the GPUs of this machine, and report what holds there and how fast.",
         "diff": "List the cells that changed between two saved matrices.",
         "doctor": "What this machine can do, and what each missing piece costs.",
         "prove": "Infer from its graph whether a training step is right for every batch.",

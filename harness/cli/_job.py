@@ -63,6 +63,8 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
         told = [end or task.signal or f"exit code {task.exit}"] + ([f"{task.steps} steps"] if task.counted_by else [])
         if task.loss is not None:
             told.append(f"loss {task.loss:.6g}")
+        if any(not device.startswith("cpu:") for device in task.devices):
+            told.append(f"on {'; '.join(task.devices)}")
         if task.incarnation:
             told.append(f"incarnation {task.incarnation}")
         lines.append(f"  {name}: {', '.join(told)}")
@@ -124,6 +126,7 @@ def _task(task: TaskResult, history: Sequence[Chapter]) -> dict[str, Any]:
         "stopped": task.stopped,
         "incarnation": task.incarnation,
         "loss": _number(task.loss),
+        "devices": list(task.devices),
         "error": None if task.error is None else str(task.error),
         "incarnations": [
             {

@@ -42,7 +42,7 @@ Exit codes:
   0  the job ended well, after restarts if they were allowed
   2  usage error
   3  the job failed; the root cause is named first
-  4  this machine gives no hosts for --network=namespaces
+  4  this machine lacks the devices, or gives no hosts for --network=namespaces
   130  interrupted; 143 by SIGTERM, 129 by SIGHUP
 """
 
@@ -56,7 +56,8 @@ Exit codes:
 @click.option(
     "--devices",
     metavar="cpu:N",
-    help="Logical devices of each task; alone, those of a single process without TF_CONFIG.  [default: cpu:1]",
+    help="Logical devices of each task, such as cpu:2, gpu:1 or gpu-simulated:2; alone, those of a single process "
+    "without TF_CONFIG.  [default: cpu:1]",
 )
 @fault_options
 @network_option
@@ -92,6 +93,7 @@ def run(command: tuple[str, ...], **options: Any) -> int:
 
 def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     from simulator import HostsUnavailable, UsageError
+    from simulator.hardware import HardwareMissing
     from simulator.launch.programs import Programs
     from simulator.network import default_network
 
@@ -128,7 +130,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan)}")
     if failure is not None:
         show(f"the job failed: {failure}", err=True)
-        return Exit.LACKING if isinstance(failure, HostsUnavailable) else Exit.FAILED
+        return Exit.LACKING if isinstance(failure, (HardwareMissing, HostsUnavailable)) else Exit.FAILED
     return Exit.FINE
 
 

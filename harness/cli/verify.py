@@ -87,10 +87,17 @@ Examples:
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
-    type=click.Choice(["cpu", "gpu", "tpu"]),
+    type=click.Choice(["cpu", "gpu", "gpu-simulated", "tpu"]),
     default="cpu",
     show_default=True,
-    help="What the strategy runs on.",
+    help="What the strategy runs on. gpu-simulated is a GPU to TensorFlow, and none: it is built on first use, by g++.",
+)
+@click.option(
+    "--reference",
+    type=click.Choice(["cpu", "device"]),
+    default="cpu",
+    show_default=True,
+    help="What the reference runs on: a CPU, or one device of the strategy's, beside which that on a CPU is noted.",
 )
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @verbose_option
@@ -165,7 +172,17 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     as_json = options["as_json"]
     asked: dict[str, Any] = {
         name: options[name]
-        for name in ("interrupt_at", "restarts", "restart_policy", "forced", "explain", "prove", "timeout", "stream")
+        for name in (
+            "interrupt_at",
+            "restarts",
+            "restart_policy",
+            "forced",
+            "explain",
+            "prove",
+            "reference",
+            "timeout",
+            "stream",
+        )
     }
     if options["strict"]:
         asked["prove"] = True
@@ -218,13 +235,14 @@ def _one(
     from harness.errors import MissingHardware
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
+    from simulator.hardware import HardwareMissing
     from simulator.machines.local.private_files import PrivateFilesUnavailable
 
     try:
         verdict = run_and_judge(program, case, **asked)
     except UsageError:
         raise
-    except (HostsUnavailable, MissingHardware, PrivateFilesUnavailable) as error:
+    except (HardwareMissing, HostsUnavailable, MissingHardware, PrivateFilesUnavailable) as error:
         show(str(error), err=True)
         return Exit.LACKING, _not_judged(program, case, asked, str(error), {})
     except LockstepError as error:

@@ -18,6 +18,7 @@ class Reference:
 
     `notes` are what a verdict says of how they were made. `touched` is what each of these runs has done with files, by
     what a sentence calls the run. `threads` is what TensorFlow's pools were bounded to, None where they were not.
+    `kernels` is whether it is for a run whose kernels are not the CPU's. `hardware` is what it ran on.
     """
 
     trace: RunTrace
@@ -25,6 +26,8 @@ class Reference:
     notes: tuple[str, ...] = ()
     touched: Mapping[str, Sequence[Touch]] = field(default_factory=dict)
     threads: int | None = None
+    kernels: bool = False
+    hardware: str = "cpu"
 
 
 def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:

@@ -30,6 +30,7 @@ __all__ = [
     "Forced",
     "Header",
     "NoHeader",
+    "Placement",
     "RunTrace",
     "Seen",
     "SeenVariable",
@@ -140,10 +141,11 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True, tag=True):
-    """Who wrote this trace and under what strategy.
+    """Who wrote this trace, under what strategy, and on what devices: a description of each GPU, or `cpu:N`.
 
     `at_once` is true of a script that is to be killed: its steps are those that were seen, each of them written as soon
-    as it was done.
+    as it was done. `onednn` is whether products and convolutions on a CPU are computed by oneDNN; None in earlier
+    traces.
     """
 
     task: str
@@ -155,6 +157,8 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     seed: int
     versions: dict[str, str] = {}
     at_once: bool = False
+    devices: tuple[str, ...] = ()
+    onednn: bool | None = None
 
 
 class SeenVariable(msgspec.Struct, frozen=True):
@@ -253,6 +257,21 @@ class Work(msgspec.Struct, frozen=True):
     changed: tuple[str, ...] = ()
 
 
+class Placement(msgspec.Struct, frozen=True):
+    """Where a client's replicas and variables stood when its program had ended.
+
+    Devices are written `GPU:0`, and those of other tasks `ps:1 CPU:0`. `replicas` are those of the local replicas, by
+    number, as the strategy has them; none for the default strategy. `there` are all that TensorFlow has. `variables`
+    has the device of each local copy of those that the program reported, if they are floating. `peak_bytes` is the most
+    that was ever in use on each GPU of the process.
+    """
+
+    replicas: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
+    variables: dict[str, tuple[str, ...]] = {}
+    peak_bytes: dict[str, int] = {}
+
+
 class Forced(msgspec.Struct, frozen=True):
     """What a reference says of a run that its variables were set to, see `harness.recording.forcing`.
 
@@ -313,7 +332,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
     `unseen` has a sentence for each thing that the harness could not see by itself. `stand_ins` is, of the reference of
     a script, what it was told in place of the cluster's; `cut` is after how many steps a script was ended that had not
-    come to its end.
+    come to its end. `placement` is known of a run on GPUs.
     """
 
     scheduled: int | None = None
@@ -326,6 +345,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     unseen: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     cut: int | None = None
+    placement: Placement | None = None
 
 
 Frame = Header | Step | Seen | Final | Counters

@@ -56,13 +56,14 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One upstream defect. The cells it covers are those where all three of strategy, loop and package versions match.
+    """One upstream defect. It covers the cells where all of strategy, loop, hardware and package versions match.
 
     Attributes:
         id: short name, as in `@pytest.mark.known_issue(id)`.
         summary: one line.
         strategies: `fnmatch` patterns over strategy names.
         loops: kinds of training loop; empty means that only the marker applies this issue.
+        hardware: `fnmatch` patterns over what the strategy computes on: `cpu`, `gpu`, `gpu-simulated`, `tpu`.
         packages: PEP 440 specifiers of affected versions.
         symptom: what exactly is seen.
         reference: public issue, or file and line of the responsible source.
@@ -74,6 +75,7 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reference: str
     strategies: tuple[str, ...] = ("*",)
     loops: tuple[str, ...] = ()
+    hardware: tuple[str, ...] = ("*",)
     packages: dict[str, str] = {}
 
     def affects_installed_versions(self) -> bool:
@@ -86,12 +88,18 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except PackageNotFoundError:
             return False
 
-    def covers(self, strategy: str, loop: str | None) -> bool:
+    def affects(self, hardware: str) -> bool:
+        """Whether it is seen where a strategy computes on this hardware, in the versions that are installed."""
+        return self.affects_installed_versions() and any(
+            fnmatch.fnmatchcase(hardware, pattern) for pattern in self.hardware
+        )
+
+    def covers(self, strategy: str, loop: str | None, hardware: str = "cpu") -> bool:
         """Whether this cell of the matrix is affected."""
         return (
             loop in self.loops
             and any(fnmatch.fnmatchcase(strategy, pattern) for pattern in self.strategies)
-            and self.affects_installed_versions()
+            and self.affects(hardware)
         )
 
 
@@ -138,8 +146,16 @@ def registry() -> tuple[KnownIssue, ...]:
     return load_registry(_FILE)
 
 
-def issues_for(strategy: str, loop: str | None, marked: Sequence[str] = ()) -> tuple[KnownIssue, ...]:
+def issues_for(
+    strategy: str, loop: str | None, marked: Sequence[str] = (), hardware: str = "cpu"
+) -> tuple[KnownIssue, ...]:
     """Known issues of one cell: those whose cells cover it, and those that a test names itself.
+
+    Args:
+        strategy: its name.
+        loop: kind of training loop, or None.
+        marked: ids that the test names; they too apply on their hardware only.
+        hardware: what the strategy computes on.
 
     Raises:
         UsageError: a test names an id that is not in the registry.
@@ -151,5 +167,5 @@ def issues_for(strategy: str, loop: str | None, marked: Sequence[str] = ()) -> t
     return tuple(
         issue
         for issue in registry()
-        if issue.covers(strategy, loop) or (issue.id in marked and issue.affects_installed_versions())
+        if issue.covers(strategy, loop, hardware) or (issue.id in marked and issue.affects(hardware))
     )

@@ -36,6 +36,7 @@ class Verdict:
     there is no `explanation`. `interrupted` says of a run that was killed and resumed: `at`, the step after which;
     `resumed_at`, the last step whose work was not done again; `resume_strategy`. Of a run that was started again more
     than once it says so of the last time. `faults` says what a run was disturbed by: `plan`, its tables, and `text`.
+    `placement` is, of a run on GPUs, where each task's replicas and variables stood, in JSON types.
     `links` is how many bytes each link between tasks carried. `ledger` is, of a run that consumed other examples than
     its reference, the table of who consumed what. `abstained` says why what was compared shows too little, such as a
     reference that is not finite. `notes` are what a reader should know of how the runs were made. `forced` says that
@@ -56,6 +57,7 @@ class Verdict:
     interrupted: dict[str, Any] | None = None
     faults: dict[str, Any] | None = None
     links: dict[str, int] | None = None
+    placement: dict[str, Any] | None = None
     ledger: str | None = None
     abstained: str | None = None
     notes: tuple[str, ...] = ()
@@ -105,6 +107,12 @@ class Verdict:
         return min((finding for finding in self.findings if finding.observable is not None), key=_when, default=None)
 
     @property
+    def accelerators(self) -> dict[str, tuple[str, ...]]:
+        """What tasks computed on, of those that did not compute on the CPU alone."""
+        found = {name: tuple(map(str, task.get("devices", ()))) for name, task in self.tasks.items()}
+        return {name: used for name, used in found.items() if any(not each.startswith("cpu:") for each in used)}
+
+    @property
     def worst_ratio(self) -> float | None:
         """The largest error / bound over all laws; None when no law compared with a bound."""
         return max(
@@ -146,13 +154,14 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
-        `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `abstained`, `notes` and the explanation's
-        `cause` are there only if there are any; `forced` only if it is true; `culprit` (`file`, `line`,
-        `source`, `op`, `layer`, `relation`, `expected`, `inputs`, `step`; null if none was found) and `looked`
-        (`why_not`, `seconds`) only where a step was watched; `wrong_steps` and `right_steps`, how many those are, only
-        where each step was judged by itself; `proof` (`status`, `conditions`, `culprit`, `suspects`, `open_operations`,
-        `reasons`, `values`, `seconds`) only where it was asked for; `course` (`steps`, `observed` and `expected`
-        losses, `shares` of replicas at `step`) where there is something to show.
+        `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `placement` (by task: `replicas`, `there`,
+        `variables`, `peak_bytes`), `abstained`, `notes` and the explanation's `cause` are there only if there are any;
+        `forced` only if it is true; `culprit` (`file`, `line`, `source`, `op`, `layer`, `relation`, `expected`,
+        `inputs`, `step`; null if none was found) and `looked` (`why_not`, `seconds`) only where a step was watched;
+        `wrong_steps` and `right_steps`, how many those are, only where each step was judged by itself; `proof`
+        (`status`, `conditions`, `culprit`, `suspects`, `open_operations`, `reasons`, `values`, `seconds`) only where it
+        was asked for; `course` (`steps`, `observed` and `expected` losses, `shares` of replicas at `step`) where there
+        is something to show.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -177,7 +186,7 @@ class Verdict:
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        for key in ("interrupted", "faults", "links", "abstained", "notes", "forced"):
+        for key in ("interrupted", "faults", "links", "placement", "abstained", "notes", "forced"):
             if (value := getattr(self, key)) not in (None, (), False):
                 plain[key] = value
         if self.looked is not None:
@@ -266,6 +275,8 @@ class Verdict:
             yield "  nothing was compared with the reference"
         if self.forced:
             yield "  forced: each step is judged from the run's own variables"
+        if used := self.accelerators:
+            yield from _wrapped("  on: ", "; ".join(f"{task} {', '.join(used[task])}" for task in used), width)
         for note in self.notes:
             yield from _wrapped("  note: ", note, width)
 

@@ -32,12 +32,15 @@ __all__ = [
     "Assignment",
     "View",
     "bound_threads",
+    "check_devices",
     "check_shape",
     "folder_of",
+    "own_devices",
     "prepared",
     "run_client",
     "seed_everything",
     "task_name",
+    "uses_onednn",
     "versions",
 ]
 
@@ -95,6 +98,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     Raises:
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
     """
+    from harness.recording.placement import placement_of
     from harness.recording.recorder import Recorder
     from harness.recording.touched import note_files
     from harness.recording.witness import Witness, all_seams
@@ -137,8 +141,12 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         stack.enter_context(recorder.witnessing())
         train(strategy, recorder)
     note_modules()
-    done = work.counted(recorder.recorded_variables())
-    recorder.close(scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done)
+    recorded = recorder.recorded_variables()
+    placed = placement_of(strategy, recorded, task_name()) if case.device_kind != "cpu" else None
+    done = work.counted(recorded)
+    recorder.close(
+        scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done, placement=placed
+    )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 
@@ -197,7 +205,22 @@ def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header
         clients=len(case.clients),
         seed=assignment.seed,
         versions=versions(),
+        devices=own_devices(),
+        onednn=uses_onednn(),
     )
+
+
+def own_devices() -> tuple[str, ...]:
+    """What this process computes on, as the simulator has prepared it."""
+    task = current()
+    return () if task is None else task.devices
+
+
+def uses_onednn() -> bool:
+    """Whether TensorFlow computes on the CPU by oneDNN, which by default depends on what the CPU can do."""
+    from tensorflow.python.util import _pywrap_util_port
+
+    return bool(_pywrap_util_port.IsMklEnabled())
 
 
 def versions() -> dict[str, str]:
@@ -242,9 +265,28 @@ def check_shape(strategy: Any, case: StrategyCase) -> None:
     replicas = case.family.replicas_seen(strategy, case)
     if replicas != case.replicas:
         raise RuntimeError(f"{case.name} should have {case.replicas} replicas in sync, TensorFlow sees {replicas}")
+    check_devices(case)
     workers = case.family.workers_seen(strategy, case)
     if workers != case.workers:
         raise RuntimeError(f"{case.name} should have {case.workers} workers, TensorFlow sees {workers}")
+
+
+def check_devices(case: StrategyCase) -> None:
+    """Every task that TensorFlow connects this client to has the devices of the case, and no GPU besides.
+
+    Raises:
+        RuntimeError: a worker has others. A strategy would take those for replicas, or leave them out.
+    """
+    import tensorflow as tf
+
+    found: dict[str, int] = {}
+    for device in tf.config.list_logical_devices():
+        spec = tf.DeviceSpec.from_string(device.name)
+        task = task_name() if spec.job in (None, "localhost") else f"{spec.job}:{spec.task or 0}"
+        found[task] = found.get(task, 0) + (spec.device_type == "GPU")
+    for task, gpus in found.items():
+        if gpus != (wanted := case.gpus_of(task)):
+            raise RuntimeError(f"{task} should have {wanted} logical GPUs under {case.name}, TensorFlow sees {gpus}")
 
 
 @dataclasses.dataclass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +20,8 @@ __all__ = ["OUTCOMES", "Cell", "Matrix", "in_order"]
 OUTCOMES = ("ok", "skipped", "known", "FAIL")
 _COLUMN = 11
 _LABEL_MAX = 48
+# The number of a GPU, by which replicas differ and kinds do not: `GPU 0: NVIDIA H100` or `SIMULATED GPU 0 (...`.
+_NUMBER = re.compile(r"^GPU \d+: |(?<=GPU) \d+(?= \()")
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -60,6 +64,19 @@ class Cell(msgspec.Struct, frozen=True):
         return self.outcome
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """What its verdicts say that tasks computed on, none twice, and without the numbers of GPUs."""
+        tasks = (task for verdict in self.verdicts for task in verdict.get("tasks", {}).values())
+        found = (str(device) for task in tasks for device in task.get("devices", ()))
+        kinds = ("cpu" if device.startswith("cpu:") else _NUMBER.sub("", device) for device in found)
+        return tuple(sorted(set(kinds)))
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether any task computed on something else than a CPU."""
+        return bool(set(self.devices) - {"cpu"})
+
+    @property
     def resolution(self) -> str:
         """How small an error its verdicts would have found, in words; empty without bounds."""
         found = [verdict["resolution"] for verdict in self.verdicts if verdict.get("resolution")]
@@ -91,6 +108,10 @@ class Matrix(msgspec.Struct):
         """How many cells have each outcome."""
         return {outcome: sum(cell.outcome == outcome for cell in self.cells) for outcome in OUTCOMES}
 
+    def devices(self) -> dict[str, int]:
+        """How many cells were computed on each kind of device, as the tasks themselves have said."""
+        return dict(Counter(device for cell in self.cells for device in cell.devices))
+
     def lines(self, width: int) -> Iterator[str]:
         """The matrix as text, in blocks of as many strategies as fit into `width` characters, then the notes."""
         table = [cell for cell in self.cells if cell.strategy]
@@ -115,6 +136,9 @@ class Matrix(msgspec.Struct):
         counts = self.counts()
         yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         yield "ok R: consistent, R = worst observed error / its bound"
+        if set(used := self.devices()) - {"cpu"} or self.hardware != "cpu":
+            shown = "; ".join(f"{count} on {device}" for device, count in sorted(used.items()))
+            yield f"hardware {self.hardware}; cells by what their tasks computed on: {shown or 'none'}"
         for outcome, title in (("FAIL", "FAIL"), ("known", "known upstream"), ("skipped", "skipped")):
             reasons: dict[str, list[Cell]] = {}
             for cell in self.cells:
@@ -126,7 +150,8 @@ class Matrix(msgspec.Struct):
 
     def to_json(self) -> bytes:
         """The matrix as JSON, for tools."""
-        return msgspec.json.format(msgspec.json.encode({"counts": self.counts(), **msgspec.to_builtins(self)}))
+        found = {"counts": self.counts(), "devices": self.devices(), **msgspec.to_builtins(self)}
+        return msgspec.json.format(msgspec.json.encode(found))
 
 
 def _unique(names: Iterable[str]) -> list[str]:

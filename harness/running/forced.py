@@ -11,7 +11,7 @@ from harness.evidence.parts import TRACES
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.trace import Forced, RunTrace, chief_first
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS
-from harness.running.repeated import PLAIN, Runs, noisy
+from harness.running.repeated import OTHER_KERNELS, PLAIN, Runs, noisy
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from simulator.machines.local.scratch import scratch
@@ -56,8 +56,11 @@ def forced_reference(
     """
     # Not in two looks: it is needed where there is something to be found.
     names = [noisy(noise) for noise in (*FIRST_SEEDS, *MORE_SEEDS[:2])] if perturbed else []
+    if perturbed and reference.kernels:
+        names.append(OTHER_KERNELS)
     with scratch("forced") as place:
-        runs = Runs(program, place, seed, timeout, reference.threads, forced=_first_client(directory))
+        forced = _first_client(directory)
+        runs = Runs(program, place, seed, timeout, reference.threads, forced=forced, hardware=reference.hardware)
         try:
             runs.make([PLAIN])
             runs.make_all(names)
@@ -68,7 +71,14 @@ def forced_reference(
         check_independent(program.name, touched)
         found = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
     notes = (*reference.notes, *_notes(found.trace))
-    return replace(found, notes=notes, touched=touched, threads=reference.threads)
+    return replace(
+        found,
+        notes=notes,
+        touched=touched,
+        threads=reference.threads,
+        kernels=reference.kernels,
+        hardware=reference.hardware,
+    )
 
 
 def _first_client(directory: Path) -> Path:

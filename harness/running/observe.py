@@ -23,6 +23,7 @@ from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, RunFailed, RunResult, TaskError
 from simulator.agent.private_files import given_view
 from simulator.capabilities import accelerators
+from simulator.hardware import HardwareMissing, gpus
 
 __all__ = ["check_hardware", "observe", "run_once"]
 
@@ -45,7 +46,7 @@ def observe(
     Args:
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
         strategy: a name such as `multi_worker-2`, see `lockstep strategies`.
-        hardware: `cpu`, `gpu` or `tpu`.
+        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
         network: of a strategy with several tasks, as of `simulator.Cluster`.
         timeout: seconds for the run.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
@@ -152,9 +153,12 @@ def check_hardware(case: StrategyCase) -> None:
     """
     if case.needs is None:
         return
-    there = len(accelerators.tpus(os.environ) if "TPU" in case.needs else accelerators.gpus())
-    # One GPU can be split into logical ones, except for NCCL, which wants a device for each replica.
-    if there < (case.replicas if case.option == "nccl" else 1):
-        raise MissingHardware(
-            f"{case.name} needs {case.needs}, and this machine has {there or 'none'}; see `lockstep doctor`"
-        )
+    try:
+        there = len(gpus(case.device_kind) if case.gpus_needed else accelerators.tpus(os.environ))
+        if there >= max(1, case.gpus_needed):
+            return
+    except HardwareMissing as error:
+        raise MissingHardware(f"{case.name} needs {case.needs}: {error}") from error
+    raise MissingHardware(
+        f"{case.name} needs {case.needs}, and this machine has {there or 'none'}; see `lockstep doctor`"
+    )

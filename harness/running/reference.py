@@ -17,7 +17,7 @@ from harness.evidence.reference import Reference, read_reference
 from harness.evidence.reproduced import in_doubt
 from harness.evidence.trace import RunTrace, read_client
 from harness.running.depends import environment_digest
-from harness.running.repeated import PLAIN, Runs, noisy, reproducible
+from harness.running.repeated import OTHER_KERNELS, PLAIN, Runs, noisy, reproducible
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from simulator.machines.local.host import cores
@@ -28,20 +28,29 @@ __all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "reference_of"]
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 # An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
 FIRST_SEEDS = (101, -101)
+# Nothing is known of the devices in a trace of an earlier version.
+_ONE_CPU = ((), ("cpu:1",))
 # Each of which is another draw.
 MORE_SEEDS = (102, 103, 104)
 
 
 def reference_of(
-    program: Program, *, seed: int, perturbed: bool, timeout: float, check: bool = False, more: bool = False
+    program: Program,
+    *,
+    seed: int,
+    perturbed: bool,
+    timeout: float,
+    check: bool = False,
+    more: bool = False,
+    kernels: bool = False,
+    hardware: str = "cpu",
 ) -> Reference:
-    """Run the program under the default strategy on one CPU device, or take the run of the same program from the cache.
+    """Run the program under the default strategy on one device, or take the run of the same program from the cache.
 
     What a first look needs are the plain run and two with noise. Accepting a run takes no more: a bound that is too
     small by accident accepts less. Only who is about to accuse, or could judge little, asks for a `check` that two
     equal runs give the same numbers, which is made if the runs until then leave that in doubt, and for `more` noise.
-    Numbers that are others in each run can be neither right nor wrong. Where two equal runs differ, but not on a single
-    thread, all runs of the reference are made on one.
+    Where two equal runs differ, but not on a single thread, all runs of the reference are made on one.
 
     Args:
         program: what to run.
@@ -50,6 +59,9 @@ def reference_of(
         timeout: seconds for each run.
         check: whether to make sure that equal runs are equal.
         more: whether to make more runs with noise than two.
+        kernels: whether the run that is to be judged computes with other kernels than a CPU's. How far right ones may
+            differ then counts as noise: one run more uses TensorFlow's other kernels.
+        hardware: what the reference computes on.
 
     Raises:
         NothingObserved: the program reported nothing.
@@ -57,10 +69,12 @@ def reference_of(
         SharedState: one of these runs has read what another one had written.
         RunFailed: the program fails even on one device.
     """
-    directory = cache_directory() / f"{program.digest}-{seed}-{environment_digest()}"
+    place = "" if hardware == "cpu" else f"-{hardware}"
+    directory = cache_directory() / f"{program.digest}-{seed}-{environment_digest()}{place}"
     with _locked(directory):
-        runs, differing = Runs(program, directory, seed, timeout), None
+        runs, differing = Runs(program, directory, seed, timeout, hardware=hardware), None
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
+        others = [OTHER_KERNELS] if perturbed and kernels else []
         try:
             # The first two at once, if there is a core for each.
             runs.make_apart([PLAIN, *names[: min(1, cores() - 1)]])
@@ -71,15 +85,15 @@ def reference_of(
             if perturbed and more:
                 # A second plain run stands for one of those with noise: six are enough.
                 names += [noisy(noise) for noise in (MORE_SEEDS[:-1] if doubt else MORE_SEEDS)]
-            runs.make_all(names)
+            runs.make_all([*names, *others])
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())
             raise
         touched = runs.touched()
         check_independent(program.name, touched)
-        reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
+        reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in (*names, *others)])
     notes = _notes(reference.trace, differing)
-    return replace(reference, notes=notes, touched=touched, threads=runs.threads)
+    return replace(reference, notes=notes, touched=touched, threads=runs.threads, kernels=kernels, hardware=hardware)
 
 
 def _may_differ(runs: Runs, names: Sequence[str]) -> bool:
@@ -106,7 +120,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _notes(reference: RunTrace, differing: str | None) -> tuple[str, ...]:
-    found = []
+    found = [] if (header := reference.header).devices in _ONE_CPU else [f"the reference ran on {header.devices[0]}"]
     if differing is not None:
         found.append(
             f"the reference ran on a single thread, because on several its numbers are others in each run: {differing}"

@@ -24,9 +24,16 @@ from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
 from simulator.machines.local.host import cores
 
-__all__ = ["PLAIN", "Runs", "noisy", "reproducible"]
+__all__ = ["OTHER_KERNELS", "PLAIN", "Runs", "noisy", "reproducible"]
 
 PLAIN = "plain"
+OTHER_KERNELS = "other-kernels"
+"""The run without noise whose products and convolutions are computed by TensorFlow's other kernels for CPUs.
+
+Those of oneDNN are the default where the CPU has instructions for neural networks (TensorFlow's `DefaultOneDnnPolicy`,
+tensorflow/core/util/port.cc). They sum in another order, and round coarse dtypes at other places.
+"""
+_ONEDNN_VARIABLE = "TF_ENABLE_ONEDNN_OPTS"
 _AGAIN, _EARLIER = "again", "earlier-"
 _NOISE = "noise-"
 _TRACES, _KEPT = "traces", "kept"
@@ -46,6 +53,7 @@ class Runs:
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
         forced: the trace of a run whose variables are set after each step, None in runs that go their own way.
+        hardware: what they compute on.
     """
 
     program: Program
@@ -54,6 +62,7 @@ class Runs:
     timeout: float
     threads: int | None = None
     forced: Path | None = None
+    hardware: str = "cpu"
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -73,11 +82,15 @@ class Runs:
             RunFailed: it fails even on one device.
         """
         missing = self._missing(names)
-        case = strategy_case("default")
+        if self.hardware != "cpu" and len(missing) > 1:
+            for name in missing:  # each may want the only GPU that there is
+                self.make([name])
+            return
+        case = strategy_case("default", self.hardware)
         with contextlib.ExitStack() as stack:
             runs: list[tuple[Path, Run]] = []
             for name in missing:
-                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout))
+                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout, env=self._environ(name)))
                 assignment = self._assignment(name)
                 view = stack.enter_context(viewed(self.program, self._folder(name)))
                 work = (client_of(self.program), self.program, case, msgspec.structs.replace(assignment, view=view))
@@ -96,6 +109,12 @@ class Runs:
                 script = None if self.program.script is None else self.program.script.path
                 keep_depends(folder, read_touched(folder), script)
                 (folder / "done").touch()
+
+    def _environ(self, name: str) -> dict[str, str]:
+        """Of the run with other kernels, those that the plain one, which was made before, has not used."""
+        if name != OTHER_KERNELS:
+            return {}
+        return {_ONEDNN_VARIABLE: "0" if read_client(self.trace(PLAIN)).header.onednn else "1"}
 
     def _assignment(self, name: str) -> Assignment:
         folder = self._folder(name)

@@ -29,6 +29,8 @@ class Agent:
         self.spec = spec
         self._perform = perform
         self.pid = os.getpid()
+        # What the task computes on, once TensorFlow has been prepared.
+        self.devices: tuple[str, ...] = ()
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection.connect(spec.control)
         # A handler of signals may send while its own thread does.
@@ -55,6 +57,11 @@ class Agent:
     def receive(self) -> control.ToTask | None:
         """Wait for the parent's next message; `None` when the parent has gone."""
         return control.receive(self._connection)
+
+    def computes_on(self, devices: tuple[str, ...]) -> None:
+        """Tell the parent what TensorFlow computes on in this process: one description for each physical device."""
+        self.devices = devices
+        self.send(control.Computes(devices=devices, at=time.monotonic()))
 
     def step(self, number: int, loss: float | None = None) -> None:
         """Tell the parent that training step `number` is done, and stop there if gate `step:number` is set.

@@ -17,7 +17,6 @@ from simulator.agent import tracebacks
 from simulator.agent.agent import Agent, adopt, sendable
 from simulator.agent.faults import actions
 from simulator.agent.process import fresh_signals, join_no_one, leave, redirect_output
-from simulator.topology import Devices
 from simulator.wire import control, payload
 from simulator.wire.spec import TaskSpec
 
@@ -61,7 +60,7 @@ def _serve(agent: Agent) -> None:
     from simulator.agent.private_files import enter_given_view
 
     enter_given_view()
-    _configure(agent.spec)
+    _configure(agent)
     # Held in a variable: the server stops when it is collected.
     server = devices.start_server()
     agent.send(control.Ready(at=time.monotonic()))
@@ -73,7 +72,7 @@ def _call(agent: Agent) -> None:
     message = agent.receive()
     if not isinstance(message, control.Proceed):
         return  # the parent has gone, or gave up before it began
-    _configure(agent.spec)
+    _configure(agent)
     function, args, kwargs = payload.unpack(message.call)
     agent.send(control.Ready(at=time.monotonic()))
     if agent.spec.hooks:
@@ -103,11 +102,11 @@ def _let_saves_end() -> None:
         saves.wait_background(BACKGROUND_SECONDS_MAX)
 
 
-def _configure(spec: TaskSpec) -> None:
-    if spec.tensorflow:
+def _configure(agent: Agent) -> None:
+    if agent.spec.tensorflow:
         from simulator.agent import devices
 
-        devices.configure(Devices.parse(spec.devices), spec.rank, spec.threads)
+        agent.computes_on(devices.configure(agent.spec))
 
 
 def _prepare_streams(spec: TaskSpec) -> None:

@@ -17,7 +17,7 @@ _ROOT = Path("/")
 # The first nvidia-smi after boot initialises the driver, which takes several seconds where persistence mode is off.
 _NVIDIA_SMI_SECONDS_MAX = 15.0
 _GOOGLE_PCI_VENDOR = "0x1ae0"
-_TPU_VARIABLES = ("TPU_NAME", "TPU_WORKER_ID", "TPU_ACCELERATOR_TYPE", "COLAB_TPU_ADDR")
+_TPU_VARIABLES = ("LOCKSTEP_TPU", "TPU_NAME", "TPU_WORKER_ID", "TPU_ACCELERATOR_TYPE", "COLAB_TPU_ADDR")
 
 
 def gpus(root: Path = _ROOT) -> tuple[str, ...]:

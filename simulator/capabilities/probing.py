@@ -6,8 +6,11 @@ import importlib.metadata
 import os
 import platform
 
+from simulator import hardware
 from simulator.capabilities import accelerators, namespaces, processes
 from simulator.capabilities.report import Capabilities, Capability
+from simulator.errors import LockstepError
+from simulator.hardware.simulated import building
 from simulator.machines.local import host
 
 __all__ = ["probe"]
@@ -29,6 +32,10 @@ _CONSEQUENCES: dict[str, tuple[str, str]] = {
     "gpu": (
         "strategies run on CPU devices only; scenarios that require GPUs are skipped",
         "use a machine with an NVIDIA GPU, its driver, and tensorflow[and-cuda]",
+    ),
+    "gpu_simulated": (
+        "hardware=gpu-simulated is skipped",
+        "install a C++17 compiler, such as Debian's package g++, beside a wheel of TensorFlow",
     ),
     "tpu": ("strategy `tpu` is skipped", "use a Cloud TPU machine with libtpu and a TensorFlow build for TPUs"),
     "forkserver": (
@@ -81,7 +88,8 @@ def probe() -> Capabilities:
 
     items = [_item(name, "" if version else "not installed", version or "") for name, version in versions.items()]
     items.append(_item("cores", "" if cores >= _CORES_MIN else f"{cores:g} usable", f"{cores:g} usable"))
-    items.append(_item("gpu", "" if gpus else "no NVIDIA GPU found", "; ".join(gpus)))
+    items.append(_item("gpu", _why_no_gpu(gpus), "; ".join(gpus)))
+    items.append(_item("gpu_simulated", building.why_not(), "can be built"))
     items.append(_item("tpu", "" if tpus else "no TPU found", "; ".join(tpus)))
     items.append(_item("forkserver", processes.forkserver()))
     items.append(_item("pdeathsig", processes.pdeathsig()))
@@ -105,6 +113,17 @@ def probe() -> Capabilities:
         tpus=tpus,
         items=tuple(items),
     )
+
+
+def _why_no_gpu(listed: tuple[str, ...]) -> str:
+    """Why there is no GPU to compute on. What a driver lists is none unless TensorFlow, which is asked, sees it."""
+    if not listed:
+        return "no NVIDIA GPU found"
+    try:
+        seen = hardware.gpus()
+    except LockstepError as error:
+        return str(error)
+    return "" if seen else f"the driver lists {'; '.join(listed)}, and TensorFlow sees none of it"
 
 
 def _item(name: str, problem: str, found: str = "works") -> Capability:

@@ -1,6 +1,24 @@
 """Ways to start a task's process; the forkserver starts Python functions."""
 
-from simulator.launch.forkserver import DEFAULT_PRELOAD, Forkserver, Launched, also_preload, fork, forkserver
+from simulator.launch.forkserver import (
+    DEFAULT_PRELOAD,
+    Forkserver,
+    Launched,
+    also_preload,
+    at_import,
+    fork,
+    forkserver,
+)
 from simulator.wire.payload import pack, unpack
 
-__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "fork", "forkserver", "pack", "unpack"]
+__all__ = [
+    "DEFAULT_PRELOAD",
+    "Forkserver",
+    "Launched",
+    "also_preload",
+    "at_import",
+    "fork",
+    "forkserver",
+    "pack",
+    "unpack",
+]

@@ -16,7 +16,7 @@ import select
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,10 +33,12 @@ from simulator.launch.protocol import Entry
 from simulator.machines.local.scratch import make_scratch
 from simulator.machines.local.warden import warden
 
-__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "fork", "forkserver"]
+__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "at_import", "fork", "forkserver"]
 
 # tf_keras costs 0.1 s on top of TensorFlow (which imports Keras 3 itself).
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
+# What TensorFlow reads when it is imported, and never again.
+_AT_IMPORT = ("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "TF_ENABLE_ONEDNN_OPTS")
 _NUMBER_SECONDS_MAX = 10.0
 _read_number = mp_forkserver.read_signed
 _also: list[str] = []
@@ -104,10 +106,16 @@ class _Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has 
 
 
 class Forkserver:
-    """One forkserver process and the modules it has imported; it ends with this process."""
+    """One forkserver process and the modules it has imported; it ends with this process.
 
-    def __init__(self, preload: Iterable[str] = DEFAULT_PRELOAD) -> None:
+    Args:
+        preload: the modules.
+        variables: of its environment, besides this process's.
+    """
+
+    def __init__(self, preload: Iterable[str] = DEFAULT_PRELOAD, variables: Iterable[tuple[str, str]] = ()) -> None:
         self.preload = tuple(preload)
+        self._variables = dict(variables)
         self._server = mp_forkserver.ForkServer()
         self._server.set_forkserver_preload([children.PRELOAD, "simulator.helpers._preload"])
         self._context = multiprocess.get_context("forkserver")
@@ -141,6 +149,7 @@ class Forkserver:
             "LOCKSTEP_PRELOAD": " ".join(modules),
             "LOCKSTEP_FORKSERVER_LOG": str(self._log),
             FORKSERVER_VARIABLE: self._mark,
+            **self._variables,
         }
         with changed_environment({**told, **children.child_environment()}):
             self._server.ensure_running()
@@ -158,12 +167,20 @@ def _nothing() -> None:
     """The body of a warm-up process."""
 
 
+def at_import(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Those variables of a task's environment that have to be there when its forkserver imports TensorFlow."""
+    return tuple((name, environ[name]) for name in _AT_IMPORT if environ.get(name))
+
+
 @cache
-def forkserver(preload: tuple[str, ...] = DEFAULT_PRELOAD) -> Forkserver:
-    """This process's forkserver for these modules, started on first use; those that are not installed are left out."""
-    return Forkserver(name for name in preload if importlib.util.find_spec(name) is not None)
+def forkserver(preload: tuple[str, ...] = DEFAULT_PRELOAD, variables: tuple[tuple[str, str], ...] = ()) -> Forkserver:
+    """This process's forkserver for these modules and variables, started on first use.
+
+    Modules that are not installed are left out.
+    """
+    return Forkserver([name for name in preload if importlib.util.find_spec(name) is not None], variables)
 
 
 def fork(entry: Entry, name: str) -> Launched:
     """Start a process called `name` that begins so."""
-    return forkserver(entry.preload).start(entry.target, entry.args, name)
+    return forkserver(entry.preload, entry.variables).start(entry.target, entry.args, name)

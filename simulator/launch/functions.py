@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simulator.agent import main
 from simulator.errors import TaskError
-from simulator.launch.forkserver import DEFAULT_PRELOAD, fork
+from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import, fork
 from simulator.launch.protocol import End, Entry, Failure, Process
 from simulator.machines.local.room import full_disk
 from simulator.topology import Topology
@@ -34,7 +34,7 @@ class Functions:
 
     def entry(self, spec: TaskSpec) -> Entry:
         """The agent's main function."""
-        return Entry(self.preload, main.main, (spec,))
+        return Entry(self.preload, main.main, (spec,), at_import(spec.environ))
 
     def launch(self, spec: TaskSpec) -> Process:
         """Fork it."""

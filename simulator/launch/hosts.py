@@ -66,7 +66,7 @@ def start_inside(door: HostDoor, entry: Entry, name: str) -> Launched:
         LockstepError: it could not get into the host.
     """
     told, teller = multiprocess.get_context("forkserver").Pipe(duplex=False)
-    outside = fork(Entry(entry.preload, begin, (door, teller, entry.target, entry.args)), name)
+    outside = fork(replace(entry, target=begin, args=(door, teller, entry.target, entry.args)), name)
     pid, why = -1, f"no answer within {_ENTER_SECONDS_MAX:g} s"
     try:
         teller.close()

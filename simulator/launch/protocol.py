@@ -47,11 +47,13 @@ class Entry:
         preload: modules that the forkserver has imported.
         target: what is called.
         args: its arguments.
+        variables: of the environment, those that count when modules are imported.
     """
 
     preload: tuple[str, ...]
     target: Callable[..., None]
     args: tuple[Any, ...]
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

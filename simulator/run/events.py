@@ -221,6 +221,9 @@ class EventLoop:
         if isinstance(message, control.Ready):
             task.ready = True
             self._write("ready", task, at=message.at)
+        elif isinstance(message, control.Computes):
+            task.devices = message.devices
+            self._write("devices", task, devices=list(message.devices), at=message.at)
         elif isinstance(message, control.Counting):
             task.counted_by = message.by
             task.steps = 0

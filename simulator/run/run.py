@@ -14,6 +14,9 @@ from pathlib import Path
 from types import TracebackType
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageError
+from simulator.hardware.leases import leased
+from simulator.hardware.seen import gpus, task_variables
+from simulator.hardware.sharing import Share, shared_out, wanted
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
 from simulator.journal.journal import Journal
 from simulator.launch.hosts import InHosts
@@ -97,6 +100,7 @@ class Run:
         self.breakdown = Breakdown(threading.Condition())
         for name in KEPT_FOLDERS:
             (self.directory / name).mkdir(parents=True, exist_ok=True)
+        shares, hardware = self._find_gpus()
         self._hosts = self._find_hosts()
         self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
         address = self.directory / "control.sock"
@@ -104,7 +108,15 @@ class Run:
         if self._hosts is not None:
             self.launcher = InHosts(self.launcher, self._hosts.door)
         self._starter = Starter(
-            self.topology, self.options, self.directory, self.launcher, self._addresses, address, key
+            self.topology,
+            self.options,
+            self.directory,
+            self.launcher,
+            self._addresses,
+            address,
+            key,
+            shares,
+            hardware,
         )
         self.tasks = {name: self._starter.new_task(name) for name in self.topology.tasks}
         self.journal = Journal(
@@ -175,6 +187,19 @@ class Run:
             self.journal.write("leaked", pid=pid)
         warden.forget_mark(self._mark)
         remove_tree(self._common["TMPDIR"])
+
+    def _find_gpus(self) -> tuple[dict[str, Share], dict[str, str]]:
+        """The GPUs of each task, lent to this run alone, and what lets the tasks see them.
+
+        Raises:
+            HardwareMissing: there are none, or too small ones.
+        """
+        if (kind := self.topology.gpu_kind) is None:
+            return {}, {}
+        there = gpus(kind)
+        if kind == "gpu":  # each process has simulated ones of its own
+            there = self._stack.enter_context(leased(wanted(self.topology), there, self.options.timeout))
+        return shared_out(self.topology, there), task_variables(kind)
 
     def _find_hosts(self) -> Hosts | None:
         """Hosts for the tasks, if they were asked for; they go last."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from simulator.hardware.sharing import Share
 from simulator.launch.environment import task_environment
 from simulator.launch.protocol import Launcher, Process
 from simulator.machines.local.host import cores
@@ -30,6 +31,8 @@ class Starter:
         addresses: `host:port` of each task's server.
         control: the socket on which the parent listens.
         key: what a task's agent says when it greets.
+        shares: the GPUs of each task.
+        hardware: variables by which tasks see the devices that they compute on.
     """
 
     topology: Topology
@@ -39,6 +42,8 @@ class Starter:
     addresses: Mapping[str, str]
     control: Path
     key: str
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    hardware: Mapping[str, str] = field(default_factory=dict)
 
     def new_task(self, name: str) -> Task:
         """A task that has not been started."""
@@ -61,7 +66,8 @@ class Starter:
             gates: points of its program at which it stops.
             hooks: what has to be patched in it.
         """
-        given = {**environ, **self.options.env}
+        given = {**self.hardware, **environ, **self.options.env}
+        share = self.shares.get(task.name, Share())
         spec = TaskSpec(
             task=task.name,
             incarnation=task.incarnation,
@@ -76,6 +82,8 @@ class Starter:
             server=not task.is_client,
             gates=gates,
             hooks=hooks,
+            gpus=share.gpus,
+            gpu_memory_mb=share.memory_mb,
             key=self.key,
         )
         process = self.launcher.launch(spec)

@@ -60,6 +60,8 @@ class Task:
     first_step_at: float | None = None
     # In what way an unmodified program's steps are counted, once that is known.
     counted_by: str | None = None
+    # What it computes on, once TensorFlow has been prepared there.
+    devices: tuple[str, ...] = ()
     # Of the last step of which it is known.
     loss: float | None = None
     # The gate at which the task waits for the parent, such as `step:20`.
@@ -196,5 +198,6 @@ class Task:
             stopped=self.stopped,
             incarnations=(*self.earlier, self.as_incarnation()),
             counted_by=self.counted_by,
+            devices=self.devices,
             loss=self.loss,
         )

@@ -17,6 +17,7 @@ __all__ = [
     "Acted",
     "Action",
     "AtGate",
+    "Computes",
     "Continue",
     "Counting",
     "Error",
@@ -50,6 +51,13 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 class Ready(msgspec.Struct, frozen=True, tag=True):
     """The task's server listens, or its function is loaded and about to be called."""
 
+    at: float
+
+
+class Computes(msgspec.Struct, frozen=True, tag=True):
+    """What TensorFlow computes on in this task: one description for each physical device."""
+
+    devices: tuple[str, ...]
     at: float
 
 
@@ -174,7 +182,20 @@ class Continue(msgspec.Struct, frozen=True, tag=True):
     actions: tuple[Action, ...] = ()
 
 
-FromTask = Hello | Ready | Counting | StepDone | SaveBegun | SaveEnded | AtGate | Acted | Result | Error | ThreadFailed
+FromTask = (
+    Hello
+    | Ready
+    | Computes
+    | Counting
+    | StepDone
+    | SaveBegun
+    | SaveEnded
+    | AtGate
+    | Acted
+    | Result
+    | Error
+    | ThreadFailed
+)
 ToTask = Proceed | Continue | Release
 
 _FROM_TASK = msgspec.msgpack.Decoder(FromTask)

@@ -25,5 +25,9 @@ class TaskSpec(msgspec.Struct, frozen=True):
     gates: tuple[str, ...] = ()
     # What faults have to patch before the program begins; see `simulator.agent.faults.actions`.
     hooks: tuple[str, ...] = ()
+    # Numbers of the GPUs that are the task's, and the memory of each logical device in MB where it splits one GPU; 0
+    # for as much as it needs of whole ones.
+    gpus: tuple[int, ...] = ()
+    gpu_memory_mb: int = 0
     # By which the parent knows that it has started this process.
     key: str = ""

@@ -183,7 +183,7 @@ def test_a_program_that_reports_nothing_is_a_usage_error(train: str) -> None:
         (("verify", "t.py:f", "--jso"), "--json"),
         (("verify",), "Missing argument 'FILE.py:FUNCTION'"),
         (("verify", "t.py:f", "--strategy", "miror-2"), "strategy 'miror-2' is unknown; did you mean mirrored-2?"),
-        (("verify", "t.py:f", "--hardware", "cuda"), "'cuda' is not one of 'cpu', 'gpu', 'tpu'"),
+        (("verify", "t.py:f", "--hardware", "cuda"), "'cuda' is not one of 'cpu', 'gpu', 'gpu-simulated', 'tpu'"),
         (("verify", "t.py:f", "--timeout", "0"), "0.0 is not in the range x>0"),
         (("verify", "t.py:f", "--restarts", "2"), "give --fault or --plan besides --restarts"),
         (("verify", "t.py:f", "--interrupt-at", "2", "--fault", "kind=kill,task=*,step=2"), "with --interrupt-at, or"),

@@ -149,3 +149,24 @@ def test_a_verdict_fits_by_its_broken_laws_and_its_explanation() -> None:
     assert not rule.fits_verdict(_verdict("finite", rule="examples_missing"))
     assert not rule.fits_verdict(_verdict("finite"))
     assert not Symptom(exception="ValueError").fits_verdict(_verdict("finite"))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "hardware", "covered"),
+    [
+        (None, "gpu", True),
+        (["cpu"], "cpu", True),
+        (["cpu"], "gpu-simulated", False),
+        (["gpu*"], "gpu-simulated", True),
+        (["gpu"], "gpu-simulated", False),
+    ],
+)
+def test_an_issue_may_be_one_of_some_devices_only(
+    patterns: list[str] | None, hardware: str, covered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another device it is neither expected nor reported as fixed, also where a test names it."""
+    more = 'loops = ["fit"]' + ("" if patterns is None else f"\nhardware = {patterns}")
+    (issue,) = load_registry(_registry(tmp_path, _entry(more=more)))
+    monkeypatch.setattr("harness.judging.known_issues.registry", lambda: (issue,))
+    assert (issues_for("mirrored-2", "fit", (), hardware) == (issue,)) is covered
+    assert (issues_for("mirrored-2", None, ("one",), hardware) == (issue,)) is covered

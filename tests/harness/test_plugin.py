@@ -218,9 +218,10 @@ def test_the_quick_profile_leaves_the_rest_to_the_full_one(session: Session, pyt
 
 HARDWARE = """
 import pytest
+from simulator import hardware
 from simulator.capabilities import accelerators
 
-accelerators.gpus = lambda: ("GPU 0",)
+hardware.gpus = lambda kind="gpu": ("GPU 0",) if kind == "gpu" else ()
 accelerators.tpus = lambda environment: ()
 
 @pytest.mark.requires(gpus=2)
@@ -268,11 +269,11 @@ def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytes
 
 NETWORK = """
 import socket, pytest
-from _lockstep.plugin import hooks
+from _lockstep.plugin import required
 from simulator import Cluster, Topology
 
 if {why!r}:
-    hooks._why_no_hosts = lambda: {why!r}
+    required.why_no_hosts = lambda: {why!r}
 
 @pytest.mark.cluster(worker=2, preload=(), timeout=30)
 def test_name(cluster):
@@ -315,7 +316,7 @@ def test_a_machine_without_hosts_says_so(session: Session) -> None:
 
 def test_a_session_that_cannot_have_hosts_does_not_begin(session: Session, pytester: pytest.Pytester) -> None:
     """The other tier is no substitute: pytest ends with a usage error that names what is missing."""
-    pytester.makeconftest("from _lockstep.plugin import hooks\nhooks._why_no_hosts = lambda: 'needs veth'")
+    pytester.makeconftest("from _lockstep.plugin import required\nrequired.why_no_hosts = lambda: 'needs veth'")
     result = session("def test_nothing(): pass", "--network=namespaces")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--network=namespaces cannot be had on this machine: needs veth; see*doctor*"])

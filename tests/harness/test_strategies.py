@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import catalogue, strategy_case
+from harness.subject.strategies.tpu import tpu_of
 from simulator import UsageError
 
 # name: kind, replicas, clients, topology as text, devices of a worker (or of the only task)
@@ -60,12 +61,28 @@ def test_workers_and_servers_are_counted() -> None:
         ("multi_worker-2x2:nccl", "cpu", "4 GPUs"),
         ("tpu", "cpu", "a TPU"),
         ("mirrored-2", "tpu", "a TPU"),
+        ("mirrored-2", "gpu-simulated", "a simulated GPU"),
+        ("mirrored-2:nccl", "gpu-simulated", "2 simulated GPUs"),
         ("default", "cpu", None),
     ],
 )
 def test_needs_names_the_hardware(name: str, hardware: str, needs: str | None) -> None:
     """What cannot run on a CPU says in words what it needs."""
     assert strategy_case(name, hardware).needs == needs
+
+
+@pytest.mark.parametrize(
+    ("environ", "meant"),
+    [
+        ({}, "local"),
+        ({"TPU_NAME": "mine"}, "mine"),
+        ({"COLAB_TPU_ADDR": "10.0.0.2:8470"}, "grpc://10.0.0.2:8470"),
+        ({"LOCKSTEP_TPU": "grpc://10.0.0.3:8470", "TPU_NAME": "mine"}, "grpc://10.0.0.3:8470"),
+    ],
+)
+def test_a_tpu_is_local_named_or_addressed(environ: dict[str, str], meant: str) -> None:
+    """What Lockstep is told comes before what the machine's maker has set."""
+    assert tpu_of(environ) == meant
 
 
 def test_a_gpu_strategy_computes_on_gpus() -> None:
@@ -111,7 +128,7 @@ def test_an_unknown_name_lists_the_accepted_forms(name: object) -> None:
 
 def test_unknown_hardware_lists_what_is_accepted() -> None:
     """A typo in the hardware is not taken for a CPU."""
-    with pytest.raises(UsageError, match="hardware 'cuda' is unknown; accepted are cpu, gpu, tpu"):
+    with pytest.raises(UsageError, match="hardware 'cuda' is unknown; accepted are cpu, gpu, gpu-simulated, tpu"):
         strategy_case("mirrored-2", "cuda")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from harness import MissingHardware, NothingObserved, StrategyCase, strategy_case, verify
 from harness.judging.verdict import Verdict
+from harness.running import observe
 from harness.running.reference import FIRST_SEEDS
 from harness.subject.strategies import all_kinds
 from harness.verify import Tier, check_hardware, on_verdict
@@ -317,7 +318,7 @@ def test_9_missing_hardware_is_an_error_that_names_it(
     name: str, hardware: str, needed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing runs on a substitute: a strategy whose hardware is not there is refused before anything starts."""
-    monkeypatch.setattr(accelerators, "gpus", lambda *_: ())
+    monkeypatch.setattr(observe, "gpus", lambda *_: ())
     monkeypatch.setattr(accelerators, "tpus", lambda *_: ())
     with pytest.raises(
         MissingHardware, match=f"{name} needs {needed}, and this machine has none; see `lockstep doctor`"
@@ -327,7 +328,7 @@ def test_9_missing_hardware_is_an_error_that_names_it(
 
 def test_9_too_few_gpus_are_missing_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
     """NCCL wants a GPU for each replica, so one is not enough for two."""
-    monkeypatch.setattr(accelerators, "gpus", lambda *_: ("GPU 0",))
+    monkeypatch.setattr(observe, "gpus", lambda *_: ("GPU 0",))
     with pytest.raises(MissingHardware, match=r"needs 2 GPUs.*has 1"):
         check_hardware(strategy_case("mirrored-2:nccl"))
     check_hardware(strategy_case("mirrored-2", "gpu"))
@@ -404,7 +405,7 @@ def test_11_a_run_that_is_smaller_than_its_name_fails(lying: Any, fragment: str)
     ("options", "fragment"),
     [
         ({"tier": "strict"}, "tier 'strict' is unknown; accepted are derived, exact"),
-        ({"hardware": "cuda"}, "hardware 'cuda' is unknown; accepted are cpu, gpu, tpu"),
+        ({"hardware": "cuda"}, "hardware 'cuda' is unknown; accepted are cpu, gpu, gpu-simulated, tpu"),
         ({"timeout": 0}, "timeout=0 is not a positive number of seconds"),
     ],
 )

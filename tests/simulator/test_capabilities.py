@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import _lockstep
-from simulator import capabilities
+from simulator import capabilities, hardware
 from simulator.capabilities import Capabilities, Capability, accelerators, namespaces, probing, processes
+from simulator.hardware.simulated import building
 from simulator.machines.local import host
 
 
@@ -77,9 +78,22 @@ def test_probe_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "try_private_files", lambda: nothing)
     for function in ("forkserver", "pdeathsig", "pidfd", "dev_shm"):
         monkeypatch.setattr(processes, function, lambda: nothing)
+    monkeypatch.setattr(building, "why_not", lambda: nothing)
     found = capabilities.probe()
     assert found.missing == found.items
     assert found.cores == 0.5
+
+
+@pytest.mark.parametrize(("seen", "problem"), [((), "and TensorFlow sees none of it"), (("GPU 0",), "")])
+def test_a_gpu_is_one_that_tensorflow_sees(
+    seen: tuple[str, ...], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the driver lists may be hidden, or TensorFlow built without it."""
+    monkeypatch.setattr(accelerators, "gpus", lambda: ("NVIDIA H100, 81559 MiB",))
+    monkeypatch.setattr(hardware, "gpus", lambda: seen)
+    found = capabilities.probe()["gpu"]
+    assert found.available is bool(seen)
+    assert problem in found.detail
 
 
 def test_unknown_capability_names_the_known_ones() -> None:

@@ -18,8 +18,10 @@ from harness.recording.client import (
     bound_threads,
     check_shape,
     folder_of,
+    own_devices,
     seed_everything,
     task_name,
+    uses_onednn,
     versions,
 )
 from harness.recording.clock import moved_clock
@@ -218,4 +220,6 @@ def _header(case: StrategyCase, assignment: Assignment) -> Header:
         clients=len(case.clients),
         seed=assignment.seed,
         versions=versions(),
+        devices=own_devices(),
+        onednn=uses_onednn(),
     )

@@ -14,7 +14,7 @@ from simulator.network import NETWORKS
 
 __all__ = ["HARDWARE", "StrategyCase", "StrategyKind", "all_kinds", "catalogue", "kind_of", "strategy_case"]
 
-HARDWARE = ("cpu", "gpu", "tpu")
+HARDWARE = ("cpu", "gpu", "gpu-simulated", "tpu")
 
 
 @cache
@@ -35,7 +35,7 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str 
 
     Args:
         name: for example `mirrored-2` or `multi_worker-2x2:ring`.
-        hardware: `cpu`, `gpu` or `tpu`.
+        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
         network: what the tasks of a cluster are joined by, as of `simulator.Cluster`; a single process has no network.
 
     Raises:

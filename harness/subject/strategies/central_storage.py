@@ -15,6 +15,7 @@ class _CentralStorage(StrategyKind):
     form = r"-(?P<replicas>[1-9]\d?)"
     accepted = "central_storage-R"
     examples = ("central_storage-2",)
+    variables_on = "cpu"
 
     def build(self, case: StrategyCase) -> Any:
         import tensorflow as tf

@@ -31,6 +31,7 @@ class _ParameterServer(StrategyKind):
     )
     synchronous = False
     clustered = True
+    variables_on = "servers"
     steps_apart = "the strategy has no replicas that run in step"
 
     def replicas(self, case: StrategyCase) -> int:

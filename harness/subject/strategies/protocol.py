@@ -26,6 +26,7 @@ class StrategyKind:
         synchronous: whether every step waits for all replicas.
         clustered: whether its tasks are a cluster, so that there is a network between them.
         draws_apart: whether each client draws what `tf.data` shuffles without a seed, as workers of a cluster do.
+        variables_on: where variables stand: on the devices of their `replicas`, on the `cpu`, or on `servers`.
         steps_apart: why replicas cannot be seen to run in step, for a report; empty where they can.
     """
 
@@ -38,6 +39,7 @@ class StrategyKind:
     synchronous: bool = True
     clustered: bool = False
     draws_apart: bool = False
+    variables_on: str = "replicas"
     steps_apart: str = ""
 
     def replicas(self, case: StrategyCase) -> int:
@@ -80,7 +82,7 @@ class StrategyCase:
         devices: devices each worker computes on.
         ps: parameter-server tasks.
         option: the suffix after the colon, or `None`.
-        hardware: `cpu`, `gpu` or `tpu`.
+        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
         network: `loopback` or `namespaces`, as of `simulator.Cluster`; None for the default of the session.
     """
 
@@ -119,13 +121,32 @@ class StrategyCase:
         if (own := self.family.needs(self)) is not None:
             return own
         if self.option == "nccl":
-            return f"{self.devices * self.workers} GPUs"
-        return {"gpu": "a GPU", "tpu": "a TPU"}.get(self.hardware)
+            return f"{self.devices * self.workers} {'simulated ' * (self.device_kind != 'gpu')}GPUs"
+        return {"gpu": "a GPU", "gpu-simulated": "a simulated GPU", "tpu": "a TPU"}.get(self.hardware)
+
+    @property
+    def gpus_needed(self) -> int:
+        """How many GPUs of its kind have to be there: one can be split into logical ones, but not for NCCL."""
+        if self.device_kind == "cpu" or self.family.needs(self) is not None:
+            return 0
+        return self.replicas if self.option == "nccl" else 1
 
     @property
     def device_kind(self) -> str:
-        """What each worker computes on, `cpu` or `gpu`."""
-        return "gpu" if self.hardware == "gpu" or self.option == "nccl" else "cpu"
+        """What each worker computes on, `cpu`, `gpu` or `gpu-simulated`."""
+        if self.hardware in ("gpu", "gpu-simulated"):
+            return self.hardware
+        return "gpu" if self.option == "nccl" else "cpu"
+
+    @property
+    def computes_apart(self) -> bool:
+        """Whether the kernels that it computes with are others than those of the reference, which runs on a CPU."""
+        return self.device_kind != "cpu" or self.hardware == "tpu"
+
+    @property
+    def device_type(self) -> str:
+        """The same as TensorFlow has it, `CPU` or `GPU`."""
+        return "CPU" if self.device_kind == "cpu" else "GPU"
 
     @property
     def device_text(self) -> str:
@@ -135,7 +156,11 @@ class StrategyCase:
     @property
     def device_names(self) -> list[str]:
         """The devices of each worker as of TensorFlow, such as `CPU:1`."""
-        return [f"{self.device_kind.upper()}:{index}" for index in range(self.devices)]
+        return [f"{self.device_type}:{index}" for index in range(self.devices)]
+
+    def gpus_of(self, task: str) -> int:
+        """How many logical GPUs TensorFlow should see of a task."""
+        return self.devices if self.topology.devices_of(task.partition(":")[0]).on_gpu else 0
 
     @property
     def topology(self) -> Topology:

@@ -1,12 +1,28 @@
-"""`TPUStrategy` on the TPU of this machine."""
+"""`TPUStrategy` on the TPU of this machine, or on one that has a name or an address."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 
-__all__ = ["KIND"]
+__all__ = ["KIND", "tpu_of"]
+
+_LOCAL = "local"
+
+
+def tpu_of(environ: Mapping[str, str]) -> str:
+    """Which TPU is meant, as `TPUClusterResolver` takes it: a name, `grpc://HOST:PORT`, or `local` for this machine's.
+
+    `LOCKSTEP_TPU` is asked first, then what Google's machines set: `TPU_NAME`, and `COLAB_TPU_ADDR` without a scheme.
+    """
+    if named := environ.get("LOCKSTEP_TPU") or environ.get("TPU_NAME"):
+        return named
+    if address := environ.get("COLAB_TPU_ADDR"):
+        return f"grpc://{address}"
+    return _LOCAL
 
 
 class _Tpu(StrategyKind):
@@ -22,7 +38,10 @@ class _Tpu(StrategyKind):
     def build(self, case: StrategyCase) -> Any:
         import tensorflow as tf
 
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
+        which = tpu_of(os.environ)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=which)
+        if which != _LOCAL:
+            tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
 

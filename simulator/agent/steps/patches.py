@@ -39,7 +39,7 @@ def on_tensorflow(module: Any) -> None:
     if str(wanted) != "cpu:1":
         from simulator.agent import devices
 
-        devices.configure(wanted, spec.rank, spec.threads)
+        connected.computes_on(devices.configure(spec))
     tracebacks.hide_own_frames()
     if spec.hooks:
         from simulator.agent.faults import hooks

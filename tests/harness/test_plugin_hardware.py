@@ -1,0 +1,68 @@
+"""What the pytest plugin makes of devices: who needs which, where verdicts were reached, and --require-hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Run = Callable[..., pytest.RunResult]
+
+SOMEWHERE = """
+import pytest
+from _lockstep.verdicts import announce
+from harness.judging.laws.protocol import Judgement
+from harness.judging.verdict import Verdict
+from simulator import hardware
+
+hardware.gpus = lambda kind="gpu": ("GPU 0", "GPU 1") if kind == "gpu" else ("GPU 0",)
+
+@pytest.mark.strategies("mirrored-2")
+def test_training(strategy):
+    held = Judgement("loss_matches_reference", "held", "", (), 0.25, 1, suffices=True)
+    announce(Verdict("program", strategy.name, (held,), tasks={{"local:0": {{"devices": {devices}}}}}))
+
+@pytest.mark.requires(gpus=1, simulated=True)
+def test_simulated_ones_do(): pass
+
+@pytest.mark.requires(gpus=2, simulated=True)
+def test_one_is_simulated(): pass
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Write a test file and run pytest on it, with the plugin, in a process of its own."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for name in ("LOCKSTEP_CACHE", "PYTEST_ADDOPTS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(tests: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(test_sample=tests)
+        plugins = ("-p", "harness.plugin", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        return pytester.runpytest_subprocess(*plugins, "-rA", "--strict-markers", *options, timeout=120)
+
+    return run
+
+
+def test_a_session_that_was_to_run_on_gpus_and_did_not_has_failed(run: Run) -> None:
+    """Every test may have passed; the matrix says what the tasks themselves computed on."""
+    strict = ("--hardware=gpu", "--require-hardware", "-k", "training")
+    result = run(SOMEWHERE.format(devices=["cpu:2"]), *strict)
+    result.assert_outcomes(passed=1, deselected=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["lockstep: --require-hardware with --hardware=gpu, and no verdict was reached on *"])
+    result = run(SOMEWHERE.format(devices=["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]), *strict)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["hardware gpu; cells by what their tasks computed on: 1 on NVIDIA H100"])
+
+
+def test_who_accepts_simulated_gpus_says_so(run: Run) -> None:
+    """They are counted apart, and a session may be all simulated."""
+    told = SOMEWHERE.format(devices=["GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 off"])
+    result = run(told, "--hardware=gpu-simulated")
+    result.assert_outcomes(passed=2, skipped=1)
+    shown = "hardware gpu-simulated; cells by what their tasks computed on: 1 on SIMULATED GPU (host memory, *"
+    result.stdout.fnmatch_lines_random([shown, "SKIPPED*needs 2 simulated GPUs, this machine has 1"])
