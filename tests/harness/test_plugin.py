@@ -408,11 +408,10 @@ def test_a_matrix_replaces_nothing_but_a_matrix(
 ) -> None:
     """A usage error before any test runs."""
     pytester.mkdir("mine")
-    (pytester.path / "mine" / "matrix.json").write_text("[[1, 0], [0, 1]]")
+    (mine := pytester.path / "mine" / "matrix.json").write_text("[[1, 0], [0, 1]]")
     result = session("def test_nothing(): pass", f"--lockstep-out={out}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert (result.ret, mine.read_text()) == (pytest.ExitCode.USAGE_ERROR, "[[1, 0], [0, 1]]")
     result.stderr.fnmatch_lines([f"*--lockstep-out={out} {said}"])
-    assert (pytester.path / "mine" / "matrix.json").read_text() == "[[1, 0], [0, 1]]"
 
 
 def test_the_matrix_is_printed_and_written(
@@ -440,9 +439,9 @@ def test_the_matrix_is_printed_and_written(
     assert [cell["strategy"] for cell in written["cells"]] == ["mirrored-2", "multi_worker-2x2:ring", "tpu", ""]
     first = written["cells"][0]
     assert (first["row"], first["ratio"]) == ("sample: model[cnn]", 0.125)
+    assert first["test"] == "test_sample.py::test_model[mirrored-2-cnn]"
     assert first["verdicts"][0]["consistent"] is True
     assert _properties(pytester, "test_model[mirrored-2-cnn]") == [first]
-    assert first["test"] == "test_sample.py::test_model[mirrored-2-cnn]"
     assert "❌ 1 FAIL" in (pytester.path / "summary.md").read_text()
     assert _properties(pytester, "test_model[tpu-cnn]")[0]["outcome"] == "skipped"
     assert _properties(pytester, "test_of_the_project_itself") == []
