@@ -6,7 +6,8 @@ import ast
 
 import msgspec
 
-from tools.scripts import Result, table
+from tools.scripts import PAGE, Result, table
+from tools.sessions import SESSIONS
 from tools.unmodified.cases import FOLDER, cases
 
 
@@ -35,3 +36,13 @@ def test_the_table_counts() -> None:
         "3 scripts: of 2 right ones 1 accepted, 1 not judged, 0 accused; of 1 with one mistake 1 found"
     )
     assert "| a | mirrored-2 | b c | inconsistent | r, a:1 |" in text
+
+
+def test_sessions_are_those_of_the_tool() -> None:
+    """The page has each command and, of a twin, the line that was changed; what it prints ends with an exit code."""
+    page = PAGE.read_text().partition("<!-- sessions:begin -->")[2].partition("<!-- sessions:end -->")[0]
+    for name, command in SESSIONS:
+        (case,) = cases(name)
+        assert f"$ {command}; echo $?" in page
+        assert case.answer in page.lower()
+    assert [line for line in page.splitlines() if line in ("0", "1")] == ["0", "1", "0", "1"]

@@ -63,10 +63,11 @@ class Witness:
         self.observed = 0
 
     def adopt(self, strategy: Any) -> None:
-        """Know the strategy of the run, where that is built while the program is watched."""
+        """Know the strategy of the run, where that is built while the program is watched.
+
+        Closures of a coordinator are seen then, in this process or by files; see `closures`.
+        """
         self._gathered.strategy = strategy
-        if self._gathered.files is None and (why := _blind(strategy)):
-            self._gathered.note(why)
 
     def through(self, files: Files) -> None:
         """Have values leave graphs by files, since these are run in other processes."""
