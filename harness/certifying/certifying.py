@@ -19,6 +19,7 @@ from simulator.hardware import Gpu, HardwareMissing, gpus
 __all__ = ["certify", "gpus_to_certify"]
 
 _WORST_SHOWN = 5
+_STDERR = 2
 # What pytest says of a session that came to its end, whether its tests passed or not.
 _ENDED = (0, 1)
 
@@ -81,8 +82,8 @@ def certify(
 def _run_scenarios(directory: Path, scenarios: Sequence[str], hardware: str) -> int:
     command = [sys.executable, "-m", "pytest", *scenarios, f"--hardware={hardware}", "--require-hardware"]
     command += [f"--lockstep-out={directory}", "-q", "-p", "no:cacheprovider"]
-    # To stderr, beside what this command says itself.
-    done = subprocess.run(command, stdout=sys.stderr, check=False)
+    # What it says goes to stderr: stdout is for the certificate.
+    done = subprocess.run(command, stdout=_STDERR, check=False)
     if done.returncode not in _ENDED:
         raise UsageError(
             f"the scenarios could not be run: `{' '.join(command)}` ended with exit code {done.returncode}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from simulator.errors import DeadlineExceeded
+from simulator.hardware.places import kept
 from simulator.hardware.seen import Gpu
 
 __all__ = ["SHARE_VARIABLE", "leased"]
@@ -39,8 +39,8 @@ def leased(count: int, there: Sequence[Gpu], seconds: float, folder: Path | None
         yield tuple(there)
         return
     needed, deadline = min(count, len(there)), time.monotonic() + seconds
-    place = folder or Path(tempfile.gettempdir(), f"lockstep-gpus-{os.getuid()}")
-    place.mkdir(mode=0o700, exist_ok=True)
+    place = folder or kept() / "leases"
+    place.mkdir(parents=True, exist_ok=True)
     while True:
         with contextlib.ExitStack() as held:
             taken, busy = _free(there, needed, place, held)

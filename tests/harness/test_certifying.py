@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from harness.certifying import Certificate, Trial, certificate_page, certify, certifying
 from harness.certifying.trials import strategies_for
+from harness.cli import _lockstep
 from harness.errors import MissingHardware
 from harness.report import Cell, Matrix
 from simulator import LockstepError, UsageError
 from simulator.hardware import Gpu
+from simulator.hardware.simulated import NotBuilt, library
+
+ROOT = Path(__file__).parents[2]
 
 _H100 = "GPU 0: NVIDIA H100 (compute capability 9.0), TF32 off"
 _RIGHT = Trial("mirrored-2", 0.002, bit_equal=True, peak_bytes={"local:0 GPU:0": 2**20})
@@ -126,3 +132,23 @@ def test_strategies_are_those_that_the_gpus_allow() -> None:
         "mirrored-8:nccl",
         "multi_worker-4:nccl",
     )
+
+
+@pytest.mark.full
+def test_a_rehearsal_of_a_real_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario, trials and files, from the command; every strategy's training can be repeated bit for bit."""
+    try:
+        library()
+    except NotBuilt as why:
+        pytest.skip(str(why))
+    monkeypatch.chdir(ROOT)
+    chosen = ("scenarios/test_training.py", "-k", "is_exact and one_device")
+    arguments = ["certify", str(tmp_path / "report"), "--rehearse", "--json", "--", *chosen]
+    result = CliRunner().invoke(_lockstep, arguments, standalone_mode=False)
+    assert result.return_value == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["scenarios"] == {"ok": 2, "skipped": 0, "known": 0, "FAIL": 0}
+    assert [trial["bit_equal"] for trial in found["trials"]] == [True] * 6
+    files = {path.name for path in (tmp_path / "report").iterdir()}
+    assert {"matrix.json", "rehearsal.json", "rehearsal.txt", "rehearsal.html"} <= files
+    assert not any(name.startswith("certificate") for name in files)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import StrategyCase, strategy_case, verify
+from harness import MissingHardware, StrategyCase, strategy_case, verify
 from harness.evidence.trace import Placement, RunTrace
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import Exact
@@ -124,6 +124,14 @@ def test_a_right_program_under_parameter_servers_is_right_on_a_machine_with_gpus
     verdict = verify(commuting(), "parameter_server-1w1p", tier="exact", hardware="gpu-simulated")
     assert verdict, str(verdict)
     assert verdict.accelerators.keys() == {"worker:0"}
+
+
+@pytest.mark.usefixtures("_built")
+def test_a_hidden_gpu_does_not_count_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two replicas would share the one that is left, which NCCL refuses; so they are refused before anything starts."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with pytest.raises(MissingHardware, match="mirrored-2:nccl needs 2 simulated GPUs, and this machine has 1;"):
+        verify(exact(), "mirrored-2:nccl", hardware="gpu-simulated")
 
 
 @pytest.mark.usefixtures("_built")

@@ -19,10 +19,10 @@ from pathlib import Path
 from filelock import FileLock
 
 from simulator.hardware.missing import HardwareMissing
+from simulator.hardware.places import BUILDS_VARIABLE, kept
 
 __all__ = ["BUILDS_VARIABLE", "NotBuilt", "library", "why_not"]
 
-BUILDS_VARIABLE = "LOCKSTEP_BUILDS"
 _SOURCES = Path(__file__).parent
 _COMPILER = "g++"
 # As TensorFlow's wheels are compiled (`tf.sysconfig.get_compile_flags`). Kernels are called through virtual functions
@@ -74,7 +74,7 @@ def library() -> Path:
     compiler = shutil.which(_COMPILER)
     sources = sorted(_SOURCES.glob("*.cc"))
     name = f"gpu-simulated-{version}-{platform.machine()}-{_digest(include, sources)}"
-    folder = _builds() / name
+    folder = kept() / name
     built = folder / "libgpu_simulated.so"
     if built.exists():
         return built
@@ -110,12 +110,6 @@ def _digest(include: Path, sources: Sequence[Path]) -> str:
     for path in [*sources, *sorted(_SOURCES.glob("*.h"))]:
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
-
-
-def _builds() -> Path:
-    if given := os.environ.get(BUILDS_VARIABLE):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep"
 
 
 def _say(text: str) -> None:
