@@ -207,8 +207,8 @@ def test_what_a_process_finds_is_noted(tmp_path: Path) -> None:
 
 def test_faults_of_checkpoints_strike_in_the_view() -> None:
     """A directory is that of the script's own view, as this process sees it; other faults stay as they are."""
-    plan = FaultPlan(faults=(TornCheckpoint(directory="/work/ckpt", step=2), Kill("local:0", step=3)))
-    for root, where in (("/proc/7/root", "/proc/7/root/work/ckpt"), ("", "/work/ckpt")):
+    plan = FaultPlan(faults=(TornCheckpoint(directory="/data/ckpt", step=2), Kill("local:0", step=3)))
+    for root, where in (("/proc/7/root", "/proc/7/root/data/ckpt"), ("", "/data/ckpt")):
         options = Disturbance(plan).options(Topology(), Path("/kept"), root)
         torn, kill = options["faults"].faults
         assert torn.directory == where
