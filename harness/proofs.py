@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from harness.refuting import refuted
+from harness.refuting import confirmed, refuted
 from harness.relations.proof import Proof
 from harness.relations.proving import proof_of
 from harness.running.observe import check_hardware
@@ -35,7 +35,8 @@ def prove(
 ) -> Proof:
     """Infer from the graph of a program's training step whether it is right for every batch.
 
-    The step is traced under the strategy and under the default strategy, and not run.
+    The step is traced under the strategy and under the default strategy; what is inferred is then held against a few
+    small batches, on which it is run.
 
     Args:
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
@@ -60,7 +61,8 @@ def prove(
     traced = time.monotonic()
     proof = inferred(graphs, program=under_test.name, strategy=case.name)
     proof = dataclasses.replace(proof, tracing_seconds=traced - began, inferring_seconds=time.monotonic() - traced)
-    return refuted(proof, graphs, under_test, case, seed=seed, timeout=timeout)
+    decide = confirmed if proof else refuted
+    return decide(proof, graphs, under_test, case, seed=seed, timeout=timeout)
 
 
 def is_asked(prove: bool | None) -> bool:

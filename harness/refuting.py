@@ -1,4 +1,4 @@
-"""Looks for the smallest batch that shows a step to be wrong: it is run, and its numbers are compared."""
+"""Runs a step on a few rows: to show that it is wrong, or that what was inferred of it is not contradicted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.recording.tracing import Batch, Outcome
-from harness.relations.proof import Counterexample, Proof
+from harness.relations import EVEN, NONEMPTY
+from harness.relations.proof import Counterexample, Proof, Suspect
 from harness.running.traced import Graphs, Tried, try_batches
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -16,7 +17,7 @@ from simulator import LockstepError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["refuted"]
+__all__ = ["confirmed", "refuted"]
 
 _SHARE = 1e-2
 """A difference counts from this share of what the step changes on one device: rounding is far from it."""
@@ -24,6 +25,7 @@ _BESIDE = 1e-2
 """Of what changes most, a change counts from this share on."""
 _BATCHES_MIN = 2
 """So many batches have to be carried out."""
+_CONTRADICTED = "what was inferred of the graph is contradicted by a batch: a rule, or the graph, is not what it seems"
 _PLAIN = 1e-5
 """And from this share of the value itself."""
 
@@ -50,6 +52,42 @@ def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, 
     rest = [each for each in proof.suspects if each is not definite[0]]
     first = dataclasses.replace(definite[0], counterexample=shown[0])
     return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
+
+
+def confirmed(
+    proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
+) -> Proof:
+    """The proof of a right step, held against a few batches; refuted if one of them shows that it is wrong.
+
+    Rules may say too much, and a program may make another graph where the number of rows is known: the function is run
+    as the program runs it. What cannot be carried out says nothing.
+    """
+    if not proof:
+        return proof
+    conditions = {each.what for each in proof.conditions}
+    shards = list(_shards(graphs, case.replicas))
+    if conditions <= {NONEMPTY} and EVEN not in conditions:
+        shards += list(_uneven(graphs, case.replicas, anyhow=True))
+    if not shards:
+        return proof
+    try:
+        tried = try_batches(program, case, *_batches(graphs, shards), seed=seed, timeout=timeout)
+    except LockstepError:
+        return proof
+    held = []
+    for number, lengths in enumerate(shards):
+        runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
+        if alone.failed is not None or not runs or any(run.failed is not None for run in runs):
+            continue
+        if (found := _differs(graphs, runs, alone)) is not None:
+            shown = Counterexample(lengths, *found)
+            why = (
+                "what was inferred of the graph is contradicted by a batch: a rule, or the graph, is not what it seems"
+            )
+            wrong = Suspect(None, why, shown.value, definite=True, counterexample=shown)
+            return dataclasses.replace(proof, status="refuted", conditions=(), suspects=(wrong,))
+        held.append(lengths)
+    return dataclasses.replace(proof, tried=tuple(held))
 
 
 def _shown(graphs: Graphs, tried: Tried, shards: Sequence[tuple[int, ...]], begin: int) -> list[Counterexample]:
@@ -99,13 +137,16 @@ def _shards(graphs: Graphs, replicas: int) -> Iterator[tuple[int, ...]]:
         yield from (each for each in wanted if all(len(rows[at]) >= count for at, count in enumerate(each)))
 
 
-def _uneven(graphs: Graphs, replicas: int) -> Iterator[tuple[int, ...]]:
-    """The same where replicas have other numbers of rows: only where the program's own data has such batches."""
+def _uneven(graphs: Graphs, replicas: int, *, anyhow: bool = False) -> Iterator[tuple[int, ...]]:
+    """The same where replicas have other numbers of rows: only where the program's own data has such batches.
+
+    With `anyhow` in any case.
+    """
     given = [each.lengths for each in graphs.clients]
     differ = any(len(set(lengths) - {None}) > 1 for each in given for lengths in each)
     differ = differ or any(each != given[0] for each in given)
     rows = _rows(graphs)
-    if not differ or _has_iterator(graphs) or set(rows) != set(range(replicas)):
+    if not (differ or anyhow) or _has_iterator(graphs) or set(rows) != set(range(replicas)):
         return
     wanted = [(*(count,) * (replicas - 1), count // 2) for count in (2, 4)]
     yield from (each for each in wanted if all(len(rows[at]) >= count for at, count in enumerate(each)))

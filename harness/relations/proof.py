@@ -155,6 +155,7 @@ class Proof:
         open_operations: types of operations without a rule that stood in the way.
         values: how many variables and reported values were followed.
         operations: how many operations of each type were looked at.
+        tried: the shares of batches on which a right step was run as well, and was right.
         seconds: that tracing and inferring took.
     """
 
@@ -169,6 +170,7 @@ class Proof:
     operations: tuple[tuple[str, int], ...] = ()
     tracing_seconds: float = 0.0
     inferring_seconds: float = 0.0
+    tried: tuple[tuple[int, ...], ...] = ()
 
     @property
     def culprit(self) -> Suspect | None:
@@ -190,6 +192,11 @@ class Proof:
         return words.get(self.status, "tested only")
 
     @property
+    def _beside(self) -> str:
+        tried = ", ".join("+".join(map(str, shares)) for shares in self.tried)
+        return f"; run on {tried} examples, which agree" if tried else ""
+
+    @property
     def is_met(self) -> bool:
         """Whether it is proved, or every condition was met by all that was consumed."""
         met = all(each.met is not None and not each.met.broken for each in self.conditions)
@@ -208,7 +215,7 @@ class Proof:
     def text(self, width: int = 110) -> str:
         """For people."""
         head = f"{self.program} under {self.strategy}: {self.status.upper()}, {_SAYS[self.status]}"
-        took = f"({self.tracing_seconds + self.inferring_seconds:.1f} s, no step run)"
+        took = f"({self.tracing_seconds + self.inferring_seconds:.1f} s)"
         return "\n".join([f"{head} {took}" if self.status != "refuted" else head, *self.lines(width)])
 
     def lines(self, width: int = 110) -> Iterator[str]:
@@ -227,7 +234,7 @@ class Proof:
             if self.open_operations:
                 yield from _wrapped("  without a rule: ", ", ".join(self.open_operations), width)
         if self.status in ("proved", "conditional"):
-            yield f"  {self.values} variables and reported values were followed"
+            yield f"  {self.values} variables and reported values were followed{self._beside}"
 
     def to_json(self) -> dict[str, Any]:
         """As the command line's `--json` has it under `proof`."""
@@ -239,6 +246,7 @@ class Proof:
             "open_operations": list(self.open_operations),
             "reasons": list(self.reasons),
             "values": self.values,
+            "tried": [list(shares) for shares in self.tried],
             "seconds": {"tracing": self.tracing_seconds, "inferring": self.inferring_seconds},
         }
 
@@ -276,6 +284,7 @@ def proof_again(found: Mapping[str, Any], program: str, strategy: str) -> Proof:
         values=found["values"],
         tracing_seconds=found["seconds"]["tracing"],
         inferring_seconds=found["seconds"]["inferring"],
+        tried=tuple(map(tuple, found.get("tried", ()))),
     )
 
 

@@ -220,7 +220,7 @@ def _in_main_thread() -> bool:
 
 
 def _assigns(kind: str) -> bool:
-    return kind.startswith(("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter"))
+    return "Assign" in kind or kind.startswith(("ResourceApply", "ResourceSparseApply", "ResourceScatter"))
 
 
 def _changes(graph: Any) -> bool:
