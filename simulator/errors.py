@@ -59,5 +59,5 @@ def meant(name: object, names: Iterable[str]) -> str:
     """`did you mean kill? ` if a name is near; nothing otherwise."""
     import difflib
 
-    near = difflib.get_close_matches(str(name), list(names), n=1)
+    near = difflib.get_close_matches(name, list(names), n=1) if isinstance(name, str) else []
     return f"did you mean {near[0]}? " if near else ""

@@ -172,12 +172,16 @@ def at_import(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, environ[name]) for name in _AT_IMPORT if environ.get(name))
 
 
-@cache
 def forkserver(preload: tuple[str, ...] = DEFAULT_PRELOAD, variables: tuple[tuple[str, str], ...] = ()) -> Forkserver:
     """This process's forkserver for these modules and variables, started on first use.
 
     Modules that are not installed are left out.
     """
+    return _forkserver(preload, variables)  # a cache tells arguments that are left out from those that are given
+
+
+@cache
+def _forkserver(preload: tuple[str, ...], variables: tuple[tuple[str, str], ...]) -> Forkserver:
     return Forkserver([name for name in preload if importlib.util.find_spec(name) is not None], variables)
 
 

@@ -78,7 +78,7 @@ def _check_failed_object(found: dict[str, Any]) -> None:
 def test_exit_0_and_one_object_for_a_consistent_program(train: str) -> None:
     """A single strategy gives one JSON object with the keys of the contract, and nothing else on stdout."""
     found = json.loads(_lockstep_command("verify", f"{train}:right", "--exact", "--json", code=0).stdout)
-    assert set(found) == KEYS | MORE_KEYS
+    assert set(found) == KEYS | MORE_KEYS | {"course"}
     assert (found["program"], found["strategy"], found["consistent"]) == ("train.py:right", "mirrored-2", True)
     assert (found["first_divergence"], found["findings"], found["explanation"]) == (None, [], None)
     assert found["tasks"]["local:0"]["exit"] == 0
