@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.recording.tracing import Batch, Outcome
-from harness.relations import EVEN, NONEMPTY
+from harness.relations import NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
 from harness.running.traced import Graphs, Tried, try_batches
 from harness.subject.program import Program
@@ -41,10 +41,13 @@ def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, 
     shards = even + uneven
     if not shards:
         return proof
+    real = _real(graphs, case.replicas)
     try:
-        tried = try_batches(program, case, *_batches(graphs, shards), seed=seed, timeout=timeout)
+        tried = try_batches(program, case, *_batches(graphs, [*shards, *real]), seed=seed, timeout=timeout)
     except LockstepError:
         return proof
+    if real and _agrees(graphs, tried, len(shards)):
+        return proof  # it may be made for as many rows as it has
     shown = _shown(graphs, tried, even, 0) or _shown(graphs, tried, uneven, len(even))
     if not shown:
         return proof
@@ -65,13 +68,16 @@ def confirmed(
     if not proof:
         return proof
     conditions = {each.what for each in proof.conditions}
-    shards = list(_shards(graphs, case.replicas))
-    if conditions <= {NONEMPTY} and EVEN not in conditions:
-        shards += list(_uneven(graphs, case.replicas, anyhow=True))
+    even, uneven = list(_shards(graphs, case.replicas)), list[tuple[int, ...]]()
+    if conditions <= {NONEMPTY}:
+        uneven = list(_uneven(graphs, case.replicas, anyhow=True))
+    shards = [*even, *uneven]
     if not shards:
         return proof
+    # Tracing takes its time: only the largest are traced for just so many rows.
+    anew, real = [*even[-1:], *uneven[-1:]], _real(graphs, case.replicas)
     try:
-        tried = try_batches(program, case, *_batches(graphs, shards), seed=seed, timeout=timeout)
+        tried = try_batches(program, case, *_batches(graphs, [*shards, *real], anew), seed=seed, timeout=timeout)
     except LockstepError:
         return proof
     held = []
@@ -88,6 +94,21 @@ def confirmed(
             return dataclasses.replace(proof, status="refuted", conditions=(), suspects=(wrong,))
         held.append(lengths)
     return dataclasses.replace(proof, tried=tuple(held))
+
+
+def _real(graphs: Graphs, replicas: int) -> list[tuple[int, ...]]:
+    """As many rows as each replica has of the first batch, if that is known and they have equally many."""
+    rows = _rows(graphs)
+    counts = tuple(len(rows.get(at, ())) for at in range(replicas))
+    return [counts] if counts[0] and len(set(counts)) == 1 and not _has_iterator(graphs) else []
+
+
+def _agrees(graphs: Graphs, tried: Tried, number: int) -> bool:
+    """Whether a batch was carried out, and is right."""
+    runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
+    if alone.failed is not None or not runs or any(run.failed is not None for run in runs):
+        return False
+    return _differs(graphs, runs, alone) is None
 
 
 def _shown(graphs: Graphs, tried: Tried, shards: Sequence[tuple[int, ...]], begin: int) -> list[Counterexample]:
@@ -152,20 +173,24 @@ def _uneven(graphs: Graphs, replicas: int, *, anyhow: bool = False) -> Iterator[
     yield from (each for each in wanted if all(len(rows[at]) >= count for at, count in enumerate(each)))
 
 
-def _batches(graphs: Graphs, shards: Sequence[tuple[int, ...]]) -> tuple[list[tuple[Batch, ...]], tuple[Batch, ...]]:
+def _batches(
+    graphs: Graphs, shards: Sequence[tuple[int, ...]], anew: Container[tuple[int, ...]] = ()
+) -> tuple[list[tuple[Batch, ...]], tuple[Batch, ...]]:
     local = len(shards[0]) // len(graphs.clients)
     shares = [
         tuple(
-            Batch(tuple(tuple(range(count)) for count in lengths[at * local : (at + 1) * local])) for lengths in shards
+            Batch(tuple(tuple(range(count)) for count in lengths[at * local : (at + 1) * local]), lengths in anew)
+            for lengths in shards
         )
         for at in range(len(graphs.clients))
     ]
     if _has_iterator(graphs):
         # As many from the beginning of the batch, which the strategy shares out.
-        return shares, tuple(Batch((tuple(range(sum(lengths))),)) for lengths in shards)
+        return shares, tuple(Batch((tuple(range(sum(lengths))),), lengths in anew) for lengths in shards)
     rows = _rows(graphs)
     whole = tuple(
-        Batch((tuple(row for at, count in enumerate(lengths) for row in rows[at][:count]),)) for lengths in shards
+        Batch((tuple(row for at, count in enumerate(lengths) for row in rows[at][:count]),), lengths in anew)
+        for lengths in shards
     )
     return shares, whole
 

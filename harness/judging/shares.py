@@ -24,7 +24,7 @@ def with_data(proof: Proof, runs: Iterable[RunTrace]) -> Proof:
         runs: what was recorded, in parts if the run was started again: examples that the program reports, or else those
             that were seen.
     """
-    if not proof.conditions:
+    if not proof.conditions or proof.sources > 1:
         return proof
     steps = [(step, shares) for run in runs for step, shares in sorted(_shares(run).items())]
     conditions = tuple(dataclasses.replace(each, met=_met(each.what, steps)) for each in proof.conditions)

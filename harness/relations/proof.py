@@ -155,6 +155,7 @@ class Proof:
         open_operations: types of operations without a rule that stood in the way.
         values: how many variables and reported values were followed.
         operations: how many operations of each type were looked at.
+        sources: how many data sets the examples come from: of several it is not known whose a condition is about.
         tried: the shares of batches on which a right step was run as well, and was right.
         seconds: that tracing and inferring took.
     """
@@ -171,6 +172,7 @@ class Proof:
     tracing_seconds: float = 0.0
     inferring_seconds: float = 0.0
     tried: tuple[tuple[int, ...], ...] = ()
+    sources: int = 1
 
     @property
     def culprit(self) -> Suspect | None:

@@ -345,7 +345,14 @@ def _concluded(traced: Traced, runs: Sequence[Seen], alone: Seen, found: _Found,
         open_operations=tuple(missing),
         values=found.values,
         operations=tuple(sorted(operations.items())),
+        sources=_data_sets(traced),
     )
+
+
+def _data_sets(traced: Traced) -> int:
+    """How many data sets a function's examples come from."""
+    given = {each.source for each in traced.arguments if each.kind == "example"}
+    return max(1, len(given) + len({each.name for each in traced.arguments if each.kind == "iterator"}))
 
 
 def _conditions(traced: Traced, conditions: Iterable[Condition]) -> Iterator[Under]:

@@ -35,7 +35,7 @@ def around() -> dict[str, Any]:
     tracer = Tracer(Process("local:0", 2, 0), None)
     tracer.noted.hear({"loss": tf.constant(2.0)})
     alone = list(tracer.noted.limits)
-    tracer._by_another(lambda function: function(), lambda: tf.constant(1.0), (), {})
+    tracer._by_another(lambda function: function(), lambda: tf.constant(1.0), tf.Graph(), (), {})
     tracer.noted.hear({"loss": tf.constant(2.0)})
     asked: list[int] = []
     with decisions_heard(Places(), lambda: asked.append(1)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -75,8 +77,9 @@ def test_what_is_seen_stands_in_for_what_is_not_reported() -> None:
     [
         (_proof("what a program decides is as it was"), _run((4, 4))),
         (_proof(EVEN), merge([client(step(1), replicas=2)])),
+        (replace(_proof(EVEN), sources=2), _run((4, 4))),
     ],
-    ids=["nothing that examples show", "no examples"],
+    ids=["nothing that examples show", "no examples", "two data sets"],
 )
 def test_what_is_not_known_is_not_met(proof: Proof, run: RunTrace) -> None:
     """The proof says then only what it is about."""

@@ -13,14 +13,19 @@ from harness.recording.patches import patched
 from harness.recording.tracing.asking import asked_by_program
 from harness.recording.watch.places import Places
 
-__all__ = ["BETWEEN", "OTHERS", "decisions_heard", "of_program"]
+__all__ = ["BETWEEN", "FROM_EXAMPLES", "OTHERS", "decisions_heard", "of_program"]
 
 BETWEEN = "what the program decides and changes between its steps is as it was with stand-ins for their results"
 OTHERS = "what other functions give, which was only tried, is what they give on one device"
 
+FROM_EXAMPLES = "what the program computes from examples between its steps is as it was for the examples of this run"
+
 _CALLBACKS = f"{os.sep}callbacks"
-# By these Keras sets back and counts for itself, in the same way whatever the results are.
-_KERAS_OWN = ("reset_state", "reset_states", "reset_metrics", "result", "fit", "evaluate", "predict")
+# In these Keras itself reads and assigns, in the same way whatever the results are.
+_KERAS_LOOPS = ("fit", "evaluate", "predict")
+# What these assign is noted and compared.
+_KERAS_RESETS = ("reset_state", "reset_states", "reset_metrics")
+_INPUT = f"{os.sep}distribute{os.sep}input"
 
 
 @contextlib.contextmanager
@@ -41,16 +46,19 @@ def decisions_heard(places: Places, note: Callable[[], None]) -> Iterator[None]:
 
 
 def of_program(places: Places) -> bool:
-    """Whether it may be the program that makes the operation of which the caller hears, and not Keras by itself."""
+    """Whether it may be the program that makes the operation of which the caller hears, and not a library by itself."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - documented so
-    called_back = False
+    called_back = reset = False
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if places.is_own(file) or places.is_harness(file):
-            return places.is_own(file)
+            return places.is_own(file) and not reset
+        if _INPUT in file:  # a data set that is distributed
+            return False
         if places.is_keras(file):
             called_back = called_back or _CALLBACKS in file
-            if name in _KERAS_OWN:
+            if name in _KERAS_LOOPS:
                 return called_back
+            reset = reset or name in _KERAS_RESETS
         frame = frame.f_back
     return True

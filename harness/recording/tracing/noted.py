@@ -49,11 +49,18 @@ class Noted:
         for observable in ("loss", "gradients", "metrics", "predictions"):
             given = reported.get(observable)
             for at, each in enumerate(tf.nest.flatten(given)):
+                if _is_own_metric(each):
+                    self.doubts.append(f"{type(each).__name__}, a metric of the program's own, is not followed")
                 value = reported_value(each)
                 if value is not None:
                     digest = zlib.crc32(value.astype("float64").tobytes(), zlib.crc32(repr(value.shape).encode()))
                     self.limits += [OTHERS] if self.others else []
                     self.reported.append(Reported(f"{observable} {at}" if at else observable, digest))
+
+    @property
+    def was_called(self) -> bool:
+        """Whether the function has been called again."""
+        return bool(self._marks)
 
     def called(self) -> None:
         """The function is called again."""
@@ -90,3 +97,10 @@ class Noted:
             cut=self.cut,
             lengths=tuple(map(tuple, lengths)),
         )
+
+
+def _is_own_metric(value: Any) -> bool:
+    """Whether it is a metric that does something else than those of Keras, whose variables are looked at."""
+    if not hasattr(value, "result"):
+        return False
+    return type(value).__module__.partition(".")[0] not in ("keras", "tf_keras", "tensorflow")

@@ -73,7 +73,8 @@ class Plain:
             return True
         if isinstance(value, tf.distribute.DistributedValues):
             return all(each in self._yielded for each in value._values)  # noqa: SLF001 - those of this process
-        return value in self._yielded
+        # A number has no rows: a rate, say, of which there is another one at each step.
+        return value in self._yielded and bool(value.shape.rank)
 
 
 def _same_objects(one: list[Any], other: list[Any]) -> bool:

@@ -159,5 +159,7 @@ def reported_value(value: Any) -> Any:
         return joined([np.asarray(each) for each in value._values])  # noqa: SLF001 - the values in this process
     if isinstance(value, tf.IndexedSlices):
         value = tf.convert_to_tensor(value)
+    if isinstance(value, tf.Tensor) and value.dtype.is_floating:
+        value = tf.cast(value, tf.float64)  # of bfloat16 and its like NumPy knows nothing
     array = np.asarray(value)
     return array if array.dtype.kind in "fiub" else None

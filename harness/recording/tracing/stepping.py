@@ -11,6 +11,7 @@ from harness.evidence.watched import Frame
 from harness.recording.tracing.agreeing import same_arguments, same_graphs, traced_anew
 from harness.recording.tracing.arguments import arguments_of, lengths_of, pulled_of, relaxed
 from harness.recording.tracing.asking import Asked
+from harness.recording.tracing.changing import changed_by
 from harness.recording.tracing.graphs import Graphs
 from harness.recording.tracing.noted import Noted
 from harness.recording.tracing.plain import Plain
@@ -22,7 +23,7 @@ __all__ = ["Stepping"]
 _CALLS_MAX = 256
 _SECONDS_MAX = 15.0
 """How long it is looked at what a program does around its function."""
-_ANEW_MAX = 2
+_ANEW_MAX = 6
 """For so many further numbers of examples the function is traced anew."""
 
 
@@ -33,6 +34,7 @@ class Stepping:
         function: that of the step, None as long as there is none.
         merged: by an operation that replicas have made together the frame that asked for it.
         lengths: as of `Traced`.
+        changed: handles of the variables that the function may change.
         asked: what the program asks of lengths that are open, in sentences.
     """
 
@@ -45,6 +47,7 @@ class Stepping:
         self.lengths: list[Any] = []
         self._concrete: Any = None
         self._fixed = False
+        self.changed: list[Any] = []
         self._again: Callable[[], Any] = lambda: None
         self._calls = 0
         self._until = 0.0
@@ -77,6 +80,7 @@ class Stepping:
         self.lengths.append(lengths_of(given, self._process.yielded))
         self._noted.limits += [SAME_NUMBER] if self._fixed else []
         traced = self._taken_apart(concrete, given, seconds)
+        self.changed = changed_by(concrete.graph)
         result = self._again()
         self._until = time.monotonic() + _SECONDS_MAX
         self._noted.changed += self._plain.noted(given)
@@ -111,9 +115,11 @@ class Stepping:
             again = function.get_concrete_function(*anew[0], **anew[1])
         if again not in (None, self._concrete):
             self._noted.doubts.append("the function is traced again for other arguments, which is not looked at")
-        elif not self._fixed and lengths not in self.lengths and len(self.lengths) <= _ANEW_MAX:
+        elif not self._fixed and lengths not in self.lengths:
             self.lengths.append(lengths)
-            if not self._is_same(traced, traced_anew(function, *anew), given):
+            if len(self.lengths) > 1 + _ANEW_MAX:
+                self._noted.doubts.append("the function is traced for many numbers of examples; not all are looked at")
+            elif not self._is_same(traced, traced_anew(function, *anew), given):
                 self._noted.doubts.append(
                     "traced again, for another number of examples, the function is another graph, which is not looked "
                     "at"

@@ -11,7 +11,8 @@ from typing import Any
 
 from harness.evidence.traced import Traced
 from harness.recording.patches import patched
-from harness.recording.tracing.between import BETWEEN, decisions_heard, of_program
+from harness.recording.tracing.between import BETWEEN, FROM_EXAMPLES, decisions_heard, of_program
+from harness.recording.tracing.changing import assigns, changes
 from harness.recording.tracing.noted import Noted
 from harness.recording.tracing.process import Enough, Process
 from harness.recording.tracing.stepping import Stepping
@@ -19,6 +20,8 @@ from harness.recording.tracing.trying import Batch, Outcome, tried
 from harness.recording.watch.compiled import uncompiled
 
 __all__ = ["Tracer"]
+
+_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
 
 
 class Tracer:
@@ -50,13 +53,14 @@ class Tracer:
         """Hear what the program does in this context."""
         import tensorflow as tf
         from tensorflow.python.distribute import distribute_lib
-        from tensorflow.python.eager.polymorphic_function import polymorphic_function
+        from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
         from tensorflow.python.framework import op_callbacks
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(uncompiled())
             stack.enter_context(self._process.active())
             stack.enter_context(patched(polymorphic_function.Function, "__call__", self._calling))
+            stack.enter_context(patched(concrete_function.ConcreteFunction, "__call__", self._calling_graph))
             stack.enter_context(patched(distribute_lib.StrategyBase, "run", self._running))
             stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
             stack.enter_context(decisions_heard(self._process.places, self._decided))
@@ -71,6 +75,8 @@ class Tracer:
                     raise
                 # It may be the stand-ins that it cannot go on with.
                 self.noted.cut = True
+                if not self.noted.was_called:
+                    self.noted.doubts.append(f"it ended after its first step with {type(error).__name__}")
                 self.noted.limits.append(f"it goes on as before where it ended here, with {type(error).__name__}")
 
     def result(self) -> Traced:
@@ -142,11 +148,20 @@ class Tracer:
             number = self._process.places.other()
             if number is not None and op_name:
                 self._stepping.merged[op_name] = self._process.places.frames[number]
-        if graph is not None or self.traced is None or self._inside or not (_assigns(name) or name == "ReadVariableOp"):
+        if graph is not None or self._inside:
+            return
+        if any(each in self._process.yielded for each in inputs) and of_program(self._process.places):
+            self.noted.limits.append(FROM_EXAMPLES)
+        if self.traced is None or not (assigns(name) or name in _READS):
             return
         if of_program(self._process.places):
             self.noted.limits.append(BETWEEN)
-        if _assigns(name):
+            if name in _READS and any(inputs[0] is each for each in self._stepping.changed):
+                self.noted.doubts.append(
+                    "the program reads a variable that the step changes, and that was not changed: what follows is not "
+                    "known"
+                )
+        if assigns(name):
             self.noted.assigned(name, inputs)
 
     # ------------------------------------------------------------------ calls of functions
@@ -162,17 +177,30 @@ class Tracer:
                     return self._traced_or_run(original, function, args, options)
                 if function is self._stepping.function:
                     return self._stepping.again(self.traced, function, (args, options))
-                if _changes(function.get_concrete_function(*args, **options).graph):
-                    self.noted.changed.append("another function changes variables")
-                    raise Enough
-                return self._by_another(original, function, args, options)
+                graph = function.get_concrete_function(*args, **options).graph
+                return self._by_another(original, function, graph, args, options)
 
         return call
 
-    def _by_another(self, original: Callable[..., Any], function: Any, args: Any, options: Any) -> Any:
+    def _calling_graph(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A graph that the program calls as such is another function, and none that is traced."""
+        import tensorflow as tf
+
+        def call(function: Any, *args: Any, **options: Any) -> Any:
+            if self._inside or not tf.executing_eagerly():
+                return original(function, *args, **options)
+            with self._own():
+                return self._by_another(original, function, function.graph, args, options)
+
+        return call
+
+    def _by_another(self, original: Callable[..., Any], function: Any, graph: Any, args: Any, options: Any) -> Any:
         """What a function gives that does not train: whatever is reported from then on may follow from it."""
         import tensorflow as tf
 
+        if self.traced is not None and changes(graph):
+            self.noted.changed.append("another function changes variables")
+            raise Enough
         given = original(function, *args, **options)
         values = tf.nest.flatten(given, expand_composites=True)
         self.noted.others |= any(isinstance(each, tf.Tensor) and each.dtype.is_numeric for each in values)
@@ -189,12 +217,14 @@ class Tracer:
             why = f"TensorFlow does not give the graph of the function: {type(error).__name__}: {error}"
             self.traced = self._nothing(why)
             raise Enough from error
-        if not (self._differentiated or _changes(concrete.graph)):
-            return self._by_another(original, function, args, options)
+        if not (self._differentiated or changes(concrete.graph)):
+            return self._by_another(original, function, concrete.graph, args, options)
         if self._batches:
-            call, process = functools.partial(original, function), self._process
+            process = self._process
+            copy = function._clone(function.python_function)  # noqa: SLF001 - nothing public traces for what is given
             self.outcomes = tried(
-                call,
+                functools.partial(original, function),
+                functools.partial(original, copy),
                 (args, options),
                 concrete.graph,
                 process.yielded,
@@ -217,14 +247,3 @@ class Tracer:
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-def _assigns(kind: str) -> bool:
-    return "Assign" in kind or kind.startswith(("ResourceApply", "ResourceSparseApply", "ResourceScatter"))
-
-
-def _changes(graph: Any) -> bool:
-    """Whether a graph, or one that it carries out, changes a variable."""
-    definition = graph.as_graph_def()
-    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
-    return any(_assigns(node.op) for node in nodes)

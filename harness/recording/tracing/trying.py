@@ -17,9 +17,13 @@ _ELEMENTS_MAX = 1 << 14
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A batch: of which rows of the first one, for each replica of this process; of the reference all in one."""
+    """A batch: of which rows of the first one, for each replica of this process; of the reference all in one.
+
+    With `anew` it is given to the function as the program would trace it: for just so many rows.
+    """
 
     rows: tuple[tuple[int, ...], ...]
+    anew: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -48,6 +52,7 @@ def read_outcomes(path: Path) -> tuple[Outcome, ...]:
 
 def tried(
     call: Callable[..., Any],
+    call_anew: Callable[..., Any],
     given: Any,
     graph: Any,
     yielded: Yielded,
@@ -63,7 +68,7 @@ def tried(
         kept = {name: list(copies) for name, copies in before.items()}
         try:
             args, options = _smaller(given, yielded, strategy, batch)
-            result = call(*args, **options)
+            result = (call_anew if batch.anew else call)(*args, **options)
             after = {name: tuple(map(_read, copies)) for name, copies in variables.items()}
             after |= _results(result)
             outcomes.append(Outcome(_as_data(before), _as_data(after)))
