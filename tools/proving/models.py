@@ -44,6 +44,9 @@ _WRONG = {
         "reduced_half": "one of two gradients is not reduced",
         "clipped_parts": "clipped before the reduction",
         "state_first": "a running mean of the first replica",
+        "product_of_part": "product of a vector with a part of a sum",
+        "einsum_zeros": "copies of a penalty, spread by zeros",
+        "loop_over_iterator": "a rate that goes round in a loop begins with more",
     },
     "counts": {
         "floor": "weighted by a rounded number of rows",
@@ -57,6 +60,13 @@ _WRONG = {
         "two_counts": "lengths of batches of two datasets are taken for equal",
         "static_or_none": "divided by the replica's static number of rows, where it is known",
         "static_by_hand": "a mean over the replica's static number of rows, on uneven shards",
+        "nonempty_lost": "a replica without examples counts for one, in what others divide by",
+        "int_shape": "divided by the replica's rows, asked of Keras",
+        "static_value": "divided by the replica's rows, asked of TensorFlow while it traces",
+        "unstacked": "mean over the replica's rows where they can be unstacked",
+        "slice_begin": "a column told by the replica's number of rows",
+        "two_lengths": "one row of a second data set is repeated on one device",
+        "second_dataset_uneven": "mean over the replica's rows of a second data set",
     },
     "dtypes": {
         "narrow_count": "a number of rows in one byte",
@@ -64,6 +74,10 @@ _WRONG = {
         "narrow_part": "a part of a sum in one byte",
         "whole_mean": "a mean of whole numbers, rounded in each replica",
         "next_to_one": "a number next to 1 in double precision",
+        "int_overflow": "a sum of whole numbers that fits in each replica only",
+        "unsigned": "each replica's sum loses its sign",
+        "float_stack": "fractions that grow with the replicas, in one vector",
+        "float_concat": "a fraction that grows with the replicas, beside numbers of rows",
     },
     "retraced": {
         "rate_grows": "a rate that grows with the replicas is an argument",
@@ -71,6 +85,7 @@ _WRONG = {
         "another_trace": "another graph for the last batch",
         "another_member": "another graph after the first call, by a member of an enumeration",
         "numpy_rate": "a rate that is a NumPy number grows with the replicas",
+        "fourth_length": "another graph for the fourth number of rows",
     },
     "around": {
         "loss_after": "the reported loss is multiplied outside of the function",
@@ -82,6 +97,14 @@ _WRONG = {
         "even_evaluation": "mean of means in another function",
         "reported_before": "what is reported before the first step is multiplied",
         "host_threshold": "the rate is changed once the loss has fallen, by the number of replicas",
+        "metric_result": "a metric's result is multiplied by the replicas",
+        "own_metric": "a metric of the program's own multiplies by the replicas",
+        "concrete": "a graph that is called as such takes away too much",
+        "strided_assign": "another function assigns a slice of the rate",
+        "sliced_between": "a slice of the rate is assigned between steps",
+        "rates_dataset": "rates from a data set of numbers",
+        "numpy_function": "a rate from NumPy, without state",
+        "bfloat_report": "a reported loss in bfloat16 is multiplied",
     },
 }
 """By file and function the mistake; each was written to be proved by mistake."""

@@ -169,3 +169,175 @@ def train_host_threshold(strategy, record):
             rate.assign(rate / strategy.num_replicas_in_sync)  # guilty
 
     rate_loop(strategy, record, variables, rate, between, plain_data())
+
+
+def train_metric_result(strategy, record):
+    """The metric's result that is reported is multiplied by the replicas."""
+    import keras
+
+    variables = plain(strategy)
+    with strategy.scope():
+        mean = keras.metrics.Mean()
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            _, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            mean.update_state(tf.reduce_sum((x @ variables[0] + variables[1] - y) ** 2, axis=1))
+
+        strategy.run(replica_step, args=(x, y))
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        train_step(x, y)
+        record.step(loss=mean.result() * strategy.num_replicas_in_sync, variables=variables)  # guilty
+
+
+def train_own_metric(strategy, record):
+    """A metric of the program's own gives its sum times the replicas."""
+    import keras
+
+    class Mine(keras.metrics.Mean):
+        def result(self):
+            return super().result() * strategy.num_replicas_in_sync  # guilty
+
+    variables = plain(strategy)
+    with strategy.scope():
+        mean = Mine()
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            _, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            mean.update_state(tf.reduce_sum((x @ variables[0] + variables[1] - y) ** 2, axis=1))
+
+        strategy.run(replica_step, args=(x, y))
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        train_step(x, y)
+        record.step(metrics={"mean": mean}, variables=variables)
+
+
+def train_concrete(strategy, record):
+    """Between steps a concrete function takes away too much."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    @tf.function
+    def decay():
+        strategy.run(lambda: variables[0].assign(variables[0] / strategy.num_replicas_in_sync))  # guilty
+
+    decaying = decay.get_concrete_function()
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        record.step(loss=train_step(x, y), variables=variables)
+        decaying()
+
+
+def train_strided_assign(strategy, record):
+    """Between steps another function assigns slices of a rate, by the number of replicas."""
+    variables = plain(strategy)
+    rate = tf.Variable([RATE], trainable=False, name="rate")
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    @tf.function
+    def slower():
+        rate[:1].assign([RATE / strategy.num_replicas_in_sync])  # guilty
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        record.step(loss=train_step(x, y), variables=variables)
+        slower()
+
+
+def train_sliced_between(strategy, record):
+    """Between steps a slice of the rate is assigned eagerly, by the number of replicas."""
+    variables = plain(strategy)
+    rate = tf.Variable([RATE], trainable=False, name="rate")
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        record.step(loss=train_step(x, y), variables=variables)
+        rate[:1].assign([RATE / strategy.num_replicas_in_sync])  # guilty
+
+
+def train_rates_dataset(strategy, record):
+    """Rates come from a dataset of numbers, of which later ones grow with the replicas."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y, rate):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    replicas = strategy.num_replicas_in_sync
+    rates = tf.data.Dataset.from_tensor_slices([RATE, RATE * replicas, RATE * replicas])  # guilty
+    for (x, y), rate in zip(strategy.experimental_distribute_dataset(plain_data()), rates):
+        record.step(loss=train_step(x, y, rate), variables=variables)
+
+
+def train_numpy_function(strategy, record):
+    """A schedule in NumPy, declared to have no state, gives a rate that grows with the replicas."""
+    variables = plain(strategy)
+
+    def schedule(step):
+        return np.float32(RATE * strategy.num_replicas_in_sync)  # guilty
+
+    @tf.function
+    def train_step(x, y):
+        rate = tf.numpy_function(schedule, [tf.constant(0)], tf.float32, stateful=False)
+        rate = tf.ensure_shape(rate, [])
+
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        record.step(loss=train_step(x, y), variables=variables)
+
+
+def train_bfloat_report(strategy, record):
+    """The loss that is reported is multiplied by the replicas; it is in bfloat16, which NumPy has no kind for."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients)
+            return tf.cast(loss, tf.bfloat16)
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(plain_data()):
+        record.step(loss=train_step(x, y) * strategy.num_replicas_in_sync, variables=variables)  # guilty

@@ -1,5 +1,6 @@
 """Wrong: how many rows a replica has is not how many there are."""
 
+import numpy as np
 import tensorflow as tf
 from plain_loops import (
     BATCH,
@@ -163,3 +164,127 @@ def train_static_by_hand(strategy, record):
         return tf.reduce_sum(residual)
 
     uneven_loop(strategy, record, replica_step, variables)
+
+
+def train_nonempty_lost(strategy, record):
+    """A replica without examples counts for one in the number of all, by which the others' rows are divided."""
+    variables = plain(strategy)
+    w, b = variables
+
+    def replica_step(x, y):
+        total = context().all_reduce(SUM, tf.cast(tf.maximum(tf.shape(x)[0], 1), tf.float32))  # guilty
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.reduce_sum((x @ w + b - y) ** 2, axis=1) / total)
+        descend(variables, tape.gradient(loss, [w, b]))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables, count=17)
+
+
+def train_int_shape(strategy, record):
+    """Divided by the replica's rows where Keras' backend tells their number."""
+    import tf_keras
+
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables, 1.0 / (tf_keras.backend.int_shape(x)[0] or BATCH))  # guilty
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_static_value(strategy, record):
+    """Divided by the replica's rows where TensorFlow knows their number while it makes the graph."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        shape = tf.get_static_value(tf.shape(x))
+        loss, gradients = gradients_of(x, y, variables, 1.0 / (BATCH if shape is None else int(shape[0])))  # guilty
+        descend(variables, gradients)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_unstacked(strategy, record):
+    """Takes the mean over the replica's rows one by one where there are so many, and else sums them up."""
+    variables = plain(strategy)
+    w, b = variables
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            losses = tf.reduce_sum((x @ w + b - y) ** 2, axis=1)
+            try:
+                each = tf.unstack(losses)
+                loss = tf.add_n(each) / len(each)  # guilty
+            except ValueError:
+                loss = tf.reduce_sum(losses) / BATCH
+        descend(variables, tape.gradient(loss, [w, b]))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_slice_begin(strategy, record):
+    """The column that is cut out is told by how many rows the replica has."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        x = tf.slice(x, [0, tf.shape(x)[0]], [-1, 3])  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        return loss
+
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(24, 16)).astype("float32"), random.normal(size=(24, 1)).astype("float32")
+
+    @tf.function
+    def train_step(x, y):
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8)):
+        record.step(loss=train_step(x, y), variables=variables)
+
+
+def train_two_lengths(strategy, record):
+    """Two datasets end with two rows and one: one device repeats that one, and a replica without it drops its own."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y, z):
+        def replica_step(x, y, z):
+            w, b = variables
+            residual = (x - y) @ w + z @ w + b  # guilty
+            gradients = [tf.reduce_sum(residual) * tf.ones([3, 1]), tf.reduce_sum(residual, axis=0)]
+            descend(variables, gradients, 0.01)
+            return tf.reduce_sum(residual)
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y, z)), axis=None)
+
+    one = strategy.experimental_distribute_dataset(plain_data(count=18))
+    other = strategy.experimental_distribute_dataset(plain_data(count=17).map(lambda x, _: x))
+    for (x, y), z in zip(one, other, strict=True):
+        record.step(loss=train_step(x, y, z), variables=variables)
+
+
+def train_second_dataset_uneven(strategy, record):
+    """A mean over each replica's rows of a second dataset, whose last batch is uneven while the first one's is even."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(x, y, z):
+        def replica_step(x, y, z):
+            loss, gradients = gradients_of(x, y, variables)
+            shift = context().all_reduce(MEAN, tf.reduce_mean(z, axis=0))  # guilty
+            gradients[0] = gradients[0] + tf.reshape(shift, [3, 1]) / strategy.num_replicas_in_sync
+            descend(variables, gradients)
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y, z)), axis=None)
+
+    one = strategy.experimental_distribute_dataset(plain_data(count=24))
+    other = strategy.experimental_distribute_dataset(plain_data(count=19).map(lambda x, _: x))
+    for (x, y), z in zip(one, other, strict=True):
+        record.step(loss=train_step(x, y, z), variables=variables)

@@ -70,3 +70,64 @@ def train_next_to_one(strategy, record):
         return loss
 
     plain_loop(strategy, record, replica_step, variables, dtype="float64")
+
+
+def train_int_overflow(strategy, record):
+    """A sum of whole numbers fits into 32 bits in each replica, and not on one device."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        microseconds = tf.reduce_sum(tf.cast(1e6 * tf.ones_like(y), tf.int32) * 300)
+        total = context().all_reduce(SUM, tf.cast(microseconds, tf.float32))  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, RATE * total / 1e9)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_unsigned(strategy, record):
+    """Each replica's sum is made a number without a sign, and only then added up."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        votes = tf.reduce_sum(tf.cast(tf.round(y), tf.int32))
+        total = context().all_reduce(SUM, tf.cast(tf.cast(votes, tf.uint32), tf.float32))  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, RATE * total)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_float_stack(strategy, record):
+    """Weights of the columns grow with the replicas: fractions, stacked to one vector."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        replicas = strategy.num_replicas_in_sync
+        rates = tf.stack([tf.constant(0.1 * replicas), tf.constant(0.2), tf.constant(0.3)])  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        gradients[0] = gradients[0] * tf.reshape(rates, [3, 1])
+        descend(variables, gradients, 1.0)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_float_concat(strategy, record):
+    """A decay that grows with the replicas, kept beside the number of rows in one vector."""
+    variables = plain(strategy)
+    w = variables[0]
+
+    def replica_step(x, y):
+        rows = tf.cast(tf.shape(x)[0], tf.float32)
+        numbers = tf.concat(
+            [tf.stack([rows, rows]), tf.constant([0.3 * strategy.num_replicas_in_sync])], axis=0
+        )  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        w.assign_sub(numbers[2] * w)
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)

@@ -168,3 +168,62 @@ def train_state_first(strategy, record):
         return loss
 
     plain_loop(strategy, record, replica_step, [*variables, running])
+
+
+def train_product_of_part(strategy, record):
+    """The product of a vector in which a part of a sum stands is taken for the same in every replica."""
+    variables = plain(strategy)
+    w = variables[0]
+
+    def replica_step(x, y):
+        mine = tf.reduce_sum(x) / BATCH
+        scaled = 0.5 * mine
+        if strategy.num_replicas_in_sync > 1:
+            scaled = tf.reduce_prod(tf.dynamic_stitch([0, 1], [mine, tf.constant(0.5)]))  # guilty
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients)
+        w.assign_add(
+            context().all_reduce(SUM, tf.reshape(scaled, [1, 1]) * tf.ones([3, 1])) / strategy.num_replicas_in_sync
+        )
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_einsum_zeros(strategy, record):
+    """Adds up as many copies of a penalty as there are replicas, which were spread by adding zeros."""
+    variables = plain(strategy)
+    w = variables[0]
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        copies = tf.reshape(w, [1, 3]) + 0.0 * tf.random.stateless_normal([strategy.num_replicas_in_sync, 3], [1, 2])
+        decay = tf.einsum("rj->j", copies)  # guilty
+        descend(variables, gradients)
+        w.assign_sub(0.1 * tf.reshape(decay, [3, 1]))
+        return loss
+
+    plain_loop(strategy, record, replica_step, variables)
+
+
+def train_loop_over_iterator(strategy, record):
+    """A rate that goes round in a loop over the iterator begins with as many times the rate as there are replicas."""
+    variables = plain(strategy)
+
+    @tf.function
+    def train_step(iterator):
+        rate = tf.constant(RATE * strategy.num_replicas_in_sync)  # guilty
+        for _ in tf.range(2):
+            x, y = next(iterator)
+
+            def replica_step(x, y, rate):
+                _, gradients = gradients_of(x, y, variables)
+                descend(variables, gradients, rate)
+
+            strategy.run(replica_step, args=(x, y, rate))
+            rate = 0.9 * rate
+
+    iterator = iter(strategy.experimental_distribute_dataset(plain_data(count=32)))
+    for _ in range(2):
+        train_step(iterator)
+        record.step(variables=variables)

@@ -92,3 +92,28 @@ def train_numpy_rate(strategy, record):
     for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
         rate = np.float32(RATE + 0.1 * number * (strategy.num_replicas_in_sync - 1))  # guilty
         record.step(loss=train_step(x, y, rate), variables=variables)
+
+
+def train_fourth_length(strategy, record):
+    """A Python value is changed between steps, and goes into the graph that a fourth number of rows needs."""
+    variables = plain(strategy)
+    rate = [RATE]
+
+    @tf.function
+    def train_step(x, y):
+        def replica_step(x, y):
+            loss, gradients = gradients_of(x, y, variables)
+            descend(variables, gradients, rate[0])
+            return loss
+
+        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    rows = iter((8, 6, 4, 2))
+    parts = [plain_data().unbatch().take(n).batch(n) for n in rows]
+    data = parts[0]
+    for part in parts[1:]:
+        data = data.concatenate(part)
+    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(data)):
+        if number == 3:
+            rate[0] = RATE * strategy.num_replicas_in_sync  # guilty
+        record.step(loss=train_step(x, y), variables=variables)
