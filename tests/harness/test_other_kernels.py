@@ -47,7 +47,8 @@ def test_runs_on_a_device_compute_with_kernels_of_their_own(strategy: str, hardw
     assert strategy_case(strategy, hardware).computes_apart is apart
 
 
-@pytest.mark.parametrize("mistake", [pytest.param("", marks=pytest.mark.full), "divisor"])
+@pytest.mark.full
+@pytest.mark.parametrize("mistake", ["", "divisor"])
 def test_a_small_mistake_is_found_on_a_simulated_gpu(mistake: str) -> None:
     """A batch of 64 that is taken for one of 63 does not pass for other kernels; the right program does."""
     try:
