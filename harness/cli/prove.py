@@ -1,4 +1,4 @@
-"""`lockstep prove`: whether a training step is right for every batch, from its graph, without running it."""
+"""`lockstep prove`: whether a training step is right for every batch, from its graph, held against a few rows."""
 
 from __future__ import annotations
 
