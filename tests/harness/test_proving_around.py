@@ -146,3 +146,19 @@ def test_what_changes_between_steps_is_the_programs_unless_keras_sets_it_back(ki
         return carried_out()
 
     assert reset_state() is expected
+
+
+def test_the_result_of_a_metric_is_asked_for_by_the_program() -> None:
+    """Unless it is Keras's own loop that asks."""
+
+    def carried_out() -> bool:
+        return of_program(_Places("keras"))  # type: ignore[arg-type]
+
+    def result() -> bool:
+        return carried_out()
+
+    def fit() -> bool:
+        return result()
+
+    assert result()
+    assert not fit()

@@ -11,8 +11,9 @@ import pytest
 import harness.refuting
 from harness.evidence.trace import Array
 from harness.recording.tracing import Outcome
-from harness.refuting import refuted
-from harness.relations import proof_of
+from harness.refuting import confirmed, refuted
+from harness.relations import EVEN, Proof, proof_of
+from harness.relations.proof import Under
 from harness.running.traced import Graphs, Tried
 from harness.subject.strategies import strategy_case
 from tests.harness.test_proving import _step
@@ -79,3 +80,41 @@ def test_even_shards_refute_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proof.culprit.counterexample.shards == (1, 1)
     _, proof = _result(monkeypatch, ((4, 4), (3, 2)), set())
     assert proof.status == "open"
+
+
+def _confirmed(monkeypatch: pytest.MonkeyPatch, wrong: set[tuple[int, ...]], conditions: tuple[str, ...] = ()) -> Any:
+    """The proof of a step that was inferred to be right, where these batches are wrong, and what was tried."""
+    run, reference = _rows(_step(2, divide=2), 8), _rows(_step(1, divide=4), 16)
+    tried: list[Any] = []
+
+    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> Tried:
+        tried.extend(shares[0])
+        lengths = [tuple(len(rows) for rows in batch.rows) for batch in shares[0]]
+        found = tuple(_outcome(2.0 if each in wrong else 1.0) for each in lengths)
+        return Tried((found,), tuple(_outcome(1.0) for _ in lengths))
+
+    monkeypatch.setattr(harness.refuting, "try_batches", carried_out)
+    under = tuple(Under(each, ()) for each in conditions)
+    proof = Proof("conditional" if under else "proved", "p", "mirrored-2", conditions=under)
+    program: Any = None
+    case = strategy_case("mirrored-2")
+    return confirmed(proof, Graphs((run,), reference), program, case, seed=0, timeout=1.0), tried
+
+
+def test_what_is_proved_is_run_and_keeps_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On even and uneven shards, the largest traced for just so many rows; a condition leaves uneven ones out."""
+    proof, tried = _confirmed(monkeypatch, set())
+    assert (proof.status, proof.tried) == ("proved", (*_EVEN, (2, 1), (4, 2)))
+    assert [tuple(map(len, batch.rows)) for batch in tried if batch.anew] == [(4, 4), (4, 2)]
+    proof, _ = _confirmed(monkeypatch, {(2, 1), (4, 2)}, (EVEN,))
+    assert (proof.status, proof.tried) == ("conditional", tuple(_EVEN))
+
+
+def test_a_batch_that_contradicts_refutes_unless_it_is_one_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its numbers; where as many rows as the program's own first batch has agree, it is open."""
+    proof, _ = _confirmed(monkeypatch, {(4, 2)})
+    assert proof.status == "refuted"
+    assert proof.culprit.counterexample.shards == (4, 2)
+    proof, _ = _confirmed(monkeypatch, {(4, 4)})
+    assert proof.status == "open"
+    assert "with 4+4 examples" in proof.reasons[0]

@@ -61,4 +61,4 @@ def of_program(places: Places) -> bool:
                 return called_back
             reset = reset or name in _KERAS_RESETS
         frame = frame.f_back
-    return True
+    return not reset
