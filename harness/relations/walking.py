@@ -17,7 +17,7 @@ from harness.relations.protocol import Rule, Step, World, attributes_of
 from harness.relations.rules import all_rules
 from harness.relations.rules.drawing import DRAWING
 from harness.relations.rules.iterators import only_present
-from harness.relations.rules.replicas import met
+from harness.relations.rules.replicas import everywhere, met
 from harness.relations.terms import ROWS, Terms
 from harness.relations.variables import on_variable
 
@@ -145,8 +145,10 @@ class Walker:
             return [Fact(Kind.UNKNOWN, shape=step.shape(at), unknown=lost) for at in range(count)]
         if only_present(step):
             return [Fact(Kind.PRESENT, shape=step.shape(at)) for at in range(count)]
-        if len(replicas) > 1 and (joined := met(step)) is not None:
-            return [replace(joined, shared=True)] * count
+        if len(replicas) > 1:
+            step = replace(step, ins=tuple(map(everywhere, step.ins)))
+            if (joined := met(step)) is not None:
+                return [replace(joined, shared=True)] * count
         results = self._by_rule(step)
         if self.world.replicas == 1 and any(each.kind is Kind.UNKNOWN for each in results):
             return self._as_one(step, results)
