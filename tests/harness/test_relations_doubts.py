@@ -41,3 +41,31 @@ def test_what_another_replica_needs_is_needed_where_its_value_has_come_in() -> N
     assert _needs(_by(world, "RealDiv", (None, 3), rows, total, dtype="float32")) == [NONEMPTY]
     only_mine = replace(one, conditions=frozenset({Condition(NONEMPTY)}))
     assert not _needs(_by(world, "Mul", (None, 3), rows, only_mine))
+
+
+def test_fractions_are_no_whole_numbers() -> None:
+    """Stacked, joined, or put at their places: different fractions are different values."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    at = [drawing.constant(np.asarray([each], np.int32)).fact for each in range(2)]
+    zero = drawing.constant(np.int32(0)).fact
+    for lists in (False, True):
+        tenth, fifth = (drawing.constant(np.asarray([each] if lists else each, "float32")).fact for each in (0.1, 0.2))
+        stacked = [
+            _by(
+                world,
+                *(("ConcatV2", (2,), each, tenth, zero) if lists else ("Pack", (2,), each, tenth)),
+                dtype="float32",
+            )
+            for each in (tenth, fifth)
+        ]
+        assert stacked[0].kind is Kind.REPLICATED
+        assert stacked[0].scaled != stacked[1].scaled
+        stitched = [_by(world, "DynamicStitch", (2,), *at, each, tenth, dtype="float32") for each in (tenth, fifth)]
+        assert stitched[0].scaled != stitched[1].scaled
+    counts = _by(world, "Pack", (2,), _COUNT, _COUNT, dtype="float32")
+    assert counts.kind is Kind.PARTIAL
+    half = drawing.constant(np.asarray([0.5], "float32")).fact
+    assert _by(world, "ConcatV2", (3,), counts, half, zero, dtype="float32").kind is Kind.PARTIAL
+    assert _by(world, "ExpandDims", (1,), _COUNT, zero, dtype="float32").kind is Kind.PARTIAL
+    assert _by(world, "ExpandDims", (1,), _COUNT, zero).kind is Kind.SHAPE
