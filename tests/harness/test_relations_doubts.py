@@ -69,3 +69,15 @@ def test_fractions_are_no_whole_numbers() -> None:
     assert _by(world, "ConcatV2", (3,), counts, half, zero, dtype="float32").kind is Kind.PARTIAL
     assert _by(world, "ExpandDims", (1,), _COUNT, zero, dtype="float32").kind is Kind.PARTIAL
     assert _by(world, "ExpandDims", (1,), _COUNT, zero).kind is Kind.SHAPE
+
+
+def test_columns_that_begin_at_a_number_of_rows_are_each_replicas_own() -> None:
+    """Those that begin where everybody says stay rows."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    rows = drawing.operand(Kind.SPLIT, (9,)).fact
+    zero, three = drawing.constant(np.int32(0)).fact, drawing.constant(np.int32(3)).fact
+    size = drawing.constant(np.asarray([-1, 3], np.int32)).fact
+    for first, kind in ((three, Kind.SPLIT), (_COUNT, Kind.UNKNOWN)):
+        begin = _by(world, "Pack", (2,), zero, first)
+        assert _by(world, "Slice", (None, 3), rows, begin, size).kind is kind

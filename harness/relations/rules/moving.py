@@ -253,6 +253,7 @@ def _untouched(step: Step, given: Fact) -> tuple[int, object] | None:
             whole
             and ((at.value is not None and int(at.value) == -1) or (at.kind is Kind.ROWS and at.scaled == given.rows))
             and all(each.kind is Kind.REPLICATED for axis, each in enumerate(size) if axis != given.axis)
+            and all(each.kind is Kind.REPLICATED for axis, each in enumerate(begin) if axis != given.axis)
         ):
             return given.axis, ("slice", _plain(begin, given.axis), _plain(size, given.axis))
         return None
