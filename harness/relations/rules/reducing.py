@@ -126,8 +126,10 @@ def _other(step: Step) -> Fact:
 
 
 def _of_numbers(step: Step, given: Fact) -> Fact:
-    """A product of lengths, of which at most one counts examples."""
+    """A product of lengths, of which at most one counts examples, and the others are the same for everybody."""
     counting = [each for each in given.parts if each.kind is Kind.ROWS]
+    if not step.all_replicated(each for each in given.parts if each.kind is not Kind.ROWS):
+        return step.unknown("a product of parts of a sum")
     if step.node.type != "Prod" or len(counting) > 1 or step.shape() != ():
         return step.unknown("it depends on how many examples the replica has")
     product = step.terms.multiplied([each.scaled for each in given.parts])

@@ -24,6 +24,8 @@ def vector(step: Step, parts: Sequence[Fact], *, of: Sequence[Fact] | None = Non
     """Whole numbers in a row; a constant if they all are."""
     import numpy as np
 
+    if any(each.kind not in (Kind.ROWS, Kind.REPLICATED) for each in parts):
+        return step.unknown("a part of a sum stands among numbers")
     given = step.ins if of is None else of
     conditions = frozenset[Condition]().union(*(each.conditions for each in (*given, *parts)))
     shape = (len(parts),)
