@@ -28,6 +28,8 @@ Place = tuple[str, int | None]
 
 _QUIET = {"NoOp", "Assert", "PrintV2", "Placeholder", "DeleteIterator", "AssertEqual"}
 
+# Python functions of the process, by a name that another process gives to another one; stateless or not.
+_OUTSIDE = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 
 _REPLICA = re.compile(r"(^|/)replica_\d+/")
 
@@ -180,6 +182,8 @@ class Walker:
     def _by_rule(self, step: Step) -> list[Fact]:
         known: Rule | None = self._rules.get(step.node.type)
         count = len(step.node.shapes)
+        if step.node.type in _OUTSIDE or "token" in step.node.attributes:
+            return [step.unknown("a function outside of the graph, of which nothing is known", ruleless=True)] * count
         if known is not None:
             result = known(step)
             results = [result] if isinstance(result, Fact) else list(result)
