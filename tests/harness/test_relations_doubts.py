@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.evidence.traced import Node
+from harness.evidence.traced import Graph, Node, Traced
 from harness.relations.facts import NONEMPTY, Condition, Fact, Kind
 from harness.relations.protocol import Step, World
 from harness.relations.rules import all_rules
-from harness.relations.terms import ROWS
+from harness.relations.terms import ROWS, Terms
+from harness.relations.walking import Walker
 from tests.harness._relating import Drawing
 
 _COUNT = Fact(Kind.ROWS, ROWS, shape=())
@@ -81,3 +82,55 @@ def test_columns_that_begin_at_a_number_of_rows_are_each_replicas_own() -> None:
     for first, kind in ((three, Kind.SPLIT), (_COUNT, Kind.UNKNOWN)):
         begin = _by(world, "Pack", (2,), zero, first)
         assert _by(world, "Slice", (None, 3), rows, begin, size).kind is kind
+
+
+def test_of_a_vector_with_a_part_of_a_sum_nothing_is_known() -> None:
+    """Its product is not that of the sums."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    at = [drawing.constant(np.asarray([each], np.int32)).fact for each in range(2)]
+    two = drawing.constant(np.int32(2)).fact
+    part = drawing.operand(Kind.PARTIAL, ()).fact
+    assert _by(world, "DynamicStitch", (2,), *at, part, two).kind is Kind.UNKNOWN
+    for mine, kind in ((_COUNT, Kind.ROWS), (part, Kind.UNKNOWN)):
+        numbers = Fact(Kind.SHAPE, shape=(2,), parts=(mine, two))
+        assert _by(world, "Prod", (), numbers, at[0]).kind is kind
+
+
+def _looping(*body: Node) -> Walker:
+    """A loop over a variable, an iterator and another value, whose body does something."""
+    placeholders = tuple(Node("Placeholder", name, shapes=((),), dtypes=("resource",)) for name in ("w", "i", "v"))
+    decides = Graph((*placeholders, Node("Less", "less", ((2, 0), (2, 0)), shapes=((),))), (0, 1, 2), ((3, 0),))
+    does = Graph((*placeholders, *body), (0, 1, 2), ((0, 0), (1, 0), (2, 0)))
+    walker = Walker(Traced("local:0", 2, graphs=(Graph((), (), ()), decides, does)), World(2, Terms()))
+    walker.states["w", 0] = Fact(Kind.REPLICATED, walker.world.terms.made("variable", "w"), shape=())
+    handles = [Fact(Kind.HANDLE, handle=(name, 0), local=at) for at, name in enumerate(("w", "iterator i"))]
+    value = Fact(Kind.REPLICATED, walker.world.terms.made("value"), shape=())
+    node = Node("While", "while", functions={"cond": 1, "body": 2}, shapes=((), (), ()))
+    walker.told(node, (*handles, value))
+    return walker
+
+
+def test_what_is_assigned_in_a_loop_over_an_iterator_is_not_known() -> None:
+    """Nor which batch comes after it; a variable that is only read stays what it is."""
+    pulls = Node("IteratorGetNext", "next", ((1, 0),), shapes=((None,),), stateful=True)
+    assigns = Node("AssignSubVariableOp", "assign", ((0, 0), (2, 0)), stateful=True)
+    counted = []
+    for body, kind in (((pulls,), Kind.REPLICATED), ((pulls, assigns), Kind.UNKNOWN), ((assigns,), Kind.REPLICATED)):
+        walker = _looping(*body)
+        assert walker.states["w", 0].kind is kind, body
+        counted.append(walker.pulled.get(("iterator i", 0), 0))
+    assert counted[0] > 1
+    assert counted[2] == 0
+
+
+def test_a_function_outside_of_the_graph_is_not_known() -> None:
+    """Whether or not it is said to have no state: it may be another one in another process."""
+    one = Fact(Kind.REPLICATED, shape=())
+    for kind, attributes in (("PyFuncStateless", {}), ("EagerPyFunc", {}), ("Unheard", {"token": "pyfunc_0"})):
+        walker = Walker(Traced("local:0", 2), World(2, Terms()))
+        (found,) = walker.told(Node(kind, "f", attributes=attributes, shapes=((),)), (one,))
+        assert found.kind is Kind.UNKNOWN
+    walker = Walker(Traced("local:0", 2), World(2, Terms()))
+    (found,) = walker.told(Node("Unheard", "f", shapes=((),)), (one,))
+    assert found.kind is Kind.REPLICATED
