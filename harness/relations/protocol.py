@@ -158,6 +158,16 @@ class Step:
         """That all replicas have equally many examples."""
         return Condition(EVEN, self.node.caller, self.node.type)
 
+    def alike_long(self, among: Iterable[Fact] | None = None) -> list[Condition]:
+        """What rows of several operands need that are put against each other: to be equally many.
+
+        Of two batches one may end in a single row, which then stands against each row of the other one, on one device
+        and not in the replicas; while shards are even, that cannot be.
+        """
+        lengths = [each.rows for each in (self.ins if among is None else among) if each.kind is Kind.SPLIT]
+        same = len(lengths) < 2 or (lengths[0] is not None and len(set(lengths)) == 1)
+        return [] if same else [self.even()]
+
     def nonempty(self) -> Condition:
         """That every replica has an example."""
         return Condition(NONEMPTY, self.node.caller, self.node.type)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from harness.evidence.traced import Graph, Node, Traced
-from harness.relations.facts import NONEMPTY, Condition, Fact, Kind
+from harness.relations.facts import EVEN, NONEMPTY, Condition, Fact, Kind
 from harness.relations.protocol import Step, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms
@@ -134,3 +135,19 @@ def test_a_function_outside_of_the_graph_is_not_known() -> None:
     walker = Walker(Traced("local:0", 2), World(2, Terms()))
     (found,) = walker.told(Node("Unheard", "f", shapes=((),)), (one,))
     assert found.kind is Kind.REPLICATED
+
+
+def test_rows_of_two_batches_are_put_against_each_other_while_shards_are_even() -> None:
+    """One of them may end in a single row, which one device repeats; rows of the same batch need nothing."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    rows = drawing.operand(Kind.SPLIT, (3,)).fact
+    of_another = (Fraction(1), drawing.terms.made("rows of", 1))
+    for length, needed in ((rows.rows, []), (of_another, [EVEN]), (None, [EVEN])):
+        other = replace(drawing.operand(Kind.SPLIT, (3,)).fact, rows=length)
+        for kind in ("AddV2", "Sub", "Mul", "RealDiv", "SquaredDifference", "TanhGrad"):
+            assert _needs(_by(world, kind, (None, 3), rows, other, dtype="float32")) == needed, kind
+        kind = "SoftmaxCrossEntropyWithLogits"
+        assert _needs(_by(world, kind, (None,), rows, other, dtype="float32")) == needed
+        matrices = [replace(each, shape=(None, 3, 3)) for each in (rows, other)]
+        assert _needs(_by(world, "BatchMatMulV2", (None, 3, 3), *matrices, dtype="float32")) == needed

@@ -187,5 +187,8 @@ def _cross_entropy(step: Step) -> list[Fact]:
         return [step.replicated(step.once(*step.ins, output=at), output=at) for at in range(2)]
     fine = all(each.kind is Kind.SPLIT and each.axis == 0 for each in step.ins)
     if fine and logits.rank == 2:
-        return [step.split(step.once(*step.ins, output=at), 0, rows=logits.rows, output=at) for at in range(2)]
+        alike = step.alike_long()
+        return [
+            step.split(step.once(*step.ins, output=at), 0, rows=logits.rows, output=at, also=alike) for at in range(2)
+        ]
     return [step.unknown("a loss of something else than the replica's examples")] * 2
