@@ -58,12 +58,14 @@ class Condition:
     """What has to be so, and the operation that needs it, by the number of the program's own frame.
 
     `length` says that otherwise a value has another number of rows, so that it is needed of whatever is made of it.
+    `everywhere` says that values of replicas have come together since: it is needed of all replicas for each of them.
     """
 
     what: str
     caller: int | None = None
     op: str = ""
     length: bool = False
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,15 +43,15 @@ def looped(walker: Walking, step: Step) -> list[Fact]:
             results = walker.carried_out(step.node.functions["body"], arguments)
         finally:
             walker.depth -= 1
+        assigned = [place for place in places if walker.states[place] is not at_begin[place]]
+        before_this = len(moving)
+        moving.update(assigned)
         if walker.pulled != pulled:
+            _lose_count(walker, pulled)
             break  # which batch an iterator gives is not the same in each round
-        changed = _newly_kept(starts, arguments, results, kept, first=_ == 0)
-        for place in places:
-            if walker.states[place] is not at_begin[place]:
-                if place not in moving:
-                    moving.add(place)
-                    changed = True
-                changed |= _widen(held, place, walker.states[place], before[place])
+        changed = _newly_kept(starts, arguments, results, kept, first=_ == 0) or len(moving) > before_this
+        for place in assigned:
+            changed |= _widen(held, place, walker.states[place], before[place])
         for at, each in enumerate(results):
             if at not in kept:
                 changed |= _widen(kinds, at, each, starts[at])
@@ -61,6 +61,14 @@ def looped(walker: Walking, step: Step) -> list[Fact]:
     for place in moving:
         walker.states[place] = unknown
     return [unknown] * len(starts)
+
+
+def _lose_count(walker: Walking, before: dict[Place, int]) -> None:
+    """How often an iterator was asked is not known any more: what it gives after this is equal to nothing else."""
+    terms = walker.world.terms
+    for handle, count in walker.pulled.items():
+        if count != before.get(handle):
+            walker.pulled[handle] = terms.made("a round's", len(terms))
 
 
 def _newly_kept(starts: list[Fact], arguments: list[Fact], results: list[Fact], kept: set[int], *, first: bool) -> bool:

@@ -112,8 +112,8 @@ class Step:
         """A fact about a result, under the conditions of the operands.
 
         With a single replica the sum over all is the value itself. A replica without examples has no part of a value
-        that is split, so none of what holds only of the others is needed of that; but what is needed of `lengths`,
-        operands that say how long the result is, is needed of the result.
+        that is split, so none of what holds only of the others is needed of that, unless it has come in from another
+        replica; but what is needed of `lengths`, operands that say how long the result is, is needed of the result.
         """
         if kind is Kind.PARTIAL and self.replicas == 1:
             kind = Kind.REPLICATED
@@ -122,7 +122,9 @@ class Step:
         if self.replicas == 1:
             conditions = frozenset()
         elif kind is Kind.SPLIT:
-            conditions = frozenset(each for each in conditions if each.what != NONEMPTY or each.length)
+            conditions = frozenset(
+                each for each in conditions if each.what != NONEMPTY or each.length or each.everywhere
+            )
         shape = self.shape(output)
         if kind is Kind.SPLIT and (shape is None or not 0 <= axis < len(shape)):
             return self.unknown("it is not known which axis has the examples", ruleless=True)
@@ -155,6 +157,16 @@ class Step:
     def even(self) -> Condition:
         """That all replicas have equally many examples."""
         return Condition(EVEN, self.node.caller, self.node.type)
+
+    def alike_long(self, among: Iterable[Fact] | None = None) -> list[Condition]:
+        """What rows of several operands need that are put against each other: to be equally many.
+
+        Of two batches one may end in a single row, which then stands against each row of the other one, on one device
+        and not in the replicas; while shards are even, that cannot be.
+        """
+        lengths = [each.rows for each in (self.ins if among is None else among) if each.kind is Kind.SPLIT]
+        same = len(lengths) < 2 or (lengths[0] is not None and len(set(lengths)) == 1)
+        return [] if same else [self.even()]
 
     def nonempty(self) -> Condition:
         """That every replica has an example."""

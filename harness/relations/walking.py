@@ -17,7 +17,7 @@ from harness.relations.protocol import Rule, Step, World, attributes_of
 from harness.relations.rules import all_rules
 from harness.relations.rules.drawing import DRAWING
 from harness.relations.rules.iterators import only_present
-from harness.relations.rules.replicas import met
+from harness.relations.rules.replicas import everywhere, met
 from harness.relations.terms import ROWS, Terms
 from harness.relations.variables import on_variable
 
@@ -28,6 +28,8 @@ Place = tuple[str, int | None]
 
 _QUIET = {"NoOp", "Assert", "PrintV2", "Placeholder", "DeleteIterator", "AssertEqual"}
 
+# Python functions of the process, by a name that another process gives to another one; stateless or not.
+_OUTSIDE = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 
 _REPLICA = re.compile(r"(^|/)replica_\d+/")
 
@@ -145,8 +147,10 @@ class Walker:
             return [Fact(Kind.UNKNOWN, shape=step.shape(at), unknown=lost) for at in range(count)]
         if only_present(step):
             return [Fact(Kind.PRESENT, shape=step.shape(at)) for at in range(count)]
-        if len(replicas) > 1 and (joined := met(step)) is not None:
-            return [replace(joined, shared=True)] * count
+        if len(replicas) > 1:
+            step = replace(step, ins=tuple(map(everywhere, step.ins)))
+            if (joined := met(step)) is not None:
+                return [replace(joined, shared=True)] * count
         results = self._by_rule(step)
         if self.world.replicas == 1 and any(each.kind is Kind.UNKNOWN for each in results):
             return self._as_one(step, results)
@@ -178,6 +182,8 @@ class Walker:
     def _by_rule(self, step: Step) -> list[Fact]:
         known: Rule | None = self._rules.get(step.node.type)
         count = len(step.node.shapes)
+        if step.node.type in _OUTSIDE or "token" in step.node.attributes:
+            return [step.unknown("a function outside of the graph, of which nothing is known", ruleless=True)] * count
         if known is not None:
             result = known(step)
             results = [result] if isinstance(result, Fact) else list(result)

@@ -28,7 +28,7 @@ def _added(step: Step, factors: Sequence[int]) -> Fact:
             return step.unknown("parts of a sum over the replicas are added to rows of the batch")
         if (axis := aligned_axis(step)) is None:
             return step.unknown("the examples lie along different axes")
-        return step.split(step.terms.added(values), axis, rows=_rows(step.ins))
+        return step.split(step.terms.added(values), axis, rows=_rows(step.ins), also=step.alike_long())
     if any(kind not in _PARTS for kind in step.kinds):
         return step.unknown("these cannot be added")
     if all(kind is Kind.ROWS for kind in step.kinds) and all(scale > 0 for scale, _ in values):
@@ -62,7 +62,7 @@ def _multiply(step: Step) -> Fact:
     if kinds <= {Kind.SPLIT, Kind.REPLICATED}:
         if (axis := aligned_axis(step)) is None:
             return step.unknown("the examples lie along different axes")
-        return step.split(product, axis, rows=_rows(step.ins))
+        return step.split(product, axis, rows=_rows(step.ins), also=step.alike_long())
     if Kind.ROWS in kinds:
         counted, given = (one, other) if one.kind is Kind.ROWS else (other, one)
         if given.kind is Kind.REPLICATED:
@@ -93,7 +93,7 @@ def _divide(step: Step) -> Fact:
     if kinds <= {Kind.SPLIT, Kind.REPLICATED}:
         if (axis := aligned_axis(step)) is None:
             return step.unknown("the examples lie along different axes")
-        return step.split(quotient, axis, rows=_rows(step.ins))
+        return step.split(quotient, axis, rows=_rows(step.ins), also=step.alike_long())
     if below.kind is Kind.ROWS and below.shape == ():
         if above.kind is Kind.ROWS and above.term == below.term:
             return step.replicated((above.scale / below.scale, ONE), also=[step.nonempty()])

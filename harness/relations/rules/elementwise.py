@@ -158,7 +158,7 @@ def _nonlinear(step: Step) -> Fact:
         return step.unknown(
             "the operands have their examples along different axes, or as many rows as there are examples"
         )
-    return step.split(step.once(*step.ins), axis, rows=_rows(step))
+    return step.split(step.once(*step.ins), axis, rows=_rows(step), also=step.alike_long())
 
 
 def _why(step: Step) -> str:
@@ -238,7 +238,7 @@ def _gradient(step: Step) -> Fact:
     if linear.kind is Kind.PARTIAL and other.kind is Kind.REPLICATED:
         return step.partial(scaled)
     found = _nonlinear(step)
-    return found if found.unknown else step.like(found, scaled)
+    return found if found.unknown else step.like(found, scaled, also=found.conditions)
 
 
 @rule("Neg")

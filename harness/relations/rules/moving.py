@@ -28,12 +28,18 @@ def _expand(step: Step) -> Fact:
     given, at = step.ins
     shape = step.shape()
     if given.kind in (Kind.ROWS, Kind.REPLICATED) and given.shape == () and shape == (1,):
-        return vector(step, [given]) if given.kind is Kind.ROWS else step.like(given, _once(step, given))
+        whole = given.kind is Kind.ROWS and step.is_integer()
+        return vector(step, [given]) if whole else _number_in_a_row(step, given)
     if at.value is None or shape is None or given.kind not in _KNOWN:
         return step.unknown("an axis that is not known", ruleless=True)
     axis = int(at.value.reshape(-1)[0]) % len(shape)
     moved = given.axis + (axis <= given.axis)
     return step.like(given, _once(step, given, axis), axis=moved)
+
+
+def _number_in_a_row(step: Step, given: Fact) -> Fact:
+    """A number of rows that is no whole number any more is a part of a sum."""
+    return (step.partial if given.kind is Kind.ROWS else step.replicated)(_once(step, given))
 
 
 @rule("Squeeze")
@@ -77,7 +83,13 @@ def _pack(step: Step) -> Fact:
     axis = int(step.node.attributes.get("axis", 0) or 0)
     shape = step.shape()
     numbered = Kind.ROWS in step.kinds or all(each.value is not None for each in step.ins)
-    if numbered and shape is not None and len(shape) == 1 and set(step.kinds) <= {Kind.ROWS, Kind.REPLICATED}:
+    if (
+        numbered
+        and step.is_integer()
+        and shape is not None
+        and len(shape) == 1
+        and set(step.kinds) <= {Kind.ROWS, Kind.REPLICATED}
+    ):
         return vector(step, step.ins)
     return _joined(step, step.ins, None if shape is None else axis % len(shape), new=True)
 
@@ -87,7 +99,7 @@ def _concat(step: Step) -> Fact:
     *given, at = step.ins
     shape = step.shape()
     parts = [numbers(each) for each in given]
-    if any(each.kind is Kind.SHAPE for each in given) and all(each is not None for each in parts):
+    if step.is_integer() and any(each.kind is Kind.SHAPE for each in given) and all(each is not None for each in parts):
         return vector(step, [each for part in parts for each in part or ()])
     axis = None if at.value is None or shape is None else int(at.value.reshape(-1)[0]) % len(shape)
     return _joined(step, given, axis, new=False)
@@ -241,6 +253,7 @@ def _untouched(step: Step, given: Fact) -> tuple[int, object] | None:
             whole
             and ((at.value is not None and int(at.value) == -1) or (at.kind is Kind.ROWS and at.scaled == given.rows))
             and all(each.kind is Kind.REPLICATED for axis, each in enumerate(size) if axis != given.axis)
+            and all(each.kind is Kind.REPLICATED for axis, each in enumerate(begin) if axis != given.axis)
         ):
             return given.axis, ("slice", _plain(begin, given.axis), _plain(size, given.axis))
         return None

@@ -51,7 +51,8 @@ def _contracted(step: Step, axes: Sequence[dict[int, str]], result: str) -> Fact
             return step.unknown("the replica's examples are multiplied with what everybody has of all examples")
     if result.count(label) == 1:
         rows = {each.rows for each in factors if each.kind is Kind.SPLIT}
-        return step.split(scaled, result.index(label), rows=rows.pop() if len(rows) == 1 else None)
+        length = rows.pop() if len(rows) == 1 else None
+        return step.split(scaled, result.index(label), rows=length, also=step.alike_long(factors))
     pairs = zip(factors, axes, strict=True)
     if label in result or any(each.kind is Kind.REPLICATED and label in names.values() for each, names in pairs):
         return step.unknown("the examples lie along two axes of the result")

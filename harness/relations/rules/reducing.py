@@ -126,8 +126,10 @@ def _other(step: Step) -> Fact:
 
 
 def _of_numbers(step: Step, given: Fact) -> Fact:
-    """A product of lengths, of which at most one counts examples."""
+    """A product of lengths, of which at most one counts examples, and the others are the same for everybody."""
     counting = [each for each in given.parts if each.kind is Kind.ROWS]
+    if not step.all_replicated(each for each in given.parts if each.kind is not Kind.ROWS):
+        return step.unknown("a product of parts of a sum")
     if step.node.type != "Prod" or len(counting) > 1 or step.shape() != ():
         return step.unknown("it depends on how many examples the replica has")
     product = step.terms.multiplied([each.scaled for each in given.parts])
@@ -185,5 +187,8 @@ def _cross_entropy(step: Step) -> list[Fact]:
         return [step.replicated(step.once(*step.ins, output=at), output=at) for at in range(2)]
     fine = all(each.kind is Kind.SPLIT and each.axis == 0 for each in step.ins)
     if fine and logits.rank == 2:
-        return [step.split(step.once(*step.ins, output=at), 0, rows=logits.rows, output=at) for at in range(2)]
+        alike = step.alike_long()
+        return [
+            step.split(step.once(*step.ins, output=at), 0, rows=logits.rows, output=at, also=alike) for at in range(2)
+        ]
     return [step.unknown("a loss of something else than the replica's examples")] * 2

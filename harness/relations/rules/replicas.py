@@ -9,7 +9,12 @@ from fractions import Fraction
 from harness.relations.facts import Fact, Kind
 from harness.relations.protocol import Step, rule
 
-__all__ = ["met"]
+__all__ = ["everywhere", "met"]
+
+
+def everywhere(given: Fact) -> Fact:
+    """A value that follows from those of all replicas: what one of them needs for itself, all of them need of it."""
+    return replace(given, conditions=frozenset(replace(each, everywhere=True) for each in given.conditions))
 
 
 def _total(given: Fact, replicas: int) -> Fraction | None:
@@ -22,7 +27,7 @@ def _total(given: Fact, replicas: int) -> Fraction | None:
 @rule("CollectiveReduceV2", "CollectiveReduceV3", "CollectiveReduce", "NcclAllReduce")
 def _reduced(step: Step) -> Fact:
     """A sum over all replicas; that all of them take part is checked where the graph is at its end."""
-    given = step.ins[0]
+    given = everywhere(step.ins[0])
     merge = step.node.attributes.get("merge_op") or step.node.attributes.get("reduction")
     final = step.node.attributes.get("final_op", "Id")
     total = _total(given, step.replicas)
@@ -43,7 +48,7 @@ def _reduced(step: Step) -> Fact:
 
 @rule("CollectiveGatherV2", "CollectiveGather")
 def _gathered(step: Step) -> Fact:
-    given = step.ins[0]
+    given = everywhere(step.ins[0])
     if given.kind is Kind.SPLIT and given.axis == 0:
         return step.replicated(given.scaled, of=(given,))
     if given.kind is Kind.SHAPE and len(given.parts) == 1 and given.parts[0].kind is Kind.ROWS:
@@ -69,6 +74,7 @@ def met(step: Step) -> Fact | None:
 
 
 def _joined(step: Step, given: Fact) -> Fact:
+    given = everywhere(given)
     kind, total = step.node.type, _total(given, step.replicas)
     if kind == "ConcatV2":
         at = step.constant(len(step.ins) - 1)
@@ -80,7 +86,7 @@ def _joined(step: Step, given: Fact) -> Fact:
         ):
             return step.replicated(given.scaled, of=(given,))
         if given.kind is Kind.REPLICATED:
-            return step.replicated(step.once(*step.ins))
+            return step.replicated(step.once(*step.ins), of=(given,))
         return step.unknown("the replicas' values are put next to each other, and are no rows of a batch")
     if kind == "Pack":
         if int(step.node.attributes.get("axis", 0) or 0) == 0:

@@ -21,20 +21,27 @@ def number(value: int) -> Fact:
 
 
 def vector(step: Step, parts: Sequence[Fact], *, of: Sequence[Fact] | None = None) -> Fact:
-    """Numbers in a row; a constant if they all are."""
+    """Whole numbers in a row; a constant if they all are."""
     import numpy as np
 
+    if any(each.kind not in (Kind.ROWS, Kind.REPLICATED) for each in parts):
+        return step.unknown("a part of a sum stands among numbers")
     given = step.ins if of is None else of
     conditions = frozenset[Condition]().union(*(each.conditions for each in (*given, *parts)))
     shape = (len(parts),)
     scaled = step.terms.made("vector", tuple(each.scaled for each in parts))
     common = {"shape": shape, "conditions": conditions, "parts": tuple(parts)}
-    if all(each.value is not None for each in parts):
+    if all(_is_whole(each) for each in parts):
         values = np.asarray([int(each.value) for each in parts], dtype=np.int64)
         return Fact(Kind.REPLICATED, constant(step, values), value=values, shape=shape, conditions=conditions)
     if all(each.kind is Kind.REPLICATED for each in parts):
         return Fact(Kind.REPLICATED, scaled, **common)  # type: ignore[arg-type]
     return Fact(Kind.SHAPE, scaled, **common)  # type: ignore[arg-type]
+
+
+def _is_whole(given: Fact) -> bool:
+    """Whether it is a whole number that is known."""
+    return given.value is not None and given.value.dtype.kind in "iu"
 
 
 def constant(step: Step, value: object) -> int:
@@ -69,7 +76,7 @@ def of_length(given: Fact) -> frozenset[Condition]:
 
 def numbers(given: Fact) -> list[Fact] | None:
     """What a vector of whole numbers has in it."""
-    if given.value is not None and given.value.ndim == 1:
+    if _is_whole(given) and given.value.ndim == 1:
         return [replace(number(int(each)), conditions=given.conditions) for each in given.value]
     return list(given.parts) if given.parts else None
 
@@ -287,11 +294,13 @@ def _is_one(given: Fact, place: int) -> bool:
 @rule("DynamicStitch", "ParallelDynamicStitch")
 def _stitch(step: Step) -> Fact:
     """Numbers by their places, as where the shape of a sum is put together."""
+    if step.all_replicated() and not step.is_integer():
+        return step.replicated(step.once(*step.ins))
     half = len(step.ins) // 2
     found: dict[int, Fact] = {}
     for places, given in zip(step.ins[:half], step.ins[half:], strict=True):
-        if places.value is None:
-            return step.unknown("places that are not known", ruleless=True)
+        if places.value is None or not step.is_integer():
+            return step.unknown("places that are not known, or fractions", ruleless=True)
         parts = [given] if given.shape == () else numbers(given)
         at = [int(each) for each in places.value.reshape(-1)]
         if parts is None or len(parts) != len(at):

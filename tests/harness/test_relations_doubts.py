@@ -1,0 +1,153 @@
+"""Programs that rules once took for right: what each rule has to leave open, or to put under a condition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from harness.evidence.traced import Graph, Node, Traced
+from harness.relations.facts import EVEN, NONEMPTY, Condition, Fact, Kind
+from harness.relations.protocol import Step, World
+from harness.relations.rules import all_rules
+from harness.relations.terms import ROWS, Terms
+from harness.relations.walking import Walker
+from tests.harness._relating import Drawing
+
+_COUNT = Fact(Kind.ROWS, ROWS, shape=())
+
+
+def _by(
+    world: World, kind: str, shape: tuple[int | None, ...], *given: Fact, dtype: str = "int32", **attributes: Any
+) -> Fact:
+    node = Node(kind, "op", attributes=attributes, shapes=(shape,), dtypes=(dtype,))
+    found = all_rules()[kind](Step(node, given, world))
+    return found if isinstance(found, Fact) else found[0]
+
+
+def _needs(given: Fact) -> list[str]:
+    return sorted({each.what for each in given.conditions})
+
+
+def test_what_another_replica_needs_is_needed_where_its_value_has_come_in() -> None:
+    """A replica without examples counts as one in the number of all, by which the others divide their rows."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    one, two = drawing.constant(np.int32(1)).fact, drawing.constant(np.int32(2)).fact
+    rows = drawing.operand(Kind.SPLIT, (3,)).fact
+    mine = _by(world, "Maximum", (), _COUNT, one)
+    total = _by(world, "CollectiveReduceV2", (), mine, two, merge_op="Add", final_op="Id")
+    assert _needs(total) == [NONEMPTY]
+    assert _needs(_by(world, "RealDiv", (None, 3), rows, total, dtype="float32")) == [NONEMPTY]
+    only_mine = replace(one, conditions=frozenset({Condition(NONEMPTY)}))
+    assert not _needs(_by(world, "Mul", (None, 3), rows, only_mine))
+
+
+def test_fractions_are_no_whole_numbers() -> None:
+    """Stacked, joined, or put at their places: different fractions are different values."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    at = [drawing.constant(np.asarray([each], np.int32)).fact for each in range(2)]
+    zero = drawing.constant(np.int32(0)).fact
+    for lists in (False, True):
+        tenth, fifth = (drawing.constant(np.asarray([each] if lists else each, "float32")).fact for each in (0.1, 0.2))
+        stacked = [
+            _by(
+                world,
+                *(("ConcatV2", (2,), each, tenth, zero) if lists else ("Pack", (2,), each, tenth)),
+                dtype="float32",
+            )
+            for each in (tenth, fifth)
+        ]
+        assert stacked[0].kind is Kind.REPLICATED
+        assert stacked[0].scaled != stacked[1].scaled
+        stitched = [_by(world, "DynamicStitch", (2,), *at, each, tenth, dtype="float32") for each in (tenth, fifth)]
+        assert stitched[0].scaled != stitched[1].scaled
+    counts = _by(world, "Pack", (2,), _COUNT, _COUNT, dtype="float32")
+    assert counts.kind is Kind.PARTIAL
+    half = drawing.constant(np.asarray([0.5], "float32")).fact
+    assert _by(world, "ConcatV2", (3,), counts, half, zero, dtype="float32").kind is Kind.PARTIAL
+    assert _by(world, "ExpandDims", (1,), _COUNT, zero, dtype="float32").kind is Kind.PARTIAL
+    assert _by(world, "ExpandDims", (1,), _COUNT, zero).kind is Kind.SHAPE
+
+
+def test_columns_that_begin_at_a_number_of_rows_are_each_replicas_own() -> None:
+    """Those that begin where everybody says stay rows."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    rows = drawing.operand(Kind.SPLIT, (9,)).fact
+    zero, three = drawing.constant(np.int32(0)).fact, drawing.constant(np.int32(3)).fact
+    size = drawing.constant(np.asarray([-1, 3], np.int32)).fact
+    for first, kind in ((three, Kind.SPLIT), (_COUNT, Kind.UNKNOWN)):
+        begin = _by(world, "Pack", (2,), zero, first)
+        assert _by(world, "Slice", (None, 3), rows, begin, size).kind is kind
+
+
+def test_of_a_vector_with_a_part_of_a_sum_nothing_is_known() -> None:
+    """Its product is not that of the sums."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    at = [drawing.constant(np.asarray([each], np.int32)).fact for each in range(2)]
+    two = drawing.constant(np.int32(2)).fact
+    part = drawing.operand(Kind.PARTIAL, ()).fact
+    assert _by(world, "DynamicStitch", (2,), *at, part, two).kind is Kind.UNKNOWN
+    for mine, kind in ((_COUNT, Kind.ROWS), (part, Kind.UNKNOWN)):
+        numbers = Fact(Kind.SHAPE, shape=(2,), parts=(mine, two))
+        assert _by(world, "Prod", (), numbers, at[0]).kind is kind
+
+
+def _looping(*body: Node) -> Walker:
+    """A loop over a variable, an iterator and another value, whose body does something."""
+    placeholders = tuple(Node("Placeholder", name, shapes=((),), dtypes=("resource",)) for name in ("w", "i", "v"))
+    decides = Graph((*placeholders, Node("Less", "less", ((2, 0), (2, 0)), shapes=((),))), (0, 1, 2), ((3, 0),))
+    does = Graph((*placeholders, *body), (0, 1, 2), ((0, 0), (1, 0), (2, 0)))
+    walker = Walker(Traced("local:0", 2, graphs=(Graph((), (), ()), decides, does)), World(2, Terms()))
+    walker.states["w", 0] = Fact(Kind.REPLICATED, walker.world.terms.made("variable", "w"), shape=())
+    handles = [Fact(Kind.HANDLE, handle=(name, 0), local=at) for at, name in enumerate(("w", "iterator i"))]
+    value = Fact(Kind.REPLICATED, walker.world.terms.made("value"), shape=())
+    node = Node("While", "while", functions={"cond": 1, "body": 2}, shapes=((), (), ()))
+    walker.told(node, (*handles, value))
+    return walker
+
+
+def test_what_is_assigned_in_a_loop_over_an_iterator_is_not_known() -> None:
+    """Nor which batch comes after it; a variable that is only read stays what it is."""
+    pulls = Node("IteratorGetNext", "next", ((1, 0),), shapes=((None,),), stateful=True)
+    assigns = Node("AssignSubVariableOp", "assign", ((0, 0), (2, 0)), stateful=True)
+    counted = []
+    for body, kind in (((pulls,), Kind.REPLICATED), ((pulls, assigns), Kind.UNKNOWN), ((assigns,), Kind.REPLICATED)):
+        walker = _looping(*body)
+        assert walker.states["w", 0].kind is kind, body
+        counted.append(walker.pulled.get(("iterator i", 0), 0))
+    assert counted[0] > 1
+    assert counted[2] == 0
+
+
+def test_a_function_outside_of_the_graph_is_not_known() -> None:
+    """Whether or not it is said to have no state: it may be another one in another process."""
+    one = Fact(Kind.REPLICATED, shape=())
+    for kind, attributes in (("PyFuncStateless", {}), ("EagerPyFunc", {}), ("Unheard", {"token": "pyfunc_0"})):
+        walker = Walker(Traced("local:0", 2), World(2, Terms()))
+        (found,) = walker.told(Node(kind, "f", attributes=attributes, shapes=((),)), (one,))
+        assert found.kind is Kind.UNKNOWN
+    walker = Walker(Traced("local:0", 2), World(2, Terms()))
+    (found,) = walker.told(Node("Unheard", "f", shapes=((),)), (one,))
+    assert found.kind is Kind.REPLICATED
+
+
+def test_rows_of_two_batches_are_put_against_each_other_while_shards_are_even() -> None:
+    """One of them may end in a single row, which one device repeats; rows of the same batch need nothing."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    rows = drawing.operand(Kind.SPLIT, (3,)).fact
+    of_another = (Fraction(1), drawing.terms.made("rows of", 1))
+    for length, needed in ((rows.rows, []), (of_another, [EVEN]), (None, [EVEN])):
+        other = replace(drawing.operand(Kind.SPLIT, (3,)).fact, rows=length)
+        for kind in ("AddV2", "Sub", "Mul", "RealDiv", "SquaredDifference", "TanhGrad"):
+            assert _needs(_by(world, kind, (None, 3), rows, other, dtype="float32")) == needed, kind
+        kind = "SoftmaxCrossEntropyWithLogits"
+        assert _needs(_by(world, kind, (None,), rows, other, dtype="float32")) == needed
+        matrices = [replace(each, shape=(None, 3, 3)) for each in (rows, other)]
+        assert _needs(_by(world, "BatchMatMulV2", (None, 3, 3), *matrices, dtype="float32")) == needed
