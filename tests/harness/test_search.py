@@ -24,6 +24,7 @@ def _kinds_in_time(plan: FaultPlan) -> list[str]:
     return [fault.kind for fault in sorted(plan.faults, key=lambda fault: int(fault.step or 0))]
 
 
+@pytest.mark.full
 def test_a_defect_that_needs_two_faults_in_order_is_found_and_shrunk_to_them() -> None:
     """Real processes: a preemption at the first step, progress, and then one death of another kind; in this order."""
     search = Search(run_counting, _space("kill", "preempt", "slow"), budget=120.0, seed=4)

@@ -432,6 +432,7 @@ def test_programs_die_with_their_parent(program: Program, tmp_path: Path) -> Non
         psutil.Process(int((tmp_path / "pid").read_text())).wait(timeout=10)  # raises where it lives on
 
 
+@pytest.mark.full
 def test_both_real_kerases_are_counted(program: Program) -> None:
     """Two epochs of eight batches are 16 steps, also if three are one execution; `evaluate` and `predict` are none."""
     command = program(
