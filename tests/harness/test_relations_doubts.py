@@ -178,3 +178,23 @@ def test_a_part_of_a_sum_of_whole_numbers_may_not_fit_where_the_sum_does() -> No
     for scale, needed in ((1, []), (1 << 24, [WITHIN])):
         counted = replace(_COUNT, scale=Fraction(scale))
         assert _needs(_by(world, "Cast", (), counted, SrcT="int32", DstT="float32")) == needed
+
+
+def test_zeros_that_make_a_sum_larger_are_not_forgotten() -> None:
+    """What is added up of it afterwards is as often there; zeros that are not larger make no difference."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    given = replace(drawing.operand(Kind.REPLICATED, (1, 3)).fact, scale=Fraction(1))
+    sums = []
+    for count in (1, 2, 3):
+        noise, zero = drawing.operand(Kind.REPLICATED, (count, 3)).fact, drawing.constant(np.float32(0)).fact
+        zeros = _by(world, "Mul", (count, 3), noise, zero, dtype="float32")
+        larger = _by(world, "AddV2", (count, 3), given, zeros, dtype="float32")
+        back = _by(world, "Sub", (count, 3), _by(world, "AddV2", (count, 3), given, noise), noise, dtype="float32")
+        assert back.scaled != given.scaled
+        sums.append((larger.scaled, _by(world, "Einsum", (3,), larger, dtype="float32", equation="rj->j").scaled))
+    assert sums[0][0] == given.scaled
+    assert len({each[1] for each in sums}) == 3
+    rows = drawing.operand(Kind.SPLIT, (3,)).fact
+    nothing = _by(world, "ZerosLike", (None, 3), rows, dtype="float32")
+    assert _by(world, "AddV2", (None, 3), rows, nothing, dtype="float32").scaled == rows.scaled
