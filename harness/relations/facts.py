@@ -16,7 +16,8 @@ Every fact is a statement about numbers, for every batch:
 | PRESENT | whether an iterator has given something to a replica, or to how many: the machinery of distributed input |
 | UNKNOWN | nothing is known, and `why` says since when |
 
-Facts hold under conditions: EVEN, all replicas have equally many examples, at least one; NONEMPTY, none is without.
+Facts hold under conditions: EVEN, all replicas have equally many examples, at least one; NONEMPTY, none is without;
+WITHIN, no sum of whole numbers is too large for its dtype, on one device or in a replica.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 from harness.evidence.traced import Node
 from harness.relations.terms import ONE, Scaled
 
-__all__ = ["EVEN", "NONEMPTY", "Condition", "Fact", "Kind", "Made", "Shape", "Unknown"]
+__all__ = ["EVEN", "NONEMPTY", "WITHIN", "Condition", "Fact", "Kind", "Made", "Shape", "Unknown"]
 
 Shape = tuple[int | None, ...] | None
 
@@ -51,6 +52,7 @@ class Kind(Enum):
 
 
 EVEN, NONEMPTY = "even shards", "no empty shard"
+WITHIN = "whole numbers stay within their dtype"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from harness.evidence.traced import Node
-from harness.relations.facts import EVEN, NONEMPTY, Condition, Fact, Kind, Shape, Unknown
+from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind, Shape, Unknown
 from harness.relations.terms import Scaled, Terms
 
 __all__ = ["RULES", "Rule", "Step", "Walking", "World", "attributes_of", "rule"]
@@ -171,6 +171,10 @@ class Step:
     def nonempty(self) -> Condition:
         """That every replica has an example."""
         return Condition(NONEMPTY, self.node.caller, self.node.type)
+
+    def within(self) -> Condition:
+        """That no whole number wraps around."""
+        return Condition(WITHIN, self.node.caller, self.node.type)
 
     def unknown(self, why: str, *, ruleless: bool = False) -> Fact:
         """Nothing is known."""

@@ -62,6 +62,11 @@ class Terms:
             return first, left[0][0]
         return first, self.made("+", *((part, count / first) for part, count in left))
 
+    def summands(self, term: int) -> set[int]:
+        """Of which terms a sum is one; of anything else itself."""
+        form: Any = self._keys[term]
+        return {part for part, _ in form[1:]} if form[0] == "+" else {term}
+
     def multiplied(self, values: Sequence[Scaled]) -> Scaled:
         """A product, element by element, in which the order does not count."""
         scale = Fraction(1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.evidence.traced import Graph, Node, Traced
-from harness.relations.facts import EVEN, NONEMPTY, Condition, Fact, Kind
+from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind
 from harness.relations.protocol import Step, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms
@@ -151,3 +151,50 @@ def test_rows_of_two_batches_are_put_against_each_other_while_shards_are_even() 
         assert _needs(_by(world, kind, (None,), rows, other, dtype="float32")) == needed
         matrices = [replace(each, shape=(None, 3, 3)) for each in (rows, other)]
         assert _needs(_by(world, "BatchMatMulV2", (None, 3, 3), *matrices, dtype="float32")) == needed
+
+
+def test_a_part_of_a_sum_of_whole_numbers_may_not_fit_where_the_sum_does() -> None:
+    """Of those without a sign nothing is known; of others while none is too large; of counts that is so."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    axes = drawing.constant(np.asarray([0, 1], np.int32)).fact
+    rows = replace(drawing.operand(Kind.SPLIT, (3,)).fact, scale=Fraction(1))
+    total = _by(world, "Sum", (), rows, axes)
+    bits = _by(world, "Cast", (None, 3), rows, SrcT="bool", DstT="int32")
+    hits = _by(world, "Sum", (), bits, axes)
+    tokens = replace(total, term=world.terms.multiplied([(Fraction(1), ROWS), (Fraction(1), ROWS)])[1])
+    many = replace(hits, scale=Fraction(1 << 24))
+    for given, needed in ((total, [WITHIN]), (hits, []), (tokens, []), (many, [WITHIN])):
+        assert given.kind is Kind.PARTIAL
+        for target in ("float32", "int64"):
+            assert _needs(_by(world, "Cast", (), given, SrcT="int32", DstT=target)) == needed
+        for source, target in (("int32", "uint32"), ("uint32", "float32"), ("int32", "int16")):
+            assert _by(world, "Cast", (), given, SrcT=source, DstT=target).kind is Kind.UNKNOWN
+    ones = _by(world, "OnesLike", (None, 3), rows)
+    rounded = _by(world, "Cast", (None, 3), replace(ones, scale=Fraction(1 << 16)), SrcT="float32", DstT="int32")
+    large = _by(world, "Sum", (), rounded, axes)
+    assert _needs(_by(world, "Cast", (), large, SrcT="int32", DstT="float32")) == [WITHIN]
+    assert not _needs(_by(world, "Cast", (), total, SrcT="float32", DstT="float64"))
+    for scale, needed in ((1, []), (1 << 24, [WITHIN])):
+        counted = replace(_COUNT, scale=Fraction(scale))
+        assert _needs(_by(world, "Cast", (), counted, SrcT="int32", DstT="float32")) == needed
+
+
+def test_zeros_that_make_a_sum_larger_are_not_forgotten() -> None:
+    """What is added up of it afterwards is as often there; zeros that are not larger make no difference."""
+    drawing = Drawing(0)
+    world = World(2, drawing.terms)
+    given = replace(drawing.operand(Kind.REPLICATED, (1, 3)).fact, scale=Fraction(1))
+    sums = []
+    for count in (1, 2, 3):
+        noise, zero = drawing.operand(Kind.REPLICATED, (count, 3)).fact, drawing.constant(np.float32(0)).fact
+        zeros = _by(world, "Mul", (count, 3), noise, zero, dtype="float32")
+        larger = _by(world, "AddV2", (count, 3), given, zeros, dtype="float32")
+        back = _by(world, "Sub", (count, 3), _by(world, "AddV2", (count, 3), given, noise), noise, dtype="float32")
+        assert back.scaled != given.scaled
+        sums.append((larger.scaled, _by(world, "Einsum", (3,), larger, dtype="float32", equation="rj->j").scaled))
+    assert sums[0][0] == given.scaled
+    assert len({each[1] for each in sums}) == 3
+    rows = drawing.operand(Kind.SPLIT, (3,)).fact
+    nothing = _by(world, "ZerosLike", (None, 3), rows, dtype="float32")
+    assert _by(world, "AddV2", (None, 3), rows, nothing, dtype="float32").scaled == rows.scaled

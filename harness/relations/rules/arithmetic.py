@@ -19,26 +19,49 @@ def _rows(facts: Sequence[Fact]) -> Scaled | None:
     return found.pop() if len(found) == 1 else None
 
 
+def _total(step: Step, values: Sequence[Scaled]) -> Scaled:
+    """A sum; where zeros that have gone out of it may have made its shape, with that shape as a term of its own."""
+    total = step.terms.added(values)
+    left = step.terms.summands(total[1]) if total[0] else set()
+    gone = {part for _, term in values for part in step.terms.summands(term)} - left - {ONE}
+    if not total[0] or not gone or step.shape() == ():
+        return total
+    rows = next((each.axis - len(each.shape or ()) for each in step.ins if each.kind is Kind.SPLIT), None)
+    shape = step.shape()
+    place = None if rows is None or shape is None else len(shape) + rows
+    whole = shape is not None and all(length is not None or axis == place for axis, length in enumerate(shape))
+    if whole and any(_is_as_large(step, each, place) and step.terms.summands(each.term) <= left for each in step.ins):
+        return total
+    return total[0], step.terms.made("spread", total[1], step.seen_shape(shape, place))
+
+
+def _is_as_large(step: Step, given: Fact, place: int | None) -> bool:
+    """Whether an operand has the shape of the result, the examples included."""
+    if place is None or given.kind is Kind.SPLIT:
+        return step.shape_of(given) == step.seen_shape(step.shape(), place)
+    return False
+
+
 def _added(step: Step, factors: Sequence[int]) -> Fact:
     values = [(factor * each.scale, each.term) for factor, each in zip(factors, step.ins, strict=True)]
     if step.all_replicated():
-        return step.replicated(step.terms.added(values))
+        return step.replicated(_total(step, values))
     if Kind.SPLIT in step.kinds:
         if any(kind not in (Kind.SPLIT, Kind.REPLICATED) for kind in step.kinds):
             return step.unknown("parts of a sum over the replicas are added to rows of the batch")
         if (axis := aligned_axis(step)) is None:
             return step.unknown("the examples lie along different axes")
-        return step.split(step.terms.added(values), axis, rows=_rows(step.ins), also=step.alike_long())
+        return step.split(_total(step, values), axis, rows=_rows(step.ins), also=step.alike_long())
     if any(kind not in _PARTS for kind in step.kinds):
         return step.unknown("these cannot be added")
     if all(kind is Kind.ROWS for kind in step.kinds) and all(scale > 0 for scale, _ in values):
-        return step.fact(Kind.ROWS, step.terms.added(values))
+        return step.fact(Kind.ROWS, _total(step, values))
     # What everybody has is added by everybody.
     counted = [
         (scale * step.replicas, term) if each.kind is Kind.REPLICATED else (scale, term)
         for (scale, term), each in zip(values, step.ins, strict=True)
     ]
-    return step.partial(step.terms.added(counted))
+    return step.partial(_total(step, counted))
 
 
 @rule("Add", "AddV2", "AddN", "AccumulateNV2")

@@ -10,7 +10,7 @@ from harness.relations.facts import Fact, Kind
 from harness.relations.protocol import Step, rule
 from harness.relations.terms import ROWS, Scaled
 
-__all__ = ["aligned_axis"]
+__all__ = ["aligned_axis", "counts", "nonlinear"]
 
 # Any function of one element.
 _UNARY = [
@@ -148,7 +148,7 @@ def aligned_axis(step: Step, among: Sequence[Fact] | None = None) -> int | None:
     return len(result) + place
 
 
-def _nonlinear(step: Step) -> Fact:
+def nonlinear(step: Step) -> Fact:
     """Of operands that are split or everybody's."""
     if step.all_replicated():
         return step.replicated(step.once(*step.ins))
@@ -176,12 +176,12 @@ def _rows(step: Step) -> Scaled | None:
 
 @rule(*_UNARY)
 def _unary(step: Step) -> Fact:
-    return _nonlinear(step)
+    return nonlinear(step)
 
 
 @rule(*(name for name in _SEVERAL if name not in ("Equal", "FloorDiv", "Maximum")), "SelectV2", "Select")
 def _several(step: Step) -> Fact:
-    return _nonlinear(step)
+    return nonlinear(step)
 
 
 @rule("Equal")
@@ -192,24 +192,24 @@ def _equal(step: Step) -> Fact:
         import numpy as np
 
         return replace(step.replicated(step.once(of="true"), also=[step.even()]), value=np.asarray(True))
-    return _nonlinear(step)
+    return nonlinear(step)
 
 
 @rule("Maximum")
 def _maximum(step: Step) -> Fact:
     """The number of examples, or 1: the former where there is one."""
     for counted, other in (step.ins, step.ins[::-1]):
-        if not _counts(step, counted) or other.value is None or other.value.ndim or counted.scale < 1:
+        if not counts(step, counted) or other.value is None or other.value.ndim or counted.scale < 1:
             continue
         if other.value in (0, 1):
             return step.fact(Kind.ROWS, counted.scaled, also=[step.nonempty()] if other.value else ())
-    return _nonlinear(step)
+    return nonlinear(step)
 
 
 _LENGTHS = ("length", "rows of")
 
 
-def _counts(step: Step, given: Fact) -> bool:
+def counts(step: Step, given: Fact) -> bool:
     """Whether it is a multiple of a length that follows the replica's examples: a whole number, which is not 0."""
     return given.kind is Kind.ROWS and (given.term == ROWS or step.terms.form(given.term)[0] in _LENGTHS)
 
@@ -218,7 +218,7 @@ def _counts(step: Step, given: Fact) -> bool:
 def _floor_divided(step: Step) -> Fact:
     """Of counts, where nothing is left over."""
     above, below = step.ins
-    if _counts(step, above) and below.kind is Kind.REPLICATED and below.value is not None and below.value.ndim == 0:
+    if counts(step, above) and below.kind is Kind.REPLICATED and below.value is not None and below.value.ndim == 0:
         number = int(below.value)
         if number > 0 and number == below.value and (above.scale / number).denominator == 1:
             return step.fact(Kind.ROWS, (above.scale / number, above.term))
@@ -226,7 +226,7 @@ def _floor_divided(step: Step) -> Fact:
         quotient = above.scale / below.scale
         if quotient.denominator == 1:
             return step.replicated((quotient, 0), also=[step.nonempty()])
-    return _nonlinear(step)
+    return nonlinear(step)
 
 
 @rule(*_LINEAR_IN)
@@ -237,7 +237,7 @@ def _gradient(step: Step) -> Fact:
     scaled = (linear.scale, step.term(*plain))
     if linear.kind is Kind.PARTIAL and other.kind is Kind.REPLICATED:
         return step.partial(scaled)
-    found = _nonlinear(step)
+    found = nonlinear(step)
     return found if found.unknown else step.like(found, scaled, also=found.conditions)
 
 
@@ -246,7 +246,7 @@ def _negative(step: Step) -> Fact:
     (given,) = step.ins
     if given.kind in (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL):
         return step.like(given, (-given.scale, given.term))
-    return step.partial((-given.scale, given.term)) if given.kind is Kind.ROWS else _nonlinear(step)
+    return step.partial((-given.scale, given.term)) if given.kind is Kind.ROWS else nonlinear(step)
 
 
 @rule(*_SAME)
@@ -276,46 +276,4 @@ def _of_the_shape(step: Step) -> Fact:
         if step.node.type == "ZerosLike":
             return step.split((Fraction(0), 0), given.axis, rows=given.rows)
         return step.split(step.once((Fraction(1), given.term)), given.axis, rows=given.rows)
-    return _nonlinear(step)
-
-
-# Others wrap around, or keep few digits: of parts they make something else than of the whole.
-_WIDE = {"int32", "int64", "uint32", "uint64", "float", "float32", "double", "float64"}
-
-
-@rule("Cast")
-def _cast(step: Step) -> Fact:
-    """Linear where nothing is cut off; counts stay what they are."""
-    (given,) = step.ins
-    target, source = step.node.attributes.get("DstT"), step.node.attributes.get("SrcT")
-    if given.kind is Kind.ROWS and target != "bool":
-        return _cast_count(step, given)
-    keeps = _is_float(target) and source != "bool"
-    whole = _is_integer(source) and _is_integer(target)
-    narrow = any(_is_integer(each) and each not in _WIDE for each in (source, target))
-    if narrow and source != target and given.kind is Kind.PARTIAL:
-        return step.unknown("a part of a sum of small whole numbers, which may be too large where there is no part")
-    if given.kind in (Kind.REPLICATED, Kind.SPLIT, Kind.PARTIAL) and (keeps or whole) and not narrow:
-        if given.term == 0:  # a plain number
-            return step.like(given, given.scaled)
-        return step.like(given, (given.scale, step.term((Fraction(1), given.term))))
-    return _nonlinear(step)
-
-
-def _cast_count(step: Step, given: Fact) -> Fact:
-    """What cuts something off, or wraps around, does so for each replica's count, and not for that of all."""
-    target, source = step.node.attributes.get("DstT"), step.node.attributes.get("SrcT")
-    if target not in _WIDE:
-        return step.unknown("a number of examples that may be too large for what it is cast to")
-    whole = _counts(step, given) and given.scale.denominator == 1
-    if _is_integer(target) and not _is_integer(source) and not whole:
-        return step.unknown("a number of examples is rounded in each replica")
-    return step.fact(Kind.ROWS, given.scaled)
-
-
-def _is_float(dtype: str | None) -> bool:
-    return dtype is not None and ("float" in dtype or dtype == "half")
-
-
-def _is_integer(dtype: str | None) -> bool:
-    return dtype is not None and "int" in dtype
+    return nonlinear(step)
