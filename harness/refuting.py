@@ -23,6 +23,8 @@ _SHARE = 1e-2
 """A difference counts from this share of what the step changes on one device: rounding is far from it."""
 _BESIDE = 1e-2
 """Of what changes most, a change counts from this share on."""
+_TRACING_SECONDS_MAX = 10.0
+"""A function of which tracing takes longer is run as it has been traced."""
 _BATCHES_MIN = 2
 """So many batches have to be carried out."""
 _CONTRADICTED = "what was inferred of the graph is contradicted by a batch: a rule, or the graph, is not what it seems"
@@ -75,8 +77,9 @@ def confirmed(
     shards = [*even, *uneven]
     if not shards:
         return proof
-    # Tracing takes its time: only the largest are traced for just so many rows.
-    anew = [*even[-1:], *uneven[-1:]]
+    # Tracing takes its time: only the largest are traced for just so many rows, and of large models none.
+    quick = max(each.seconds for each in (*graphs.clients, graphs.reference)) < _TRACING_SECONDS_MAX
+    anew = [*even[-1:], *uneven[-1:]] if quick else []
     every = list(dict.fromkeys([*shards, *(real := _real(graphs, case.replicas))]))
     try:
         tried = try_batches(program, case, *_batches(graphs, every, anew), seed=seed, timeout=timeout)
