@@ -63,7 +63,10 @@ PYTEST_EXAMPLE = "test_my_training.py"
 # What differs in the functions of each of these examples does not show on one device, or not without an interruption.
 ALIKE = ("resumable.py", "verify_custom_loop.py")
 # These run in the full profile, and by `make docs`: pages run what is in them, or what is much like it.
-DEAR = ("resumable.py", "verify_custom_loop.py", "verify_keras_fit.py", "checkpoints.md", "faults.md", "search.md")
+DEAR = (
+    *("resumable.py", "verify_custom_loop.py", "verify_keras_fit.py"),
+    *("checkpoints.md", "faults.md", "search.md", "writing-programs.md"),
+)
 # Options of other programs, and the one that click adds.
 FOREIGN_OPTIONS = {"--epochs", "--help", "--junitxml"}
 

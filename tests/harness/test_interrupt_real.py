@@ -37,7 +37,7 @@ def _rule_of(verdict: Verdict) -> str | None:
     ("strategy", "resume"),
     [
         pytest.param("mirrored-2", None, marks=pytest.mark.full),
-        ("mirrored-2", "mirrored-4"),
+        pytest.param("mirrored-2", "mirrored-4", marks=pytest.mark.full),
         ("multi_worker-2", "mirrored-1"),
         pytest.param("mirrored-2", "multi_worker-2", marks=pytest.mark.full),
         ("parameter_server-1w1p", None),
