@@ -7,16 +7,13 @@ from typing import Any
 
 from benchmarks.measure import Figure, main, median
 from harness import Proof, prove
-from scenarios.programs import keras_loop
 
 __all__ = ["MEASUREMENTS"]
 
-_DIGITS = keras_loop.make("keras", "cnn", "adam")
-
 
 def digits() -> Figure:
-    """The digits' CNN with Adam."""
-    return _figure("infer over the digits' CNN, peer: its tracing", _DIGITS, 3)
+    """A small convolutional network with Adam."""
+    return _figure("infer over a CNN for digits, peer: its tracing", _digits, 3)
 
 
 def mobilenet() -> Figure:
@@ -43,25 +40,44 @@ def _decided(proof: Proof) -> Proof:
     return proof
 
 
+def _digits(strategy: Any, record: Any) -> None:
+    import keras
+
+    def build() -> Any:
+        layers = [keras.layers.Conv2D(8, 3, activation="relu"), keras.layers.Flatten(), keras.layers.Dense(10)]
+        return keras.Sequential([keras.Input((8, 8, 1)), *layers])
+
+    _train(strategy, record, build, (8, 8, 1), keras.optimizers.Adam)
+
+
 def _mobilenet(strategy: Any, record: Any) -> None:
     import keras
+
+    def build() -> Any:
+        return keras.applications.MobileNetV2((32, 32, 3), 0.35, weights=None, classes=10, classifier_activation=None)
+
+    _train(strategy, record, build, (32, 32, 3), keras.optimizers.SGD)
+
+
+def _train(strategy: Any, record: Any, build: Callable[[], Any], shape: tuple[int, ...], optimizer: Any) -> None:
+    """A custom loop over a batch of images that are drawn."""
     import numpy as np
     import tensorflow as tf
 
     batch = 8
     random = np.random.default_rng(0)
-    examples = random.normal(size=(batch, 32, 32, 3)).astype("float32"), random.integers(0, 10, batch).astype("int32")
+    examples = random.normal(size=(batch, *shape)).astype("float32"), random.integers(0, 10, batch).astype("int32")
     dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(examples).batch(batch))
     with strategy.scope():
-        model = keras.applications.MobileNetV2((32, 32, 3), 0.35, weights=None, classes=10, classifier_activation=None)
-        optimizer = keras.optimizers.SGD(0.1)
+        model, update = build(), optimizer(0.01)
 
     def replica_step(images: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=False))
             loss = tf.nn.compute_average_loss(losses, global_batch_size=batch)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        update.apply_gradients(
+            zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+        )
         return loss
 
     @tf.function

@@ -146,3 +146,10 @@ def test_the_catalogue_has_every_kind_and_option_once() -> None:
     options = {(case.kind, case.option) for case in cases}
     assert {(strategy_case(name).kind, strategy_case(name).option) for name in CONTRACT} <= options
     assert {case.hardware for case in catalogue("gpu")} == {"gpu"}
+
+
+def test_a_program_of_ones_own_may_look_up_a_strategy_in_a_task() -> None:
+    """What is sent by value follows functions into functions, and does not come back to where it was."""
+    from dill.detect import globalvars
+
+    assert "all_kinds" in globalvars(strategy_case, recurse=True)

@@ -60,7 +60,7 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str 
                 hardware=hardware,
                 network=network if kind.clustered else None,
             )
-    near = meant(name, [case.name for case in catalogue()])
+    near = meant(name, [each for kind in all_kinds().values() for each in kind.examples])
     raise UsageError(f"strategy {name!r} is unknown; {near}accepted are {_accepted()}")
 
 
