@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harness.recording.tracing import Batch, Outcome
 from harness.relations import NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
-from harness.running.traced import Graphs, Tried, try_batches
+from harness.running.traced import Graphs, try_batches
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
@@ -32,6 +32,10 @@ _PLAIN = 1e-5
 """And from this share of the value itself."""
 
 
+_Told = dict[tuple[int, ...], Counterexample | None]
+"""By the rows of each replica, of each batch that was carried out, what it shows to be wrong."""
+
+
 def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Proof:
     """The proof, refuted if a batch shows that what may be wrong is.
 
@@ -43,15 +47,11 @@ def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, 
     shards = even + uneven
     if not shards:
         return proof
-    every = list(dict.fromkeys([*shards, *(real := _real(graphs, case.replicas))]))
-    try:
-        tried = try_batches(program, case, *_batches(graphs, every), seed=seed, timeout=timeout)
-    except LockstepError:
-        return proof
-    shown = _shown(graphs, tried, even, 0)
-    if real and _agrees(graphs, tried, every.index(real[0])):
-        shown = []  # it may be made for as many rows as it has
-    shown = shown or _shown(graphs, tried, uneven, len(even))
+    real = _real(graphs, case.replicas)
+    told = _told(graphs, [*shards, *real], (), program, case, seed=seed, timeout=timeout)
+    # It may be made for as many rows as it has.
+    shown = [] if _agree(told, real) else _shown(told, even)
+    shown = shown or _shown(told, uneven)
     if not shown:
         return proof
     definite = [each for each in proof.suspects if each.definite]
@@ -80,26 +80,18 @@ def confirmed(
     # Tracing takes its time: only the largest are traced for just so many rows, and of large models none.
     quick = max(each.seconds for each in (*graphs.clients, graphs.reference)) < _TRACING_SECONDS_MAX
     anew = [*even[-1:], *uneven[-1:]] if quick else []
-    every = list(dict.fromkeys([*shards, *(real := _real(graphs, case.replicas))]))
-    try:
-        tried = try_batches(program, case, *_batches(graphs, every, anew), seed=seed, timeout=timeout)
-    except LockstepError:
-        return proof
-    held = []
-    for number, lengths in enumerate(shards):
-        runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
-        if alone.failed is not None or not runs or any(run.failed is not None for run in runs):
+    real = _real(graphs, case.replicas)
+    told = _told(graphs, [*shards, *real], anew, program, case, seed=seed, timeout=timeout)
+    for kind in (even, uneven):
+        contradicted = [found for each in kind if (found := told.get(each)) is not None]
+        if not contradicted:
             continue
-        if (found := _differs(graphs, runs, alone)) is not None:
-            shown = Counterexample(lengths, *found)
-            # Uneven shards come sooner or later; as few rows as this may never come.
-            if len(set(lengths)) == 1 and real and _agrees(graphs, tried, every.index(real[0])):
-                why = f"{shown.text}, and with as many as its first batch has it is right"
-                return dataclasses.replace(proof, status="open", conditions=(), reasons=(why,))
-            wrong = Suspect(None, _CONTRADICTED, shown.value, definite=True, counterexample=shown)
-            return dataclasses.replace(proof, status="refuted", conditions=(), suspects=(wrong,))
-        held.append(lengths)
-    return dataclasses.replace(proof, tried=tuple(held))
+        if not (shown := _shown(told, kind)) or (kind is even and _agree(told, real)):
+            why = f"{contradicted[0].text}, and other batches do not say so"
+            return dataclasses.replace(proof, status="open", conditions=(), reasons=(why,))
+        wrong = Suspect(None, _CONTRADICTED, shown[0].value, definite=True, counterexample=shown[0])
+        return dataclasses.replace(proof, status="refuted", conditions=(), suspects=(wrong,))
+    return dataclasses.replace(proof, tried=tuple(each for each in shards if each in told))
 
 
 def _real(graphs: Graphs, replicas: int) -> list[tuple[int, ...]]:
@@ -109,30 +101,43 @@ def _real(graphs: Graphs, replicas: int) -> list[tuple[int, ...]]:
     return [counts] if counts[0] and len(set(counts)) == 1 and not _has_iterator(graphs) else []
 
 
-def _agrees(graphs: Graphs, tried: Tried, number: int) -> bool:
-    """Whether a batch was carried out, and is right."""
-    runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
-    if alone.failed is not None or not runs or any(run.failed is not None for run in runs):
-        return False
-    return _differs(graphs, runs, alone) is None
-
-
-def _shown(graphs: Graphs, tried: Tried, shards: Sequence[tuple[int, ...]], begin: int) -> list[Counterexample]:
-    """The batches that show it, from the smallest on, if the largest does; `begin` is the first one's number."""
-    shown: list[Counterexample | None] = []
-    for number, lengths in enumerate(shards, begin):
-        runs, alone = [each[number] for each in tried.clients if len(each) > number], _at(tried, number)
-        if alone.failed is None and runs and all(run.failed is None for run in runs):
+def _told(
+    graphs: Graphs,
+    shards: Sequence[tuple[int, ...]],
+    anew: Container[tuple[int, ...]],
+    program: Program,
+    case: StrategyCase,
+    *,
+    seed: int,
+    timeout: float,
+) -> _Told:
+    """Carry out batches of so many rows for each replica; those that cannot be say nothing."""
+    every = list(dict.fromkeys(shards))
+    try:
+        tried = try_batches(program, case, *_batches(graphs, every, anew), seed=seed, timeout=timeout)
+    except LockstepError:
+        return {}
+    told: _Told = {}
+    for number, (lengths, alone) in enumerate(zip(every, tried.reference, strict=False)):
+        runs = [each[number] for each in tried.clients if len(each) > number]
+        if runs and all(each.failed is None for each in (*runs, alone)):
             found = _differs(graphs, runs, alone)
-            shown.append(None if found is None else Counterexample(lengths, *found))
+            told[lengths] = None if found is None else Counterexample(lengths, *found)
+    return told
+
+
+def _agree(told: _Told, shards: Sequence[tuple[int, ...]]) -> bool:
+    """Whether these were carried out, and are right."""
+    return bool(shards) and all(each in told and told[each] is None for each in shards)
+
+
+def _shown(told: _Told, shards: Sequence[tuple[int, ...]]) -> list[Counterexample]:
+    """The batches that show it, from the smallest on, if the largest does."""
+    found = [told[each] for each in shards if each in told]
     # Of two examples statistics may be nothing but rounding; what is wrong is so of the largest batch as well.
-    if len(shown) < _BATCHES_MIN or shown[-1] is None:
+    if len(found) < _BATCHES_MIN or found[-1] is None:
         return []
-    return [each for each in shown if each is not None]
-
-
-def _at(tried: Tried, number: int) -> Outcome:
-    return tried.reference[number] if len(tried.reference) > number else Outcome(failed="nothing was run")
+    return [each for each in found if each is not None]
 
 
 def _rows(graphs: Graphs) -> dict[int, tuple[int, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
+from simulator.machines.local.scratch import scratch  # noqa: E402
 from tools.unmodified.cases import FOLDER, Case, cases  # noqa: E402
 from tools.update_tables import filled  # noqa: E402
 from tools.working import results_of  # noqa: E402
@@ -95,10 +95,10 @@ def main(only: str, jobs: int, json_file: Path | None, page: bool) -> None:
 def result_of(case: Case) -> Result:
     """Verify one of them, by the command, in a directory of its own."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="lockstep-script-") as place:
+    with scratch("script") as place:
         shutil.copy(FOLDER / "scripts" / "_data.py", place)
-        Path(place, f"{case.script}.py").write_text(case.source)
-        before = sorted(Path(place).rglob("*"))
+        (place / f"{case.script}.py").write_text(case.source)
+        before = sorted(place.rglob("*"))
         command = [
             "verify",
             "--json",
@@ -111,7 +111,7 @@ def result_of(case: Case) -> Result:
             *case.args,
         ]
         done = subprocess.run([*_LOCKSTEP, *command], cwd=place, capture_output=True, text=True, check=False)
-        after = sorted(path for path in Path(place).rglob("*") if "__pycache__" not in str(path))
+        after = sorted(path for path in place.rglob("*") if "__pycache__" not in str(path))
         left = [path.name for path in after if path not in before]
     try:
         found = msgspec.json.decode(done.stdout)

@@ -118,3 +118,11 @@ def test_a_batch_that_contradicts_refutes_unless_it_is_one_that_never_comes(monk
     proof, _ = _confirmed(monkeypatch, {(4, 4)})
     assert proof.status == "open"
     assert "with 4+4 examples" in proof.reasons[0]
+
+
+def test_a_small_batch_alone_contradicts_nothing_for_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two examples statistics may be nothing but rounding: the step is open, and neither refuted nor proved."""
+    for wrong in list[set[tuple[int, ...]]](({(1, 1)}, {(2, 1)})):
+        proof, _ = _confirmed(monkeypatch, wrong)
+        assert proof.status == "open"
+        assert "other batches do not say so" in proof.reasons[0]
