@@ -366,6 +366,18 @@ def test_make_targets_exist() -> None:
     assert {found for found in _words(r"(?m)(?:`|^ {4})make ([a-z]+)") if found[1] not in targets} == set()
 
 
+def test_extras_exist_by_the_names_that_every_pip_finds() -> None:
+    """Wheels have them in lower case with hyphens, and pip before 23.3 takes no other spelling for the same."""
+    text = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    there = set(re.findall(r"^([\w-]+) = ", text, re.MULTILINE))
+    named = {
+        name for _, names in _words(r"pip install [\"'](?:\.|tf-lockstep)\[([\w,-]+)\]") for name in names.split(",")
+    }
+    assert {"tf-keras"} <= named
+    assert {name for name in named if name != "test"} <= there
+    assert all(re.fullmatch(r"[a-z-]+", name) for name in there)
+
+
 @pytest.mark.parametrize("page", update_tables.pages(), ids=lambda page: page.name)
 def test_tables_are_up_to_date(page: Path) -> None:
     """The known issues and the rules are those of the code; if not, run `python tools/update_tables.py`."""
