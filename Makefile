@@ -21,12 +21,16 @@ SIMULATED ?= scenarios/
 # More arguments for the benchmarks, for example: make bench BENCH_ARGS=--json
 BENCH_ARGS ?=
 
+# Where `make versions` has its environments, and more arguments for it: make versions VERSIONS_ARGS="--only 'upstream/*'"
+VERSIONS ?= $(HOME)/lockstep-versions
+VERSIONS_ARGS ?=
+
 # With it each of the hundreds of processes of a suite would compile anew all that it imports, and each process of
 # pytest rewrite every assertion.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv scenarios simulated test bench check docs lock clean
+.PHONY: help venv scenarios simulated test bench check docs site versions lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -60,11 +64,23 @@ check: $(STAMP) ## lint, format, types
 docs: $(STAMP) ## run every example in README and docs/
 	$(BIN)/python -m pytest tests/test_docs.py --profile=full $(PYTEST_ARGS)
 
-lock: ## resolve requirements.lock again, for Python 3.10 to 3.13
+versions: $(STAMP) ## what holds with TensorFlow 2.16 to 2.21, in environments of their own below VERSIONS (hours, 2 GB each)
+	$(BIN)/python -m pip show --quiet uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python tools/versions.py --at $(VERSIONS) --page $(VERSIONS_ARGS)
+
+site: $(STAMP) ## docs/ as a site, in build/site; its generator is installed first, from requirements-docs.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-docs.lock
+	$(BIN)/python tools/build_site.py build/site
+
+lock: ## resolve the locks again, for Python 3.10 to 3.13
 	$(PYTHON) -m venv --clear .lock-venv
 	.lock-venv/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.lock-venv/bin/uv pip compile pyproject.toml --universal --python-version 3.10 --all-extras --generate-hashes \
+	.lock-venv/bin/uv pip compile pyproject.toml --universal --python-version 3.10 --extra report --extra tf-keras \
+		--extra scenarios --extra dev --generate-hashes \
 		--no-header --no-emit-index-url --quiet --output-file requirements.lock $(LOCK_ARGS)
+	sed -n '/^docs = \[/,/^\]/s/^ *"\(.*\)",.*/\1/p' pyproject.toml | .lock-venv/bin/uv pip compile - --universal \
+		--python-version 3.10 --constraint requirements.lock --generate-hashes \
+		--no-header --no-emit-index-url --quiet --output-file requirements-docs.lock $(LOCK_ARGS)
 	rm -rf .lock-venv
 
 clean: ## remove everything built here

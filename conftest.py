@@ -7,6 +7,7 @@ import os
 import signal
 from types import FrameType
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("harness.plugin",)
@@ -45,3 +46,14 @@ def _take_signals_from_the_shell() -> None:
 
 
 _take_signals_from_the_shell()
+
+
+@pytest.fixture
+def simulated_gpu() -> None:
+    """The library that simulates GPUs, built if need be; where it cannot be, the test is skipped with the reason."""
+    from simulator.hardware.simulated import NotBuilt, library
+
+    try:
+        library()
+    except NotBuilt as why:
+        pytest.skip(str(why))

@@ -104,7 +104,7 @@ def _found(sight: Sight, wrong: list[Reported], *, consistent: bool) -> Culprit 
 
 def _hidden(case: StrategyCase) -> str | None:
     """Why nothing can be seen under a strategy, or None."""
-    if case.hardware == "tpu":
+    if case.accelerator == "tpu":
         return "what runs on a TPU is compiled, and its operations cannot be watched"
     if case.family.name.startswith("parameter_server"):
         return "what a coordinator's workers compute runs in other processes, and their operations cannot be watched"

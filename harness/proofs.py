@@ -88,8 +88,10 @@ def hidden(case: StrategyCase) -> str | None:
         return (
             "under parameter servers a step is what several workers do at different times; no proof is defined for it"
         )
-    if case.hardware == "tpu":
+    if case.accelerator == "tpu":
         return "on a TPU all replicas are traced as one; no proof is defined for it"
+    if case.rehearsed:
+        return "a rehearsal for a TPU has one replica, as the reference has, so that there is nothing to prove"
     return None
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.traced import Traced
 from harness.recording.tracing import Batch, Outcome
 from harness.relations import NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
@@ -141,15 +142,33 @@ def _shown(told: _Told, shards: Sequence[tuple[int, ...]]) -> list[Counterexampl
 
 
 def _rows(graphs: Graphs) -> dict[int, tuple[int, ...]]:
-    """Of each replica where its rows are in the one device's batch; nothing if that is not known."""
-    truth = next((each.rows for each in graphs.reference.arguments if each.kind == "example"), ())
+    """Of each replica where its rows are in the one device's batch; nothing if that is not known.
+
+    A row is known by all that it consists of: labels and flags by themselves are those of many rows.
+    """
+    whole = _examples(graphs.reference).get(0, {})
+    shares = {at: each for traced in graphs.clients for at, each in _examples(traced).items()}
+    names = [name for name in whole if len(whole[name]) == len(next(iter(whole.values())))]
+    if not names or any(name not in each for each in shares.values() for name in names):
+        return {}
+    truth = list(zip(*(whole[name] for name in names), strict=True))
     found: dict[int, tuple[int, ...]] = {}
-    for traced in graphs.clients:
-        for each in traced.arguments:
-            if each.kind == "example" and (each.replica or 0) not in found:
-                if any(row not in truth for row in each.rows):
-                    return {}
-                found[each.replica or 0] = tuple(map(truth.index, each.rows))
+    for at, each in shares.items():
+        if len({len(each[name]) for name in names}) > 1:
+            return {}
+        rows = list(zip(*(each[name] for name in names), strict=True))
+        if any(row not in truth for row in rows):
+            return {}
+        found[at] = tuple(map(truth.index, rows))
+    return found
+
+
+def _examples(traced: Traced) -> dict[int, dict[str, tuple[int, ...]]]:
+    """Of each replica, by their names, the rows of its examples; the one device is replica 0."""
+    found: dict[int, dict[str, tuple[int, ...]]] = {}
+    for each in traced.arguments:
+        if each.kind == "example":
+            found.setdefault(each.replica or 0, {})[each.name] = each.rows
     return found
 
 

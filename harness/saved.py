@@ -15,7 +15,8 @@ from harness.evidence.reference import Reference, read_reference
 from harness.evidence.trace import Array, RunTrace, write_client
 from harness.judging.alone import StepsAlone
 from harness.judging.culprit import Culprit, Looked
-from harness.judging.verdict import Verdict
+from harness.judging.laws.protocol import Finding
+from harness.judging.verdict import Verdict, broken_by
 from harness.kept import VERDICT
 from harness.relations import proof_again
 from simulator import UsageError
@@ -23,14 +24,29 @@ from simulator import UsageError
 __all__ = ["VERDICT", "known_again", "load_run", "save_run"]
 
 _REFERENCE = "reference"
+_BEFORE = "before"
 
 
 def save_run(directory: Path, verdict: Verdict, reference: Reference) -> None:
     """Put the verdict and the reference's traces beside the run's own traces, where none are yet."""
-    (directory / _REFERENCE).mkdir()
-    for name, trace in [("plain", reference.trace), *_numbered(reference)]:
-        write_client(directory / _REFERENCE / f"{name}.trace", trace.clients[0])
+    _write_reference(directory / _REFERENCE, reference)
     (directory / VERDICT).write_bytes(msgspec.json.format(msgspec.json.encode(verdict.to_json())))
+
+
+def _write_reference(folder: Path, reference: Reference) -> None:
+    folder.mkdir()
+    for name, trace in [("plain", reference.trace), *_numbered(reference)]:
+        write_client(folder / f"{name}.trace", trace.clients[0])
+    if reference.before is not None:
+        _write_reference(folder / _BEFORE, reference.before)
+
+
+def _read_reference(folder: Path) -> Reference:
+    reference = read_reference(folder / "plain.trace", sorted(folder.glob("noise-*.trace")))
+    for trace in (reference.trace, *reference.perturbed):
+        _check_whole(trace)
+    before = folder / _BEFORE
+    return replace(reference, before=_read_reference(before)) if before.exists() else reference
 
 
 def _numbered(reference: Reference) -> list[tuple[str, Any]]:
@@ -42,6 +58,20 @@ class _Looked(msgspec.Struct):
 
     why_not: str | None
     seconds: float
+
+
+class _Finding(msgspec.Struct):
+    """What a law has found, without its numbers."""
+
+    law: str
+    text: str
+    task: str | None = None
+    step: int | None = None
+    observable: str | None = None
+    variable: str | None = None
+
+    def found(self) -> Finding:
+        return Finding(**msgspec.structs.asdict(self))
 
 
 class _Needed(msgspec.Struct):
@@ -58,6 +88,9 @@ class _Needed(msgspec.Struct):
     looked: _Looked | None = None
     abstained: str | None = None
     proof: dict[str, Any] | None = None
+    strategy: str = ""
+    consistent: bool = True
+    findings: tuple[_Finding, ...] = ()
 
 
 def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
@@ -77,13 +110,12 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
         saved = msgspec.json.decode((directory / VERDICT).read_bytes())
         msgspec.convert(saved, _Needed)
     with reading(directory / _REFERENCE):
-        reference = read_reference(plain, sorted((directory / _REFERENCE).glob("noise-*.trace")))
-        for trace in (reference.trace, *reference.perturbed):
-            _check_whole(trace)
+        reference = _read_reference(directory / _REFERENCE)
     with reading(directory / TRACES):
         parts = read_parts(directory)
         _check_whole(parts.last)
-    return parts, replace(reference, notes=tuple(saved.get("notes", ()))), saved
+    python = (saved.get("environments") or {}).get("reference_python")
+    return parts, replace(reference, notes=tuple(saved.get("notes", ())), python=python), saved
 
 
 def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
@@ -98,6 +130,9 @@ def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -
     if known.abstained is not None and verdict.abstained is None:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return replace(verdict, abstained=known.abstained, **nothing)
+    if not known.consistent and verdict.outcome == "consistent" and known.strategy.startswith("parameter_server"):
+        # What a coordinator's script does with a single worker was not saved.
+        verdict = broken_by(verdict, [each.found() for each in known.findings])
     if known.looked is not None:
         verdict = replace(verdict, looked=Looked(known.culprit, known.looked.why_not, known.looked.seconds))
     if verdict.alone is not None or verdict.outcome != "inconsistent" or known.wrong_steps is None:

@@ -7,20 +7,24 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from _lockstep.verdicts import announce, on_verdict
+from harness.asked import Asked, Tier
 from harness.culprits import is_wanted, with_culprit
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
+from harness.evidence.rebuilt import read_rebuilt
 from harness.evidence.reference import Reference
 from harness.judging.alone import steps_alone
 from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
+from harness.judging.closures_collected import updates_apart
 from harness.judging.course import course_of
 from harness.judging.doubted import doubted
+from harness.judging.environments import environments_of
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
@@ -31,20 +35,25 @@ from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.ledger import Ledger, aligned
 from harness.proofs import is_asked, proved
+from harness.running.coordinated import followed
 from harness.running.disturbance import Disturbance
 from harness.running.forced import check_forcible, forced_reference
-from harness.running.interrupt import Interrupting, check_interruption, run_twice
-from harness.running.observe import check_hardware, run_once
+from harness.running.interrupt import Interrupting, run_twice
+from harness.running.observe import check_hardware, disturbed_by, run_once
+from harness.running.places import on_machines, placed_program
 from harness.running.reference import reference_of
 from harness.running.scripted import check_apart, check_whole, native_traces, ready
 from harness.saved import save_run
+from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from simulator import FaultPlan, LockstepError, RunFailed, RunResult, UsageError
+from simulator import FaultPlan, LockstepError, RunFailed, RunResult
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # in typing from Python 3.11 on
 
 __all__ = ["Tier", "check_hardware", "judge", "judge_left", "judged_run", "on_verdict", "task_summaries", "verify"]
 
-Tier = Literal["derived", "exact"]
 _SEED = 20
 
 
@@ -63,110 +72,65 @@ def verify(
     prove: bool | None = None,
     hardware: str = "cpu",
     reference: str = "cpu",
+    reference_python: str | Path | None = None,
     network: str | None = None,
     timeout: float = 120.0,
     seed: int = _SEED,
     out: str | Path | None = None,
     stream: bool = False,
+    **machines: Unpack[OnMachines],
 ) -> Verdict:
     """Run a program under a strategy and under the default strategy, and judge whether the numbers agree.
 
     Args:
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`, or an unmodified script, `["python", "train.py"]`.
         strategy: a name such as `mirrored-2`, see `lockstep strategies`.
-        tier: `derived` allows for rounding, by a bound computed from perturbed reference runs; `exact` for nothing, and
-            is meant for programs whose every intermediate value is exactly representable.
+        tier: `derived` allows for rounding, by bounds from perturbed reruns; `exact`: every value is representable.
         interrupt_at: kill all tasks right after this step, from 1, and start again with the same `record.directory`.
         resume_strategy: start it again under this strategy instead of the same one.
         faults: what goes wrong. What fails is started again, each part judged. Checkpoints are in `record.directory`.
         restarts: restarts that a run with faults may have; by default those that its faults can cause, and three more.
         restart_policy: what a failure restarts, as of `Cluster`.
         forced: set the reference's variables to those of the run after each step: each is then judged by itself.
-        explain: whether more runs are made to explain (`Verdict.culprit`, steps that are wrong by themselves): by
-            default where the verdict is inconsistent, or the training chaotic; False: never; True: a step is watched.
+        explain: make more runs to say why (`Verdict.culprit`); None: where it is inconsistent or chaotic; True: always.
         prove: infer from the step's graph whether it is right for every batch; not by default if LOCKSTEP_PROVE is 0.
-        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
+        hardware: `cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`.
         reference: where it runs: `cpu`, or `device`, one of the strategy's; a note then tells of that on the CPU.
+        reference_python: the Python of another environment that makes the reference, such as of an older TensorFlow.
         network: of a strategy with several tasks: `loopback`, or `namespaces` for a host of its own for each task.
         timeout: seconds for each of the runs, with all its restarts.
         seed: given to Python, NumPy, TensorFlow and Keras before the start.
         out: keep traces, logs and the verdict in this directory, which holds nothing else than maybe an earlier run.
         stream: copy the tasks' output to stderr while they run.
+        **machines: `machines`, `place`, `files` and `machines_python`: where the run's tasks are, as of `Cluster`.
 
     Returns:
         A `Verdict`: true when consistent; it abstains if two equal runs of the reference differ. `str` of it explains.
 
     Raises:
         UsageError: something that does not exist, a directory with something else in it, or nothing was reported.
-        HostsUnavailable, MissingHardware, PrivateFilesUnavailable: this machine lacks what is needed.
+        HostsUnavailable, MachinesUnavailable, MissingHardware, PrivateFilesUnavailable: a machine lacks what is needed.
         SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
-    case, plan = strategy_case(strategy, hardware, network), Disturbance.of(faults, restarts, restart_policy)
-    asked = _Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference).on(case)
-    asked.check(changes := _disturbed(interrupt_at, resume_strategy, plan, case, timeout))
-    under_test = ready(Program.of(program), case, changes, forced=forced, prove=prove)
-    with kept_in(out) as directory:
-        return _told(_verified(under_test, case, changes, directory, asked))
+    case, plan = strategy_case(strategy, hardware, network, machines), Disturbance.of(faults, restarts, restart_policy)
+    asked = Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference)
+    changes = disturbed_by(interrupt_at, resume_strategy, plan, case, timeout)
+    return _told(_verified_in(out, Program.of(program), case, changes, asked.on(case, reference_python)))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Asked:
-    """What was asked for besides the program, the strategy and what disturbs the run; as of `verify`."""
-
-    tier: Tier
-    forced: bool
-    explain: bool | None
-    prove: bool | None
-    seed: int
-    timeout: float
-    stream: bool
-    keep: bool
-    reference: str = "cpu"
-
-    def makes(self, case: StrategyCase) -> dict[str, Any]:
-        """What the reference of such a run computes on, and whether its kernels are the run's."""
-        if self.reference == "device":
-            return {"hardware": case.device_kind}
-        return {"kernels": case.computes_apart}
-
-    def on(self, case: StrategyCase) -> _Asked:
-        """The same, after a check that the reference can run where it was asked for.
-
-        Raises:
-            UsageError: there is no such place, or the strategy computes on a CPU.
-        """
-        if self.reference not in ("cpu", "device"):
-            raise UsageError(f"reference={self.reference!r} is unknown; accepted are cpu, device")
-        if self.reference == "device" and case.device_kind == "cpu":
-            raise UsageError(f"{case.name} computes on a CPU, as its reference does; give hardware='gpu' as well")
-        return self
-
-    @property
-    def derived(self) -> bool:
-        return self.tier == "derived"
-
-    @property
-    def of_reference(self) -> dict[str, Any]:
-        return {"seed": self.seed, "timeout": self.timeout}
-
-    @property
-    def of_run(self) -> dict[str, Any]:
-        return {**self.of_reference, "stream": self.stream, "keep": self.keep}
-
-    def check(self, changes: Interrupting | Disturbance | None) -> None:
-        """Fail before anything starts if these make no sense together.
-
-        Raises:
-            UsageError: there is no such tier, or a reference is to follow a run that does not take its steps.
-        """
-        if self.tier not in ("derived", "exact"):
-            raise UsageError(f"tier {self.tier!r} is unknown; accepted are derived, exact")
-        if self.forced and changes is not None:
-            raise UsageError(
-                "forced=True sets the reference to the run after each step, so the run has to take the reference's "
-                "steps, each once: leave out interrupt_at, faults and restarts"
-            )
+def _verified_in(
+    out: str | Path | None,
+    program: Program,
+    case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
+    asked: Asked,
+) -> Verdict:
+    asked.check(changes)
+    under_test = ready(program, case, changes, forced=asked.forced, prove=asked.prove, reference=asked.reference)
+    placed_program(under_test, case)
+    with on_machines(case), kept_in(out) as directory:
+        return _verified(under_test, case, changes, directory, asked)
 
 
 def _verified(
@@ -174,14 +138,14 @@ def _verified(
     case: StrategyCase,
     changes: Interrupting | Disturbance | None,
     directory: Path,
-    asked: _Asked,
+    asked: Asked,
 ) -> Verdict:
     """The verdict on one run, which leaves what it recorded in `directory`."""
     began, forced = time.monotonic(), asked.forced
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
         makes: dict[str, Any] = {"perturbed": asked.derived and not forced, "check": forced}
-        reference = reference_of(program, **makes, **asked.makes(case), **asked.of_reference)
+        reference = reference_of(program, **makes, **asked.makes(case), **asked.of_truth)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -201,18 +165,19 @@ def _verified(
         verdict = judge_left(program, case, None, directory, reference, result, time.monotonic() - began, forced=True)
     else:
         verdict = judged_run(program, case, changes, directory, reference, began, **asked.of_run)
+        judged_as, verdict, reference = _followed(verdict, program, case, changes, reference, directory, asked)
         if is_open(verdict):
-            verdict, reference = _made_sure(verdict, program, case, reference, directory, asked)
+            verdict, reference = _made_sure(verdict, judged_as, case, reference, directory, asked)
         if program.script is not None:
             verdict = _of_script(verdict, program, case, directory, reference, asked, disturbed=changes is not None)
-        elif asked.explain is not False and asked.derived and changes is None:
+        elif asked.explain is not False and asked.derived and changes is None and asked.python is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
     # What a worker does for a coordinator cannot be watched from here.
-    closures = program.script is not None and case.ps
-    if changes is None and not closures and is_wanted(verdict, asked.explain):
+    apart = (program.script is not None and case.ps) or asked.python is not None
+    if changes is None and not apart and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
-    verdict = _beside_cpu(verdict, program, directory, asked)
-    if is_asked(asked.prove):
+    verdict = _beside_others(verdict, program, case, directory, asked)
+    if is_asked(asked.prove if asked.python is None else asked.prove or False):
         parts = read_parts(directory)
         runs = [*(part.trace for part in parts.earlier), parts.last]
         verdict = dataclasses.replace(verdict, proof=with_data(proved(program, case, **asked.of_reference), runs))
@@ -227,21 +192,27 @@ def _of_script(
     case: StrategyCase,
     directory: Path,
     reference: Reference,
-    asked: _Asked,
+    asked: Asked,
     *,
     disturbed: bool,
 ) -> Verdict:
     """The verdict on a script, taken back where its reference rests on what may be otherwise."""
     touched = read_touched(directory / TRACES, directory / INTERRUPTED)
     check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
-    natives = native_traces(program, **asked.of_reference)
+    assert program.script is not None
     parts = read_parts(directory)
     first = parts.earlier[0].trace if parts.earlier else parts.last
-    return doubted(verdict, first, reference.trace, case.replicas, natives, parts if disturbed else None)
+    natives = native_traces(program, repeated=case.ps > 0 and updates_apart(first), **asked.of_truth)
+    told: dict[str, Any] = {
+        "returned": case.ps > 0 and any(read_rebuilt(directory)),
+        "updates": program.script.updates,
+    }
+    again = parts if disturbed else None
+    return doubted(verdict, first, reference.trace, case.replicas, natives, again, **told)
 
 
 def _looked_closer(
-    verdict: Verdict, program: Program, directory: Path, reference: Reference, asked: _Asked
+    verdict: Verdict, program: Program, directory: Path, reference: Reference, asked: Asked
 ) -> tuple[Verdict, Reference]:
     """The verdict, and what it was judged by, after more runs where each step by itself shows more than the whole.
 
@@ -268,26 +239,59 @@ def _looked_closer(
     return judge(parts, follower, program=program.name, forced=True, **said), follower
 
 
-def _beside_cpu(verdict: Verdict, program: Program, directory: Path, asked: _Asked) -> Verdict:
-    """The verdict; one by a reference on the device has a note of what that on the CPU says."""
-    if asked.reference != "device":
+def _beside_others(verdict: Verdict, program: Program, case: StrategyCase, directory: Path, asked: Asked) -> Verdict:
+    """The verdict; one by a reference on the device has a note of what that on the CPU says.
+
+    So has one that is inconsistent with a reference of another environment, of what one of this environment says.
+    """
+    on_device = asked.reference == "device"
+    if not on_device and (asked.python is None or verdict.outcome != "inconsistent"):
         return verdict
-    cpu = reference_of(program, perturbed=asked.derived, kernels=True, **asked.of_reference)
-    other = judge(read_parts(directory), cpu, program=program.name, tasks=verdict.tasks, seconds=verdict.seconds)
+    kernels = on_device or case.computes_apart
+    other = judge(
+        read_parts(directory),
+        reference_of(program, perturbed=asked.derived, kernels=kernels, **asked.of_reference),
+        program=program.name,
+        tasks=verdict.tasks,
+        seconds=verdict.seconds,
+        faults=verdict.faults,
+    )
     ratio = "" if other.worst_ratio is None else f", worst ratio {other.worst_ratio:.2g}"
-    note = f"against the reference on a CPU the run is {other.outcome}{ratio}"
+    where = "on a CPU" if on_device else "of the run's own environment"
+    note = f"against the reference {where} the run is {other.outcome}{ratio}"
     return dataclasses.replace(verdict, notes=(*verdict.notes, note))
 
 
+def _followed(
+    verdict: Verdict,
+    program: Program,
+    case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
+    reference: Reference,
+    directory: Path,
+    asked: Asked,
+) -> tuple[Program, Verdict, Reference]:
+    """The verdict on a coordinator's script by a reference whose workers began their data anew as those of the run."""
+    closures = changes is not None and program.script is not None and case.ps
+    options: dict[str, Any] = {"perturbed": asked.derived, **asked.of_truth}
+    if not closures or (found := followed(verdict, program, directory, **options)) is None:
+        return program, verdict, reference
+    told, reference = found
+    said: dict[str, Any] = {"tasks": verdict.tasks, "seconds": verdict.seconds, "faults": verdict.faults}
+    return told, judge(read_parts(directory), reference, program=program.name, **said), reference
+
+
 def _made_sure(
-    verdict: Verdict, program: Program, case: StrategyCase, reference: Reference, directory: Path, asked: _Asked
+    verdict: Verdict, program: Program, case: StrategyCase, reference: Reference, directory: Path, asked: Asked
 ) -> tuple[Verdict, Reference]:
     """The verdict by all that can be known of the reference, where a first look does not end in consistency."""
-    began, known = time.monotonic(), len(reference.perturbed)
+    began, known, before = time.monotonic(), len(reference.perturbed), reference.before
     try:
         more = not is_plain(verdict)
         surer: dict[str, Any] = {"check": True, "more": more, **asked.makes(case)}
-        reference = reference_of(program, perturbed=asked.derived, **surer, **asked.of_reference)
+        surer_one = reference_of(program, perturbed=asked.derived, **surer, **asked.of_truth)
+        told = tuple(dict.fromkeys((*reference.notes, *surer_one.notes)))
+        reference = dataclasses.replace(surer_one, before=before, notes=told)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return dataclasses.replace(verdict, abstained=str(why), **nothing), reference
@@ -424,6 +428,7 @@ def judge(
         faults=faults,
         links=None if parts.links is None else parts.links.to_json(),
         placement=_placement(parts),
+        environments=environments_of(parts.last, reference),
         abstained=not_finite(reference.trace),
         notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
@@ -459,28 +464,6 @@ def _ledger(judged: Judged, verdict: Verdict) -> str | None:
     return Ledger.joined(before, after, found.resumed_at).table(Ledger.of(found.reference))
 
 
-def _disturbed(
-    interrupt_at: int | None,
-    resume_strategy: str | StrategyCase | None,
-    disturbance: Disturbance | None,
-    case: StrategyCase,
-    timeout: float,
-) -> Interrupting | Disturbance | None:
-    """What was asked for besides a plain run, after a check that this machine and this strategy's cluster can do it."""
-    step = check_interruption(interrupt_at, resume_strategy)
-    resume_case = case if resume_strategy is None else strategy_case(resume_strategy, case.hardware, case.network)
-    for needed in dict.fromkeys((case, resume_case)):
-        check_hardware(needed)
-    if disturbance is None:
-        return None if step is None else Interrupting(step, resume_case)
-    if step is not None:
-        raise UsageError(
-            "a run is either interrupted, with interrupt_at, or has faults; a fault can kill all tasks too"
-        )
-    disturbance.check(case, timeout)
-    return disturbance
-
-
 def task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:
     """What verdicts say of each task."""
     return {
@@ -490,6 +473,7 @@ def task_summaries(result: RunResult) -> dict[str, dict[str, Any]]:
             "incarnation": task.incarnation,
             "stopped": task.stopped,
             "devices": list(task.devices),
+            **({} if task.machine is None else {"machine": task.machine}),
         }
         for name, task in result.items()
     }

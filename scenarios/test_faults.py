@@ -185,7 +185,8 @@ def test_a_straggler_costs_only_time(strategy: StrategyCase, fault: Fault, tmp_p
     behind = straggler(tmp_path, strategy.clients, after=2)
     outcome = "went on, exact"
     if getattr(fault, "per_step", None):
-        assert behind["worker:1"] >= 0.09
+        # Of 0.1 s; on a busy machine the others begin late as well.
+        assert behind["worker:1"] >= 0.05
         assert behind["worker:0"] < behind["worker:1"] / 3
         outcome += f"; worker:1 begins its steps {behind['worker:1']:.2f} s after the others"
     report_row(TABLE, told.row(strategy, outcome))

@@ -1,4 +1,4 @@
-"""The context manager that users hold: a cluster of local processes for one topology."""
+"""The context manager that users hold: a cluster of processes for one topology."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from typing import Any, TypeVar
 
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
+from simulator.faults.over_machines import check_alone, check_over_machines
 from simulator.hardware.seen import task_variables
 from simulator.launch import DEFAULT_PRELOAD, at_import, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
+from simulator.machines.engines.command import engine_of
+from simulator.machines.engines.keeping import reached
 from simulator.machines.local.scratch import make_scratch, remove_scratch
-from simulator.network import NAMESPACES, Link, NetworkOptions, default_network
+from simulator.machines.placement import placed
+from simulator.machines.protocol import Machine
+from simulator.network import LOOPBACK, NAMESPACES, Link, NetworkOptions, default_network
 from simulator.out import NotKept, OutDirectory
 from simulator.results import RunFailed, RunResult
 from simulator.run.companion import Alone
@@ -62,6 +67,13 @@ class Cluster:
             its own, with a name, an address and a loopback interface that nobody else reaches; see docs/network.md. By
             default what the environment variable `LOCKSTEP_NETWORK` says, else `loopback`.
         seed: of everything random about the network.
+        machines: where tasks run, by default here: `COMMAND {}:NAME,NAME`, a command that starts a process on the
+            machine whose name stands for `{}`, and joins its standard streams; see docs/machines.md. What one machine
+            alone can do, such as links, is refused then.
+        place: task to machine; the others go to the machines in blocks.
+        files: with machines: `shared`, the working directory is the same on all of them, or `ship`, its files are sent.
+        python: with machines: the interpreter there, by default the path of this one.
+        cable: with machines: a command of this machine that pulls the cable of the one whose name stands for `{}`.
 
     Example:
         >>> with Cluster(Topology(worker=2)) as cluster:
@@ -86,13 +98,20 @@ class Cluster:
         relay: bool = False,
         network: str | None = None,
         seed: int = 0,
+        machines: str | None = None,
+        place: Mapping[str, str] | None = None,
+        files: str | None = None,
+        python: str | None = None,
+        cable: str | None = None,
     ) -> None:
         self.topology = topology
         working_directory()
         FaultPlan(seed=seed)  # which checks it
         plan = FaultPlan() if faults is None else faults.expand(topology)
         plan.check_timeout(check_timeout(timeout))
-        kind = network or default_network(topology)
+        self._engine = engine_of(machines, place=place, files=files, python=python, cable=cable)
+        self._place = {} if self._engine is None else placed(topology.tasks, self._engine.names, place or {})
+        kind = network or (default_network(topology) if self._engine is None else LOOPBACK)
         self._options = Options(
             timeout=check_timeout(timeout),
             preload=tuple(preload),
@@ -108,6 +127,10 @@ class Cluster:
             ),
             seed=seed or plan.seed,
         )
+        if self._engine is None:
+            check_alone(plan)
+        else:
+            check_over_machines(topology, plan, self._options.network, cable=self._engine.cable is not None)
         self._plan = plan
         self._out = None if out is None else OutDirectory(out)
         if self._out is not None:
@@ -117,6 +140,20 @@ class Cluster:
         self._expectations: list[Expectation] = []
         self._gates: dict[str, list[str]] = {}
         self._run: Run | None = None
+        self._machines: Sequence[Machine] = ()
+
+    @property
+    def place(self) -> Mapping[str, str]:
+        """The name of the machine of each task; empty where all are here."""
+        return dict(self._place)
+
+    def sees(self, directory: Path) -> bool:
+        """Whether a directory is the same one for all tasks as for this process, which is tried on every machine.
+
+        Raises:
+            OSError: nothing can be written into it.
+        """
+        return all(machine.sees(directory) for machine in self._machines)
 
     @property
     def network(self) -> NetworkOptions:
@@ -130,6 +167,8 @@ class Cluster:
                 stack.enter_context(self._out.held())
             self._directory = make_scratch("cluster")
             stack.callback(remove_scratch, self._directory)
+            # Not at each run: reaching a machine takes longer than starting tasks there.
+            self._machines = () if self._engine is None else stack.enter_context(reached(self._engine))
             self._leave = stack.pop_all().close
         return self
 
@@ -258,6 +297,7 @@ class Cluster:
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults else Alone()
         run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
+        run.machines, run.place = self._machines, self._place
         self._run = run
         with run:
             yield run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Incarnation:
         stopped: whether its end was asked for: by a plan, or because Lockstep restarted it.
         loss: of the last step of which it is known, or `None`.
         saves: what it saved and restored, in the order in which that ended.
+        machine: the name of that on which it ran; `None` for this one.
     """
 
     number: int
@@ -56,6 +57,7 @@ class Incarnation:
     stopped: bool
     loss: float | None = None
     saves: tuple[Saved, ...] = ()
+    machine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class TaskResult:
         loss: of the last step of an unmodified program of which it is known, or `None`.
         devices: what it computed on: a description of each GPU, or `cpu:N`; empty where Lockstep has not prepared
             TensorFlow, as in an unmodified program on `cpu:1`.
+        machine: the name of that on which it ran; `None` for this one.
     """
 
     task: str
@@ -92,6 +95,7 @@ class TaskResult:
     counted_by: str | None = None
     loss: float | None = None
     devices: tuple[str, ...] = ()
+    machine: str | None = None
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the log."""
@@ -131,6 +135,7 @@ class RunResult(Mapping[str, TaskResult]):
         directory: the run's logs and journal.
         links: what each directed link between tasks has carried, in a cluster with a relay or with hosts.
         faults: what came of each fault of the plan.
+        clocks: by machine, by how much times of what happened there may be wrong, in seconds.
     """
 
     tasks: Mapping[str, TaskResult]
@@ -138,12 +143,18 @@ class RunResult(Mapping[str, TaskResult]):
     directory: Path
     links: tuple[LinkCounters, ...] = ()
     faults: tuple[PlannedFault, ...] = ()
+    clocks: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, task: str) -> TaskResult:
         try:
             return self.tasks[task]
         except KeyError:
             raise KeyError(f"no task {task!r}; tasks are {', '.join(self.tasks)}") from None
+
+    def doubt(self, one: str, other: str) -> float:
+        """How far apart two events of these tasks have to be, in seconds, for their order to be known."""
+        machines = {self.tasks[task].machine for task in (one, other) if task in self.tasks}
+        return sum(self.clocks.get(machine or "", 0.0) for machine in machines) if len(machines) > 1 else 0.0
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tasks)
@@ -185,7 +196,7 @@ class RunFailed(LockstepError):
     def _describe(self) -> str:
         first, *others = self.causes
         where = f"in {self.during}, " if self.during else ""
-        said = f"{first.task} failed first: {first.kind}: {_first_line(first.message, 400)}"
+        said = f"{first.task} failed first{self._undecided()}: {first.kind}: {_first_line(first.message, 400)}"
         planned = self._planned(first, where)
         lines = [*planned, said] if planned else [f"{where}{said}"]
         if first.traceback:
@@ -204,6 +215,16 @@ class RunFailed(LockstepError):
         for task, text in self.stacks.items():
             lines += ["", f"--- Python stacks of {task}", text.rstrip()]
         return "\n".join(lines)
+
+    def _undecided(self) -> str:
+        """Who may have failed before the first one, as far as the clocks of their machines tell."""
+        first, *others = self.causes
+        tied = [
+            f"{other.task} on {self.result[other.task].machine}"
+            for other in others
+            if other.at - first.at < self.result.doubt(first.task, other.task)
+        ]
+        return f" (or {', '.join(tied)}: the clocks of machines are not known so well)" if tied else ""
 
     def _planned(self, first: TaskError, where: str) -> list[str]:
         """The fault that had ended a task before the first failure, of which that is the consequence."""

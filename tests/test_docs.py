@@ -36,6 +36,7 @@ from harness.report import Cell, Matrix
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
+from harness.tf_tests import plugin as tf_tests
 from tools import sweep, trials, update_matrix, update_tables
 
 ROOT = Path(__file__).parent.parent
@@ -65,10 +66,19 @@ ALIKE = ("resumable.py", "verify_custom_loop.py")
 # These run in the full profile, and by `make docs`: pages run what is in them, or what is much like it.
 DEAR = (
     *("resumable.py", "verify_custom_loop.py", "verify_keras_fit.py"),
-    *("checkpoints.md", "faults.md", "search.md", "writing-programs.md"),
+    *(
+        "checkpoints.md",
+        "comparing.md",
+        "faults.md",
+        "getting-started.md",
+        "ledger.md",
+        "network.md",
+        "search.md",
+        "writing-programs.md",
+    ),
 )
 # Options of other programs, and the one that click adds.
-FOREIGN_OPTIONS = {"--epochs", "--help", "--junitxml"}
+FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb"}
 
 
 @dataclass(frozen=True)
@@ -282,6 +292,9 @@ class _Options:
     def addoption(self, name: str, **_: Any) -> None:
         self.names.add(name)
 
+    def addini(self, name: str, **_: Any) -> None:
+        """No option of the command line."""
+
 
 def _commands_there() -> set[str]:
     names = {path.stem for path in (ROOT / "harness" / "cli").glob("*.py")}
@@ -292,6 +305,7 @@ def test_options_exist() -> None:
     """Every option that a page mentions is one of `lockstep`, of the pytest plugin, or of a tool."""
     plugin = _Options()
     pytest_addoption(plugin)  # type: ignore[arg-type]
+    tf_tests.pytest_addoption(plugin)  # type: ignore[arg-type]
     commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in _commands_there()]
     options = [option for command in [*commands, sweep.main, trials.main] for option in command.params]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)}

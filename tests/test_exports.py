@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ import _lockstep
 import harness
 import simulator
 
+ROOT = Path(__file__).parent.parent
 # The public contract; other names may come and go, these may not.
 PROMISED = {
     "simulator": {"Cluster", "FaultPlan", "Link", "Topology", "step"},
@@ -75,3 +79,10 @@ def test_the_command_has_its_entry_point() -> None:
     assert {name: getattr(plugins[0], name) for name in plugins[1].__all__} == {
         name: getattr(plugins[1], name) for name in plugins[1].__all__
     }
+
+
+def test_the_package_shows_the_function_and_not_its_module() -> None:
+    """`harness.verify` is both; whoever imports first, `from harness import verify` is the function."""
+    for first in ("import harness.verify", "from harness.verify import judge", "from harness import verify"):
+        code = f"{first}; from harness import verify; import harness; assert callable(harness.verify)"
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -52,26 +53,63 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def test_the_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
-    """Every file of the packages is in the wheel, with the entry points that the other tests stand for."""
-    packages = ("_lockstep", "harness", "simulator")
-    for package in packages:
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+PACKAGES = ("_lockstep", "harness", "simulator")
+
+
+def _copied(folder: Path) -> Path:
+    """The checkout as far as a build needs it, in a folder of its own, where a build may leave what it likes."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def _wheel(source: Path) -> zipfile.ZipFile:
     options = ("-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", "dist", ".")
-    run_there(tmp_path, sys.executable, "-m", "pip", "wheel", *options)
-    wheel = zipfile.ZipFile(next((tmp_path / "dist").glob("*.whl")))
-    built = {name for name in wheel.namelist() if name.partition("/")[0] in packages}
-    assert built == {
-        str(path.relative_to(tmp_path))
-        for package in packages
-        for path in (tmp_path / package).rglob("*")
+    run_there(source, sys.executable, "-m", "pip", "wheel", *options)
+    return zipfile.ZipFile(next((source / "dist").glob("*.whl")))
+
+
+def _of_packages(wheel: zipfile.ZipFile) -> dict[str, bytes]:
+    return {name: wheel.read(name) for name in wheel.namelist() if name.partition("/")[0] in PACKAGES}
+
+
+def _in_checkout() -> dict[str, bytes]:
+    return {
+        str(path.relative_to(ROOT)): path.read_bytes()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def test_the_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
+    """Every file of the packages is in the wheel, with the entry points that the other tests stand for."""
+    wheel = _wheel(_copied(tmp_path))
+    assert _of_packages(wheel) == _in_checkout()
     points = wheel.read(next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))).decode()
     assert "lockstep = _lockstep.command:main" in points
     assert "harness.plugin = _lockstep.plugin" in points
+
+
+@pytest.mark.full  # packs and builds once more
+def test_from_the_sdist_comes_the_same_wheel(tmp_path: Path) -> None:
+    """It has what a build needs and the license, and neither tests nor anything else that lay in the checkout."""
+    folder = _copied(tmp_path / "checkout")
+    (folder / "mine.txt").write_text("nobody else's\n")
+    code = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
+    name = run_there(folder, sys.executable, "-c", code).stdout.split()[-1]
+    with tarfile.open(folder / "dist" / name) as packed:
+        packed.extractall(tmp_path, filter="data")
+    source = tmp_path / name.removesuffix(".tar.gz")
+    assert {path.name for path in source.iterdir()} == {
+        *PACKAGES,
+        *("LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "tf_lockstep.egg-info"),
+    }
+    wheel = _wheel(source)
+    assert _of_packages(wheel) == _in_checkout()
+    assert any(name.endswith("/licenses/LICENSE") for name in wheel.namelist())
 
 
 def test_doctor_finds_what_is_found_here(project: Path) -> None:

@@ -103,7 +103,7 @@ def _strategy_of(item: pytest.Item) -> str:
 def _hardware_of(item: pytest.Item) -> str:
     """What the test's strategy computes on, which may be another than the session's: NCCL is for GPUs."""
     case = _params(item).get("strategy")
-    return str(getattr(case, "device_kind", None) or hardware_of(item.config))
+    return str(getattr(case, "accelerator", None) or hardware_of(item.config))
 
 
 def _loop_of(item: pytest.Item) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from _lockstep import names
-from _lockstep.plugin import required
+from _lockstep.plugin import machines, required
 from _lockstep.plugin.cache import forget_references, share_references
 from _lockstep.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
 from _lockstep.plugin.fixtures import TABLE_PROPERTY, hardware_of
@@ -30,6 +30,8 @@ _ROWS = pytest.StashKey["list[TableRow]"]()
 _WRONG = pytest.StashKey[str]()
 _NOWHERE = pytest.StashKey[bool]()
 _NETWORK = pytest.StashKey["str | None"]()
+# What pytest-rerunfailures makes of the outcome of a test that it runs again.
+_RERUN = "rerun"
 _MATRIX = "matrix.json"
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 _REQUIRE = "missing hardware is a failure, not a skip; so is a session with --hardware in which nothing ran on it"
@@ -50,10 +52,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--profile", choices=("quick", "full"), default="quick", help="how much to run (default: quick)")
     group.addoption(
         "--hardware",
-        choices=("cpu", "gpu", "gpu-simulated", "tpu", "auto"),
+        choices=("cpu", "gpu", "gpu-simulated", "tpu", "tpu-rehearsed", "auto"),
         default="cpu",
         help="what strategies run on; the reference always runs on the CPU. gpu-simulated is a GPU to TensorFlow, and "
-        "none: it is built on first use, by g++ (default: cpu)",
+        "none: it is built on first use, by g++; tpu-rehearsed compiles steps as for a TPU, on the CPU (default: cpu)",
     )
     group.addoption("--require-hardware", action="store_true", help=_REQUIRE)
     group.addoption(
@@ -63,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where clusters have their network: on this machine's loopback interface, or a host of its own for each "
         "task (default: loopback)",
     )
+    machines.add_options(group)
     group.addoption("--lockstep-out", metavar="DIR", help="write matrix.json with every verdict into DIR")
 
 
@@ -72,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     config.stash[_CELLS], config.stash[_ROWS] = [], []
     _choose_network(config)
+    machines.choose(config)
     _check_out(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(config.stash[_CELLS], config.stash[_ROWS]), "lockstep-collector")
@@ -83,6 +87,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say what is not the default, and whose package would be in the way of Lockstep's."""
     chosen = config.getoption("--network")
     lines = [] if chosen == "loopback" else [f"network={chosen}, a host of its own for each task of a cluster"]
+    lines += machines.told(config)
     lines += [
         f"off, unless a test uses it: {name!r} is {where} in this session, and Lockstep has a package of that name"
         for name in names.PACKAGES
@@ -148,6 +153,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
         before = config.stash[_NETWORK]
         os.environ.pop(NETWORK_VARIABLE) if before is None else os.environ.__setitem__(NETWORK_VARIABLE, before)
+    machines.forget(config)
     forget_references(config)
 
 
@@ -172,11 +178,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, or fail under --require-hardware, what this machine cannot run."""
+    # Where a test is run again, as by pytest-rerunfailures, it is the same item, with all that the first time had left.
+    item.user_properties[:] = [each for each in item.user_properties if each[0] not in (CELL_PROPERTY, TABLE_PROPERTY)]
     if wrong := item.stash.get(_WRONG, None):
         pytest.fail(wrong, pytrace=False)
     if reason := required.missing(item):
         if item.config.getoption("--require-hardware"):
             pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    if reason := required.unfit(item):
         pytest.skip(reason)
 
 
@@ -217,9 +227,13 @@ class Collector:
     def __init__(self, cells: list[Cell], rows: list[TableRow]) -> None:
         self._cells = cells
         self._rows = rows
+        self._before: dict[str, list[str]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Decode the cell and the table rows of each report, wherever the test ran."""
+        """Decode the cell and the table rows of each report, wherever the test ran.
+
+        Of a test that is run again the last time counts, and its cell says what the others had come to.
+        """
         ours = [each for each in report.user_properties if each[0] in (CELL_PROPERTY, TABLE_PROPERTY)]
         if not ours:
             return
@@ -230,17 +244,27 @@ class Collector:
 
         for name, value in ours:
             if name == CELL_PROPERTY and report.when != "teardown":
-                self._cells.append(msgspec.json.decode(str(value), type=Cell))
-            elif name == TABLE_PROPERTY and report.when == "call":
+                cell = msgspec.json.decode(str(value), type=Cell)
+                if report.outcome == _RERUN:
+                    self._before.setdefault(report.nodeid, []).append(cell.reason or cell.outcome)
+                elif before := self._before.pop(report.nodeid, None):
+                    said = [f"run {len(before) + 1} times; before: {' / '.join(before)}", *filter(None, [cell.reason])]
+                    self._cells.append(msgspec.structs.replace(cell, reason="; ".join(reversed(said))))
+                else:
+                    self._cells.append(cell)
+            elif name == TABLE_PROPERTY and report.when == "call" and report.outcome != _RERUN:
                 self._rows.append(msgspec.json.decode(str(value), type=TableRow))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Under --require-hardware a session has failed in which no verdict was reached on a device that is no CPU."""
+    """Under --require-hardware a session has failed in which no verdict was reached on such hardware."""
     config = session.config
     if hasattr(config, "workerinput") or not required.demands_devices(config) or exitstatus != pytest.ExitCode.OK:
         return
-    if not any(set(cell.devices) - {"cpu"} for cell in config.stash[_CELLS]):
+    from harness.subject.devices import ran_on
+
+    asked = config.getoption("--hardware")
+    if not any(ran_on(device, asked) for cell in config.stash[_CELLS] for device in cell.devices):
         config.stash[_NOWHERE] = True
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

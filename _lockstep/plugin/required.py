@@ -10,7 +10,7 @@ import pytest
 
 from _lockstep.plugin.needed import need_lockstep
 
-__all__ = ["NETWORKS", "demands_devices", "missing", "why_no_hosts"]
+__all__ = ["NETWORKS", "demands_devices", "missing", "unfit", "why_no_hosts"]
 
 # As `simulator.network.NETWORKS`, which is not imported in every session of pytest.
 NETWORKS = ("loopback", "namespaces")
@@ -46,6 +46,12 @@ def missing(item: pytest.Item) -> str | None:
         if count and (why := _missing_gpus(kind, count)):
             return why
     return "needs a TPU, this machine has none" if needs_tpu and not _tpus() else None
+
+
+def unfit(item: pytest.Item) -> str:
+    """Why a test's strategy does not run on the session's hardware on any machine; nothing where it does."""
+    case = getattr(item, "callspec", None) and item.callspec.params.get("strategy")  # type: ignore[attr-defined]
+    return str(getattr(case, "unfit", ""))
 
 
 def demands_devices(config: pytest.Config) -> bool:

@@ -20,7 +20,9 @@ class Trial(msgspec.Struct, frozen=True):
         seconds_per_step: median over the steps of both runs but the first two, which are traced; None if it failed.
         bit_equal: whether both runs recorded the same bits, with op determinism on.
         difference: where they differ first, or why the training failed; empty where they do not.
-        peak_bytes: the most that was in use on each GPU, by its name and task.
+        peak_bytes: the most that was in use on each GPU, by its name and task; nothing of parameter servers' workers.
+        training: what it is about: plain `variables`, a model of `Keras 3` or `tf_keras`, or a `coordinator`.
+        steps: how many steps the median is of.
     """
 
     strategy: str
@@ -28,6 +30,13 @@ class Trial(msgspec.Struct, frozen=True):
     bit_equal: bool
     difference: str = ""
     peak_bytes: dict[str, int] = {}
+    training: str = "variables"
+    steps: int = 0
+
+    @property
+    def name(self) -> str:
+        """The strategy, and what the training is about where that is no matter of course."""
+        return self.strategy if self.training == "variables" else f"{self.strategy} ({self.training})"
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +52,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
         failed: those that failed, each with its reason.
         trials: the training under each strategy.
         reasons: why the machine is not certified; empty where it is.
+        measured: how the seconds of a step were taken.
+        notes: what else is to be known, such as what was not tried.
     """
 
     rehearsal: bool
@@ -54,6 +65,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...]
     trials: tuple[Trial, ...]
     reasons: tuple[str, ...] = ()
+    measured: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def certified(self) -> bool:
@@ -82,13 +95,16 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
         yield from (f"  near its bound: {row} under {name}, {ratio:.2g} of it" for row, name, ratio in self.worst)
         yield from (f"  FAIL: {text}" for text in self.failed)
         yield from (f"  {_told(trial)}" for trial in self.trials)
+        if self.measured:
+            yield f"  measured: {self.measured}"
+        yield from (f"  note: {note}" for note in self.notes)
         if self.rehearsal:
             yield REHEARSAL
 
 
 def _told(trial: Trial) -> str:
     if trial.seconds_per_step is None:
-        return f"{trial.strategy}: failed: {trial.difference}"
+        return f"{trial.name}: failed: {trial.difference}"
     same = "bit-equal twice" if trial.bit_equal else f"NOT the same twice: {trial.difference}"
-    peak = max(trial.peak_bytes.values(), default=0)
-    return f"{trial.strategy}: {1000 * trial.seconds_per_step:.2f} ms a step, {same}, {peak / 2**20:.1f} MB at most"
+    peak = f", {max(trial.peak_bytes.values()) / 2**20:.1f} MB at most" if trial.peak_bytes else ""
+    return f"{trial.name}: {1000 * trial.seconds_per_step:.2f} ms a step, {same}{peak}"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.certifying.certificate import Certificate, Trial
 from harness.certifying.machine import machine
-from harness.certifying.trials import trials
+from harness.certifying.trials import MEASURED, trials
 from harness.errors import MissingHardware
 from harness.report import Cell, Matrix
 from harness.report.diff import read_matrix
+from harness.subject.devices import ran_on
 from simulator import LockstepError, UsageError
+from simulator.agent.devices import TF32_VARIABLE
 from simulator.hardware import Gpu, HardwareMissing, gpus
 
 __all__ = ["certify", "gpus_to_certify"]
@@ -63,7 +66,7 @@ def certify(
     ended = _run_scenarios(directory, scenarios, hardware)
     matrix = read_matrix(directory)
     on_device = matrix.devices()
-    if not set(on_device) - {"cpu"}:
+    if not any(ran_on(device, hardware) for device in on_device):
         raise LockstepError("no scenario was computed on a GPU, so there is nothing to certify")
     tried = tuple(trials(hardware, len(there), timeout))
     return Certificate(
@@ -76,6 +79,8 @@ def certify(
         failed=tuple(_place(cell, cell.reason) for cell in matrix.cells if cell.outcome == "FAIL"),
         trials=tried,
         reasons=tuple(_reasons(matrix, tried, ended)),
+        measured=MEASURED,
+        notes=tuple(_notes(tried)),
     )
 
 
@@ -107,10 +112,21 @@ def _reasons(matrix: Matrix, tried: Sequence[Trial], ended: int) -> list[str]:
         found.append(f"{failed} scenarios failed")
     elif ended:
         found.append("the session of scenarios failed; its output says why")
-    found += [f"the training under {trial.strategy} failed" for trial in tried if trial.seconds_per_step is None]
+    found += [f"the training under {trial.name} failed" for trial in tried if trial.seconds_per_step is None]
     found += [
-        f"two equal trainings under {trial.strategy} differ, with op determinism on"
+        f"two equal trainings under {trial.name} differ, with op determinism on"
         for trial in tried
         if trial.seconds_per_step is not None and not trial.bit_equal
     ]
     return found
+
+
+def _notes(tried: Sequence[Trial]) -> Iterator[str]:
+    if not any(trial.training == "tf_keras" for trial in tried):
+        yield "tf_keras is not installed, so that none of its models was tried"
+    if os.environ.get(TF32_VARIABLE) == "1":
+        yield f"TF32 is on ({TF32_VARIABLE}=1): products of float32 have 10 bits of mantissa"
+    else:
+        yield f"TF32 is off, as products of float32 are judged by all their bits; {TF32_VARIABLE}=1 leaves it on"
+    if any(trial.training == "coordinator" for trial in tried):
+        yield "of parameter servers' workers no memory is asked: they are processes that run no program"

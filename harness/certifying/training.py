@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["STEPS", "train"]
+__all__ = ["BATCH", "OUTPUTS", "STEPS", "data", "train"]
 
 STEPS = 14
-_BATCH, _INPUTS, _HIDDEN, _OUTPUTS = 64, 64, 128, 10
+BATCH, OUTPUTS = 64, 10
+_INPUTS, _HIDDEN = 64, 128
+
+
+def data() -> tuple[Any, Any]:
+    """Features and targets of all steps: float32 of the shapes [STEPS * BATCH, 64] and [STEPS * BATCH, OUTPUTS]."""
+    import numpy as np
+
+    draw = np.random.default_rng(1)
+    x = draw.standard_normal((BATCH * STEPS, _INPUTS)).astype(np.float32)
+    return x, draw.standard_normal((BATCH * STEPS, OUTPUTS)).astype(np.float32)
 
 
 def train(strategy: Any, record: Any) -> None:
@@ -17,14 +27,13 @@ def train(strategy: Any, record: Any) -> None:
 
     # Without it a GPU adds up in whatever order its threads come, and two equal runs differ.
     tf.config.experimental.enable_op_determinism()
-    draw = np.random.default_rng(1)
-    x = draw.standard_normal((_BATCH * STEPS, _INPUTS)).astype(np.float32)
-    y = draw.standard_normal((_BATCH * STEPS, _OUTPUTS)).astype(np.float32)
-    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(_BATCH)
+    draw = np.random.default_rng(2)
+    x, y = data()
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     with strategy.scope():
-        shapes = {"w1": (_INPUTS, _HIDDEN), "w2": (_HIDDEN, _OUTPUTS)}
+        shapes = {"w1": (_INPUTS, _HIDDEN), "w2": (_HIDDEN, OUTPUTS)}
         start = {name: draw.standard_normal(shape).astype(np.float32) / 10 for name, shape in shapes.items()}
         weights = [
             tf.Variable(value, name=name, aggregation=tf.VariableAggregation.SUM) for name, value in start.items()
@@ -33,7 +42,7 @@ def train(strategy: Any, record: Any) -> None:
     def replica_step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
             error = tf.matmul(tf.nn.tanh(tf.matmul(x, weights[0])), weights[1]) - y
-            loss = tf.reduce_sum(error**2) / (_BATCH * _OUTPUTS)
+            loss = tf.reduce_sum(error**2) / (BATCH * OUTPUTS)
         for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
             weight.assign_sub(0.1 * gradient)
         return loss

@@ -38,7 +38,9 @@ class _Commands(click.Group):
     """Loads a command's module only when it is used, so that `lockstep --help` is instant."""
 
     _HELP: ClassVar[dict[str, str]] = {
+        "bundle": "Write Lockstep and all that it needs into files for a machine without a network.",
         "certify": "Run scenarios on the GPUs of this machine, and report what holds there and how fast.",
+        "compare": "Check that a training gives the same numbers under two topologies, plans or environments.",
         "diff": "List the cells that changed between two saved matrices.",
         "doctor": "What this machine can do, and what each missing piece costs.",
         "prove": "Infer from its graph whether a training step is right for every batch.",

@@ -125,12 +125,14 @@ def _task(task: TaskResult, history: Sequence[Chapter]) -> dict[str, Any]:
         "steps": task.steps,
         "stopped": task.stopped,
         "incarnation": task.incarnation,
+        "machine": task.machine,
         "loss": _number(task.loss),
         "devices": list(task.devices),
         "error": None if task.error is None else str(task.error),
         "incarnations": [
             {
                 "number": each.number,
+                "machine": each.machine,
                 "exit": each.exit,
                 "signal": each.signal,
                 "steps": each.steps,

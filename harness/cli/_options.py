@@ -68,6 +68,56 @@ def network_option(command: _Command) -> _Command:
     )(command)
 
 
+def machines_options(command: _Command) -> _Command:
+    """`--machines`, `--place`, `--files`, `--machines-python` and `--machines-cable`."""
+    return _together(
+        click.option(
+            "--machines",
+            metavar="'COMMAND {}:NAME,...'",
+            help="Run tasks on these machines: COMMAND starts a process on the one whose name stands for {} and joins "
+            "its standard streams, such as 'ssh {}:m0,m1'.",
+        ),
+        click.option(
+            "--place",
+            multiple=True,
+            metavar="TASK=NAME",
+            help="The machine of a task; others go to the machines in blocks.",
+        ),
+        click.option(
+            "--files",
+            type=click.Choice(["shared", "ship"]),
+            help="The working directory is the same on all machines, which is proved, or its files are sent.  "
+            "[default: shared]",
+        ),
+        click.option("--machines-python", metavar="PATH", help="Python there.  [default: the path of this one]"),
+        click.option(
+            "--machines-cable",
+            metavar="'COMMAND {}'",
+            help="A command of this machine that pulls the cable of the one whose name stands for {}, for faults of "
+            "kind cut.",
+        ),
+    )(command)
+
+
+def placing(options: dict[str, Any]) -> dict[str, Any]:
+    """What the options of machines ask for, as `Job` has it.
+
+    Raises:
+        UsageError: a place is not `TASK=NAME`.
+    """
+    from simulator import UsageError
+
+    place = {}
+    for text in options["place"]:
+        task, mark, name = text.partition("=")
+        if not (task and mark and name):
+            raise UsageError(f"--place {text!r} is not understood; write a task and a machine: --place worker:0=m1")
+        place[task] = name
+    return {name: options[name] for name in ("machines", "files", "machines_python", "machines_cable")} | {
+        "place": place
+    }
+
+
 def seed_option(text: str, default: int | None = None) -> Callable[[_Command], _Command]:
     """`--seed`."""
     return click.option("--seed", type=int, default=default, show_default=default is not None, metavar="N", help=text)

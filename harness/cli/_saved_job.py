@@ -27,6 +27,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         restart_policy: what a failure restarts, None for the default of the topology.
         timeout: seconds for the job, None for no limit.
         network: what joins its tasks, None for loopback.
+        machines: where they run, None for here.
+        place: task to machine.
+        files: how programs are found there.
+        machines_python: the interpreter there.
+        machines_cable: what pulls the cable of one.
     """
 
     command: tuple[str, ...]
@@ -36,6 +41,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     restart_policy: str | None = None
     timeout: float | None = None
     network: str | None = None
+    machines: str | None = None
+    place: dict[str, str] = {}
+    files: str | None = None
+    machines_python: str | None = None
+    machines_cable: str | None = None
 
     def cluster(self, plan: FaultPlan, *, out: Path | None, stream: bool, tf_log: bool = False) -> Cluster:
         """The cluster that carries it out; `plan` is expanded and names its topology."""
@@ -51,6 +61,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             restart_policy=self.restart_policy,
             faults=plan,
             network=self.network,
+            machines=self.machines,
+            place=self.place,
+            files=self.files,
+            python=self.machines_python,
+            cable=self.machines_cable,
         )
 
 

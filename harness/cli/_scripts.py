@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from harness.subject.program import Program
+    from simulator.topology import Devices
 
 __all__ = ["names_of", "script_of", "script_options"]
 
@@ -23,7 +24,9 @@ def script_options(command: _Command) -> _Command:
         (
             click.option("--worker", type=click.IntRange(min=1), metavar="N", help="Of a script: worker tasks."),
             click.option("--ps", type=click.IntRange(min=1), metavar="N", help="Of a script: parameter server tasks."),
-            click.option("--devices", metavar="cpu:N", help="Of a script: logical devices of each task."),
+            click.option(
+                "--devices", metavar="cpu:N", help="Of a script: devices of each task; or gpu:N, gpu-simulated:N."
+            ),
             click.option(
                 "--first",
                 type=click.IntRange(min=1),
@@ -36,7 +39,8 @@ def script_options(command: _Command) -> _Command:
                 "--assume",
                 multiple=True,
                 metavar="FILE:LINE=N",
-                help="Of a script: what the number of replicas is in its reference at this line, if you know it.",
+                help="Of a script: what the number of replicas is in its reference at this line, if you know it; or "
+                "closures=updates, closures=shares: what each closure of a coordinator is.",
             ),
         )
     ):
@@ -51,7 +55,6 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
         UsageError: options that make no sense together.
     """
     from simulator import UsageError
-    from simulator.topology import Devices
 
     given = [f"--{name}" for name in _COUNTS if options[name] is not None]
     if len(program) == 1 and (given or options["assume"]):
@@ -64,6 +67,8 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
         raise UsageError(f"{asked} is about a script, as in `lockstep verify --worker 2 -- python train.py`")
     if options["names"] and given:
         raise UsageError(f"--strategy and {given[0]} both say what the script runs on; give one of them")
+    if len(program) > 1:
+        _check_devices(options)
     if options["names"] or len(program) == 1:
         return tuple(options["names"]) or ("mirrored-2",)
     if not given:
@@ -74,9 +79,7 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
         )
     if options["ps"] is not None and options["worker"] is None:
         raise UsageError("--ps needs --worker N too: the tasks that run what the coordinator schedules")
-    devices = Devices.parse(options["devices"] or "cpu:1")
-    if devices.kind != "cpu":
-        raise UsageError("scripts are verified on CPU devices; write --devices cpu:N")
+    devices = _devices(options)
     workers = options["worker"]
     if options["ps"] is not None:
         if devices.count > 1:
@@ -85,6 +88,30 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
     if workers is None:
         return (f"mirrored-{devices.count}",)
     return (f"multi_worker-{workers}" + (f"x{devices.count}" if devices.count > 1 else ""),)
+
+
+def _check_devices(options: dict[str, Any]) -> None:
+    """Fail where a script, or its reference, would not run, whatever this machine has."""
+    from simulator import UsageError
+
+    if options["hardware"].startswith("tpu") or options["reference"] != "cpu":
+        raise UsageError(
+            "scripts are verified on CPU devices and GPUs, against a reference on a CPU; verify the training as a "
+            "function, FILE.py:FUNCTION"
+        )
+
+
+def _devices(options: dict[str, Any]) -> Devices:
+    """Those of each task, which `--hardware` then names as well."""
+    from simulator import UsageError
+    from simulator.topology import Devices
+
+    otherwise = options["hardware"] if options["hardware"].startswith("gpu") else "cpu"
+    devices = Devices.parse(options["devices"] or f"{otherwise}:1")
+    if options["hardware"] not in ("cpu", devices.kind):
+        raise UsageError(f"--devices {devices} and --hardware {options['hardware']} are two kinds; give one of them")
+    options["hardware"] = devices.kind
+    return devices
 
 
 def script_of(command: Sequence[str], options: dict[str, Any]) -> Program:

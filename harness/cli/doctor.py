@@ -3,32 +3,84 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli._exits import Exit
+from harness.cli._options import machines_options, placing
 
 if TYPE_CHECKING:
     from simulator.capabilities import Capabilities
+    from simulator.machines.far.machine import FarMachine
 
 __all__ = ["doctor"]
 
 
 @click.command(epilog="Example: lockstep doctor --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@machines_options
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
-    """Say what this machine can do, what it lacks, and what that costs.
+def doctor(context: click.Context, /, as_json: bool, **options: Any) -> None:
+    """Say what this machine can do, what it lacks, and what that costs; with --machines, whether those can be used.
 
-    Exits with 4 if TensorFlow is missing, else with 0: everything else has a substitute.
+    Exits with 4 if TensorFlow is missing or too old, or a machine cannot be used, else with 0: all else has a
+    substitute.
     """
     from simulator.capabilities import probe
+    from simulator.capabilities.versions import why_refused
 
+    if options["machines"] is not None:
+        context.exit(_machines(options, as_json=as_json))
     found = probe()
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else _text(found))
-    if found.tensorflow is None:
+    if found.tensorflow is None or why_refused(found.tensorflow):
         context.exit(Exit.LACKING)
+
+
+def _machines(options: dict[str, Any], *, as_json: bool) -> Exit:
+    """Reach the machines as a run would, which tries all that it needs of them, and show what was found."""
+    from simulator import UsageError
+    from simulator.machines.engines.command import engine_of
+    from simulator.machines.far.checks import MachinesUnavailable
+
+    try:
+        asked = placing(options)
+        engine = engine_of(asked["machines"], files=asked["files"], python=asked["machines_python"])
+        assert engine is not None
+        with engine as machines:
+            found = [_of_machine(machine) for machine in machines]
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
+    except MachinesUnavailable as error:
+        click.echo(json.dumps({"error": str(error)}) if as_json else str(error), err=not as_json)
+        return Exit.LACKING
+    click.echo(json.dumps({"machines": found}, indent=2) if as_json else "\n".join(map(_line, found)))
+    return Exit.FINE
+
+
+def _of_machine(machine: FarMachine) -> dict[str, Any]:
+    assert machine.up is not None
+    return {
+        "name": machine.name,
+        "host": machine.up.host,
+        "address": machine.address,
+        "addresses": list(machine.up.addresses),
+        "cores": machine.up.cores,
+        "memory_bytes": machine.up.memory,
+        "python": machine.up.python,
+        "tensorflow": machine.up.tensorflow or None,
+        "clock_offset_seconds": machine.clock.offset,
+        "clock_error_seconds": machine.clock.error,
+    }
+
+
+def _line(found: dict[str, Any]) -> str:
+    return (
+        f"{found['name']}: host {found['host']}, reached by all at {found['address']}, {found['cores']} cores, "
+        f"{found['memory_bytes'] / 2**30:.1f} GiB, Python {found['python']}, TensorFlow {found['tensorflow']}, clock "
+        f"{found['clock_offset_seconds']:+.6f} s from this one's, known to {found['clock_error_seconds'] * 1e3:.2f} ms"
+    )
 
 
 def _text(found: Capabilities) -> str:

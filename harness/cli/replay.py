@@ -73,6 +73,7 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
     from harness.report.history import first_difference, history
     from harness.report.timeline import read_timeline
     from simulator import HostsUnavailable
+    from simulator.machines.far.checks import MachinesUnavailable
 
     job, plan, before = load_job(directory)
     confirm_command(directory, job, sure=sure)
@@ -94,7 +95,7 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
     difference = first_difference(then, now, saved)
     _show(wrong, difference, now, outcome, as_data=as_data)
     if wrong is not None:
-        return Exit.LACKING if isinstance(failure, HostsUnavailable) else Exit.FAILED
+        return Exit.LACKING if isinstance(failure, (HostsUnavailable, MachinesUnavailable)) else Exit.FAILED
     return Exit.FINE if difference is None else Exit.INCONSISTENT
 
 

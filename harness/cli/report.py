@@ -203,19 +203,6 @@ def _is_run(directory: Path) -> bool:
 
 
 def _judge(directory: Path) -> Verdict:
-    from harness.damaged import reading
-    from harness.saved import known_again, load_run
-    from harness.verify import judge
+    from harness.comparing import read_side
 
-    parts, reference, saved = load_run(directory)
-    with reading(directory):
-        verdict = judge(
-            parts,
-            reference,
-            program=saved["program"],
-            tasks=saved["tasks"],
-            seconds=saved["seconds"],
-            faults=saved.get("faults"),
-            forced=saved.get("forced", False),
-        )
-        return known_again(verdict, saved, reference)
+    return read_side(directory).verdict

@@ -1,4 +1,4 @@
-"""`lockstep run`: an unmodified program as a cluster of local processes, with faults and network conditions."""
+"""`lockstep run`: an unmodified program as a cluster of processes, with faults and network conditions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from harness.cli._fitting import show
 from harness.cli._job import as_json, carry_out, summary
 from harness.cli._options import (
     fault_options,
+    machines_options,
     network_option,
     out_option,
+    placing,
     plan_of,
     restart_options,
     timeout_option,
@@ -23,7 +25,7 @@ from harness.cli._options import (
 from harness.cli._saved_job import Job, check_place, make_place, save_job
 
 if TYPE_CHECKING:
-    from simulator import FaultPlan, Topology
+    from simulator import Cluster, FaultPlan, Topology
 
 __all__ = ["run"]
 
@@ -35,6 +37,7 @@ Examples:
   lockstep run --worker 3 --restarts 1 --fault kind=kill,task=worker:1,step=20 -- python train.py
   lockstep run --worker 3 --link src=worker,dst=worker:0,delay=20ms -- python train.py
   lockstep run --worker 3 --network=namespaces --link src=worker,dst=worker:0,loss=1% -- python train.py
+  lockstep run --machines 'ssh {}:m0,m1' --worker 4 -- python train.py   two tasks on each of two machines
   lockstep run --worker 3 --plan faults.toml --seed 7 --dry-run -- python train.py
 
 \b
@@ -42,7 +45,7 @@ Exit codes:
   0  the job ended well, after restarts if they were allowed
   2  usage error
   3  the job failed; the root cause is named first
-  4  this machine lacks the devices, or gives no hosts for --network=namespaces
+  4  this machine lacks the devices, or gives no hosts for --network=namespaces; a machine cannot be used
   130  interrupted; 143 by SIGTERM, 129 by SIGHUP
 """
 
@@ -61,6 +64,7 @@ Exit codes:
 )
 @fault_options
 @network_option
+@machines_options
 @restart_options("Restarts allowed.", 0)
 @click.option(
     "--steps",
@@ -77,7 +81,7 @@ Exit codes:
 @click.option("--quiet", is_flag=True, help="Say nothing while it runs; the outcome is shown.")
 @click.option("--tf-log", is_flag=True, help="Show what TensorFlow writes at its start; log files always have it.")
 def run(command: tuple[str, ...], **options: Any) -> int:
-    """Run COMMAND, unmodified, in every task of a cluster on this machine.
+    """Run COMMAND, unmodified, in every task of a cluster on this machine, or on several.
 
     Each task is a process of its own with its own TF_CONFIG and log. The job ends well when every task has ended with
     exit code 0; with ps tasks when the chief has, since the program's servers wait for ever. What the tasks write
@@ -95,6 +99,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     from simulator import HostsUnavailable, UsageError
     from simulator.hardware import HardwareMissing
     from simulator.launch.programs import Programs
+    from simulator.machines.far.checks import MachinesUnavailable
     from simulator.network import default_network
 
     if not command:
@@ -106,14 +111,16 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     topology = _topology(options, plan)
     plan = plan.expand(topology)
     asked = {name: options[name] for name in ("steps", "restarts", "restart_policy", "timeout", "network")}
-    asked["network"] = asked["network"] or default_network(topology)
+    asked |= placing(options)
+    if asked["machines"] is None:
+        asked["network"] = asked["network"] or default_network(topology)
     if options["out"] is not None:
         check_place(options["out"])
     job = Job(command=command, cwd=str(Path.cwd()), **asked)
     quiet = options["quiet"]
     cluster = job.cluster(plan, out=options["out"], stream=not quiet, tf_log=options["tf_log"])
     if options["dry_run"]:
-        _show(topology, plan, hosts=cluster.network.hosts, as_data=options["as_data"])
+        _show(topology, plan, cluster, as_data=options["as_data"])
         return Exit.FINE
     if options["out"] is not None:
         make_place(options["out"])
@@ -130,7 +137,8 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan)}")
     if failure is not None:
         show(f"the job failed: {failure}", err=True)
-        return Exit.LACKING if isinstance(failure, (HardwareMissing, HostsUnavailable)) else Exit.FAILED
+        lacking = (HardwareMissing, HostsUnavailable, MachinesUnavailable)
+        return Exit.LACKING if isinstance(failure, lacking) else Exit.FAILED
     return Exit.FINE
 
 
@@ -153,10 +161,16 @@ def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:
     return Topology(**counts, devices=options["devices"] or "cpu:1")
 
 
-def _show(topology: Topology, plan: FaultPlan, *, hosts: bool, as_data: bool) -> None:
+def _show(topology: Topology, plan: FaultPlan, cluster: Cluster, *, as_data: bool) -> None:
     from simulator.network import hold_addresses
 
-    with hold_addresses(topology, hosts=hosts) as addresses:
+    hosts = cluster.network.hosts
+    with hold_addresses(topology, hosts=hosts) as found:
+        # Of other machines the names have to do: nothing is started to find their addresses.
+        addresses = {
+            task: f"{cluster.place[task]}:{address.rpartition(':')[2]}" if task in cluster.place else address
+            for task, address in found.items()
+        }
         configs = {task: topology.tf_config(task, addresses) for task in topology.tasks}
     if as_data:
         decoded = {task: msgspec.json.decode(config or "null") for task, config in configs.items()}

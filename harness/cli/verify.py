@@ -15,8 +15,10 @@ from harness.cli._fitting import columns, show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
+    machines_options,
     network_option,
     out_option,
+    placing,
     plan_of,
     restart_options,
     timeout_option,
@@ -40,6 +42,8 @@ Examples:
   lockstep verify train.py:train --strategy multi_worker-2 --fault kind=kill,task=worker:1,step=2,restart=1s
   lockstep verify --worker 2 -- python train.py --epochs 1          an unmodified script, against itself on one device
   lockstep verify --devices cpu:2 -- python train.py
+  lockstep verify train.py:train --strategy multi_worker-2 --machines 'ssh {}:m0,m1'
+  lockstep verify train.py:train --strategy one_device --reference-python old/bin/python     after an upgrade
 """
 
 
@@ -62,6 +66,7 @@ Examples:
 @click.option("--resume-strategy", metavar="NAME", help="Start it again under this strategy instead of the same one.")
 @fault_options
 @network_option
+@machines_options
 @restart_options(f"Restarts that a run with faults may have.  [default: {NEEDED_AND_SPARE}]")
 @click.option(
     "--forced",
@@ -87,10 +92,11 @@ Examples:
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
     "--hardware",
-    type=click.Choice(["cpu", "gpu", "gpu-simulated", "tpu"]),
+    type=click.Choice(["cpu", "gpu", "gpu-simulated", "tpu", "tpu-rehearsed"]),
     default="cpu",
     show_default=True,
-    help="What the strategy runs on. gpu-simulated is a GPU to TensorFlow, and none: it is built on first use, by g++.",
+    help="What the strategy runs on. gpu-simulated is a GPU to TensorFlow, and none: it is built on first use, by g++. "
+    "tpu-rehearsed compiles the steps of strategy tpu by XLA, on a CPU, and refuses what a TPU would not take.",
 )
 @click.option(
     "--reference",
@@ -98,6 +104,13 @@ Examples:
     default="cpu",
     show_default=True,
     help="What the reference runs on: a CPU, or one device of the strategy's, beside which that on a CPU is noted.",
+)
+@click.option(
+    "--reference-python",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The Python of another environment, which makes the reference: does my training give the same numbers after "
+    "the upgrade?",
 )
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @verbose_option
@@ -165,6 +178,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
+    from harness.subject.over import Over
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
 
@@ -180,6 +194,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
             "explain",
             "prove",
             "reference",
+            "reference_python",
             "timeout",
             "stream",
         )
@@ -187,10 +202,11 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["strict"]:
         asked["prove"] = True
     asked["tier"] = "exact" if options["exact"] else "derived"
-    asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network)
+    over = Over.of(**placing(options))
+    asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network, over)
     plan = plan_of(options)
     asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
-    cases = [strategy_case(name, hardware, network) for name in dict.fromkeys(options["names"])]
+    cases = [strategy_case(name, hardware, network, over) for name in dict.fromkeys(options["names"])]
     under_test = Program.of(program[0]) if len(program) == 1 else script_of(program, options)
     folders = _folders(options["out"], cases)
     outcomes = []
@@ -236,13 +252,20 @@ def _one(
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
     from simulator.hardware import HardwareMissing
+    from simulator.machines.far.checks import MachinesUnavailable
     from simulator.machines.local.private_files import PrivateFilesUnavailable
 
     try:
         verdict = run_and_judge(program, case, **asked)
     except UsageError:
         raise
-    except (HardwareMissing, HostsUnavailable, MissingHardware, PrivateFilesUnavailable) as error:
+    except (
+        HardwareMissing,
+        HostsUnavailable,
+        MachinesUnavailable,
+        MissingHardware,
+        PrivateFilesUnavailable,
+    ) as error:
         show(str(error), err=True)
         return Exit.LACKING, _not_judged(program, case, asked, str(error), {})
     except LockstepError as error:

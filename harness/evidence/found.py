@@ -14,7 +14,9 @@ FOUND = "found.json"
 
 
 class FoundFiles(msgspec.Struct, frozen=True):
-    """When the process noted it, and when each file that it found was last written, in seconds of CLOCK_MONOTONIC."""
+    """When the process noted it, and when each file that it found was last written, in seconds of CLOCK_MONOTONIC
+    of the process that holds the run.
+    """
 
     began: float
     files: dict[str, float]
@@ -25,19 +27,26 @@ def traces_of(traces: Path, incarnation: int) -> Path:
     return traces if incarnation == 0 else traces / str(incarnation)
 
 
-def note_found(folder: Path, task: str, directory: Path) -> None:
-    """Note, in a task that was started again, the files that it finds and when each was last written."""
+def note_found(folder: Path, task: str, directory: Path, now: float) -> None:
+    """Note, in a task that was started again, the files that it finds and when each was last written.
+
+    Args:
+        folder: where the note goes.
+        task: its name.
+        directory: where it looks.
+        now: the time, in seconds of CLOCK_MONOTONIC of the process that holds the run.
+    """
     found = {
         str(file.relative_to(directory)): file.stat().st_mtime
         for file in sorted(directory.rglob("*"))
         if file.is_file() and file.stat().st_size
     }
-    note_files_found(folder, task, found)
+    note_files_found(folder, task, found, now)
 
 
-def note_files_found(folder: Path, task: str, files: Mapping[str, float]) -> None:
-    """Note them; when they were written is in seconds since the epoch."""
+def note_files_found(folder: Path, task: str, files: Mapping[str, float], now: float) -> None:
+    """Note them; when they were written is in seconds since the epoch, `now` as of `note_found`."""
     # Files have the time of day, traces the monotonic clock.
-    ahead = time.time() - time.monotonic()
+    ahead = time.time() - now
     found = {name: at - ahead for name, at in files.items()}
-    (folder / f"{task.replace(':', '-')}.{FOUND}").write_bytes(msgspec.json.encode(FoundFiles(time.monotonic(), found)))
+    (folder / f"{task.replace(':', '-')}.{FOUND}").write_bytes(msgspec.json.encode(FoundFiles(now, found)))

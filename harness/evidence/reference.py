@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
 
 from harness.evidence.independence import Touch
 from harness.evidence.trace import RunTrace, merge, read_client
 
-__all__ = ["Reference", "read_reference"]
+__all__ = ["Reference", "ReferenceFiles", "read_reference"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,9 @@ class Reference:
 
     `notes` are what a verdict says of how they were made. `touched` is what each of these runs has done with files, by
     what a sentence calls the run. `threads` is what TensorFlow's pools were bounded to, None where they were not.
-    `kernels` is whether it is for a run whose kernels are not the CPU's. `hardware` is what it ran on.
+    `kernels` is whether it is for a run whose kernels are not the CPU's. `tf32` is whether that run multiplies in TF32.
+    `hardware` is what it ran on. `before` is what the parts before the last one are held against, where that is another
+    one. `python` is the interpreter of its environment, None if that is the run's.
     """
 
     trace: RunTrace
@@ -27,7 +31,40 @@ class Reference:
     touched: Mapping[str, Sequence[Touch]] = field(default_factory=dict)
     threads: int | None = None
     kernels: bool = False
+    tf32: bool = False
     hardware: str = "cpu"
+    before: Reference | None = None
+    python: str | None = None
+
+
+class ReferenceFiles(msgspec.Struct, frozen=True):
+    """A reference as another process has left it.
+
+    `directory` is its folder of the cache. `plain` and `perturbed` are files; the rest is as of `Reference`.
+    """
+
+    directory: str
+    plain: str
+    perturbed: tuple[str, ...]
+    notes: tuple[str, ...]
+    touched: dict[str, tuple[Touch, ...]]
+    threads: int | None
+    kernels: bool
+    tf32: bool
+    hardware: str
+
+    def read(self) -> Reference:
+        """The reference; its traces are read now."""
+        found = read_reference(Path(self.plain), [Path(file) for file in self.perturbed])
+        return replace(
+            found,
+            notes=self.notes,
+            touched=self.touched,
+            threads=self.threads,
+            kernels=self.kernels,
+            tf32=self.tf32,
+            hardware=self.hardware,
+        )
 
 
 def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:

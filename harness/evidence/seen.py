@@ -15,10 +15,15 @@ import msgspec
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Step
 
-__all__ = ["Completed", "completed", "completed_parts", "with_steps"]
+__all__ = ["Completed", "completed", "completed_parts", "rows_of", "with_steps"]
 
 _FILLED = ("loss", "variables", "examples")
 _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def rows_of(seen: Seen) -> list[int]:
+    """The fingerprints of all examples of a step, replica by replica; empty if none were seen."""
+    return [number for rows in seen.examples or () for number in rows]
 
 
 @dataclass(frozen=True)

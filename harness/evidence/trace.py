@@ -184,7 +184,8 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `after` is how often `record.step` had been called before: in a program that calls it, this belongs to the next one.
     `loss` is what `fit` logged. `variables` are None where they were not looked at. `examples` has one tuple of
     fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
-    what each local replica's tapes were asked for, `reduced` is what left reductions.
+    what each local replica's tapes were asked for, `reduced` is what left reductions. `worker` is the one that ran the
+    closure which it is, of a coordinator none of whose tasks was started again.
     """
 
     index: int
@@ -197,6 +198,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     losses: tuple[Value, ...] = ()
     gradients: tuple[Value, ...] = ()
     reduced: tuple[Value, ...] = ()
+    worker: int | None = None
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):
@@ -312,10 +314,11 @@ ENDLESS = "when a step ends whose gradients are taken outside of a tf.function a
 UNJOINED = "closures neither joined nor fetched when"
 """In `StandIn.what` of a script whose closures are run one at a time, so that they are done all the same."""
 
+UNFINISHED = "closures that train, not joined when"
+"""In `StandIn.what`, where it is the script's last save, or its end, that may lack what they train."""
 
 BY_HAND = "Dataset.shard by the number of the worker"
 """In `StandIn.what`."""
-
 
 DRAWN = "random numbers outside of replicas"
 """In `StandIn.what` of a script that is to be killed: drawn in its data pipeline, or by Python."""

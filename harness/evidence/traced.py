@@ -120,6 +120,7 @@ class Traced(msgspec.Struct, frozen=True):
         marks: how many changes and how many reports there were when the function was called again, each time.
         cut: whether the program was ended before its own end.
         lengths: of some calls how many rows each example had in each replica of this process.
+        others: functions that are called besides, change variables and do not train.
     """
 
     task: str
@@ -141,6 +142,7 @@ class Traced(msgspec.Struct, frozen=True):
     marks: tuple[tuple[int, int], ...] = ()
     cut: bool = False
     lengths: tuple[tuple[int | None, ...], ...] = ()
+    others: tuple[Traced, ...] = ()
 
 
 _FILED = Filed(Traced)

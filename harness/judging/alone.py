@@ -9,6 +9,7 @@ from itertools import pairwise
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.judging.align.resumed import steps_between
 from harness.judging.laws import Case, all_laws
+from harness.judging.wording import joined
 
 __all__ = ["StepsAlone", "steps_alone"]
 
@@ -90,4 +91,4 @@ def _listed(steps: Sequence[int]) -> str:
         shown += [f"{span[0]} to {span[-1]}"] if span[-1] > span[0] + 1 else list(map(str, span))
     if len(shown) > _SHOWN_MAX:
         shown = [*shown[:_SHOWN_MAX], f"{len(shown) - _SHOWN_MAX} more"]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    return joined(shown)

@@ -2,58 +2,96 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 
-from harness.evidence.trace import UNJOINED, RunTrace
-from harness.judging.native_scale import times_of
+from harness.evidence.seen import rows_of
+from harness.evidence.trace import UNFINISHED, UNJOINED, RunTrace, StandIn
+from harness.judging.closures_collected import added_up, as_one_worker, updates_apart
+from harness.judging.closures_scaled import scaled_otherwise
+from harness.judging.closures_shared import badly_shared
+from harness.judging.laws.protocol import Finding
+from harness.judging.native_scale import SCALED, times_of
 from harness.judging.verdict import Verdict
+from harness.subject.script import Updates
 
-__all__ = ["ONE_BY_ONE", "why_not_judged"]
+__all__ = ["ONE_BY_ONE", "not_comparable", "why_not_judged", "wrong_together"]
 
 ONE_BY_ONE = (
     "closures were run one at a time, each worker in its turn, in the run as in its reference: nothing is said of "
     "updates that meet; the script's own branch for workers and parameter servers was not run"
 )
-_SCALED = 0.2
-"""As of `harness.judging.doubted`."""
 
 
-def why_not_judged(verdict: Verdict, run: RunTrace, natives: Sequence[RunTrace]) -> Iterator[str]:
-    """Why nothing can be said.
+def not_comparable(verdict: Verdict, runs: Sequence[RunTrace], *, returned: bool = False) -> Iterator[str]:
+    """Why the numbers of such a run say nothing.
 
     Args:
         verdict: on the script.
-        run: what its chief has left.
-        natives: what the script has left that was run on one device, told of a single worker.
+        runs: what its chief has left, in parts.
+        returned: whether a worker has come back in one of these parts.
     """
-    told = run.clients[0].counters.stand_ins
-    if unjoined := [each for each in told if each.what.startswith(UNJOINED)]:
-        places = ", ".join(dict.fromkeys(f"{each.what} at {each.where}" for each in unjoined))
-        yield (
-            f"{places}: they were done only because Lockstep runs one at a time, and what they train may be missing "
-            "otherwise. Call coordinator.join() before, and verify again"
-        )
     laws = {law.law: law.status for law in verdict.judgements}
+    if verdict.outcome == "inconsistent":
+        yield from _unjoined(runs)
     if laws.get("variables_match_reference", "not_judged") == "not_judged":
         yield "no variable could be compared; see the notes, and verify the training as a function with `record`"
-    if laws.get("examples_match_reference") != "held":
+    if laws.get("examples_match_reference", "not_judged") == "not_judged":
+        yield (
+            "no example was seen, so that it is not known whether the run and its reference have had the same ones: "
+            "what closures get as arguments is not looked at. Have workers read from a data set "
+            "(coordinator.create_per_worker_dataset), or verify the training as a function with `record`"
+        )
+    elif laws["examples_match_reference"] != "held":
         yield (
             "it is not known that the run and its reference have seen the same examples: workers may draw or shuffle "
             "by themselves. Give what draws or shuffles a seed"
         )
-    if verdict.outcome == "consistent":
-        yield from _alone(run, natives)
+    if verdict.outcome == "inconsistent" and returned and not _between_closures(verdict):
+        yield (
+            "a worker was lost while it may have run a closure, which the coordinator then had another go at: what it "
+            "had done of it until then is done twice. Kill workers after a step (step=N), and verify again"
+        )
 
 
-def _alone(run: RunTrace, natives: Sequence[RunTrace]) -> Iterator[str]:
-    """Where the script does something else with several workers than with one."""
-    if _updates_apart(run):
+def wrong_together(run: RunTrace, natives: Sequence[RunTrace], updates: Updates | None) -> Iterator[Finding]:
+    """What is wrong with several workers, of a run that is what its reference is, in which no task was started again.
+
+    Args:
+        run: what its chief has left.
+        natives: what the script has left that was run on one device, told of a single worker; after that, of one whose
+            closures leave the variables as they are, with each example as often as there are workers.
+        updates: what the user says that closures are.
+    """
+    apart = updates_apart(run)
+    if not apart:
+        yield from _unfinished(run)
+    if not natives:
+        return
+    yield from badly_shared(run, natives[0])
+    if apart and len(natives) > 1:
+        yield from added_up(run, natives[0], natives[1])
+    if updates is not None and not apart:
+        yield from scaled_otherwise(run, natives[0], updates)
+
+
+def why_not_judged(runs: Sequence[RunTrace], natives: Sequence[RunTrace], updates: Updates | None) -> Iterator[str]:
+    """Where a script that is what its reference is may do something else with several workers than with one.
+
+    Args:
+        runs: what its chief has left, in parts.
+        natives: as of `wrong_together`.
+        updates: as of `wrong_together`.
+    """
+    yield from _unjoined(runs)
+    run = runs[0]
+    apart = updates_apart(run)
+    if apart and not (natives and as_one_worker(run, natives[0])):
         yield (
             "closures take gradients and leave the variables as they are: what the coordinator makes of several of "
-            "them, a sum or a mean, cannot be held against one device; verify the training as a function with `record`"
+            "them, a sum or a mean, cannot be held against one device, unless all workers have the same examples in a "
+            "round; verify the training as a function with `record`"
         )
-    missing = _examples(natives[0]) - _examples(run) if natives else set()
+    missing = _examples(natives[0]) - set().union(*map(_examples, runs)) if natives else set()
     if missing:
         yield (
             f"{len(missing)} examples that the script reads with a single worker were read by none of the workers, in "
@@ -66,22 +104,46 @@ def _alone(run: RunTrace, natives: Sequence[RunTrace]) -> Iterator[str]:
             "the numbers are those of one device, and it could not be checked whether the script computes the same "
             "with a single worker: gradients were not seen, or the first closure has other examples there"
         )
-    elif abs(times - 1.0) > _SCALED:
+    elif abs(times - 1.0) > SCALED and not apart and updates is None:
         yield (
             f"the first closure computes {times:.4g} times what the script computes with a single worker. That is "
-            "right if it is meant to depend on the number of workers; each closure is an update of its own"
+            "wrong if each closure is an update of its own, and right if those of all workers together make up one. "
+            "Say which, with --assume closures=updates or --assume closures=shares"
         )
 
 
-def _updates_apart(run: RunTrace) -> bool:
-    """Whether a closure has left all variables as it found them."""
-    seen = [each.variables for each in run.clients[0].seen if each.variables]
-    return any(
-        [variable.copies for variable in one] == [variable.copies for variable in other]
-        for one, other in itertools.pairwise(seen)
-    )
+def _unjoined(runs: Sequence[RunTrace]) -> Iterator[str]:
+    if unjoined := [each for each in _told(runs) if each.what.startswith(UNJOINED)]:
+        places = ", ".join(dict.fromkeys(f"{each.what} at {each.where}" for each in unjoined))
+        yield (
+            f"{places}: they were done only because Lockstep runs one at a time, and what they train may be missing "
+            "otherwise. Call coordinator.join() before, and verify again"
+        )
+
+
+def _unfinished(run: RunTrace) -> Iterator[Finding]:
+    for each in _told([run]):
+        if each.what.startswith(UNFINISHED):
+            yield Finding(
+                "updates_counted",
+                f"{each.what} at {each.where}: TensorFlow promises that a closure is done when coordinator.join() or "
+                "fetch() has returned, and not before, so that what is left at the end may lack what they train. It "
+                "had it only because Lockstep runs one at a time. Call coordinator.join() before",
+                observable="updates",
+            )
+
+
+def _told(runs: Sequence[RunTrace]) -> list[StandIn]:
+    return [each for run in runs for each in run.clients[0].counters.stand_ins]
+
+
+def _between_closures(verdict: Verdict) -> bool:
+    """Whether nothing has struck but kills of tasks at steps, at which the chief stands and no closure is run."""
+    plan = (verdict.faults or {}).get("plan", {})
+    kills = all(fault.get("kind") == "kill" and "step" in fault for fault in plan.get("fault", ()))
+    return kills and not plan.get("link")
 
 
 def _examples(trace: RunTrace) -> set[int]:
     seen = [seen for client in trace.clients for seen in client.seen]
-    return {number for each in seen for rows in each.examples or () for number in rows}
+    return {number for each in seen for number in rows_of(each)}

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from harness.evidence.parts import Parts
+from harness.evidence.seen import rows_of
 from harness.evidence.trace import BY_HAND, ENDLESS, RunTrace, StandIn
-from harness.judging.closures_script import ONE_BY_ONE, why_not_judged
-from harness.judging.native_scale import factor_of, times_of
-from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, why_it_may_differ
-from harness.judging.verdict import Verdict
+from harness.judging.closures_script import ONE_BY_ONE, not_comparable, why_not_judged, wrong_together
+from harness.judging.native_scale import SCALED, factor_of, times_of
+from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, never_went_on, why_it_may_differ
+from harness.judging.verdict import Verdict, broken_by
+from harness.subject.script import Updates
 
 __all__ = ["doubted"]
 
@@ -36,9 +38,6 @@ _NOT_COMPARED = "examples are not compared"
 _SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that may be no mistake."""
 
-_SCALED = 0.2
-"""By so much a factor differs from one that says something: it is a whole number, or one by that."""
-
 
 def doubted(
     verdict: Verdict,
@@ -47,6 +46,9 @@ def doubted(
     replicas: int,
     natives: Sequence[RunTrace] = (),
     parts: Parts | None = None,
+    *,
+    returned: bool = False,
+    updates: Updates | None = None,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -56,8 +58,10 @@ def doubted(
         reference: what the script has left that was run as its own reference.
         replicas: of the run, in sync.
         natives: what the script has left that was run as on one device, with a batch for one replica: of the whole
-            data, or of one worker's.
+            data, or of one worker's. Of one with a coordinator as of `wrong_together`.
         parts: of a run that was disturbed, of which `run` is the first then.
+        returned: whether a worker of a coordinator has come back in a part.
+        updates: what the user says that closures of a coordinator are.
     """
     again = parts is not None and in_parts(parts)
     counters = reference.clients[0].counters
@@ -67,18 +71,16 @@ def doubted(
         notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
     if run.header.strategy.startswith("parameter_server"):
         verdict = dataclasses.replace(verdict, notes=(*notes, ONE_BY_ONE))
-        assumed = _assumed(told) if verdict.outcome == "inconsistent" else iter(())
-        why = next(chain(assumed, why_not_judged(verdict, run, natives)), None)
-        return verdict if why is None or verdict.outcome == "abstained" else _abstained(verdict, why)
+        return _of_closures(verdict, run, reference, natives, parts if again else None, returned, updates)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
     alike = reference if verdict.outcome == "consistent" else None
     factors = [factor_of(run, native, replicas, alike) for native in natives]
     factor = next((each for each in factors if each is not None), None)
-    wrong = factor is not None and abs(factor - 1.0) > _SCALED
+    wrong = factor is not None and abs(factor - 1.0) > SCALED
     unknown = [each for each in told if each.trust == "unknown"]
     # What each replica contributes is what one device computes, so that it was taken for the right number.
     settled = verdict.outcome == "consistent" and factor is not None and not wrong
-    reasons: list[Iterator[str]] = []
+    reasons = []
     if unknown and not settled:
         text = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
         reasons.append(iter([text]))
@@ -98,9 +100,47 @@ def doubted(
     return verdict if why is None else _abstained(verdict, why)
 
 
+def _of_closures(
+    verdict: Verdict,
+    run: RunTrace,
+    reference: RunTrace,
+    natives: Sequence[RunTrace],
+    parts: Parts | None,
+    returned: bool,
+    updates: Updates | None,
+) -> Verdict:
+    """The verdict on a script with a coordinator; `parts` are those of one that was started again."""
+    if verdict.outcome == "abstained":
+        return verdict
+    runs = [run] if parts is None else [*(part.trace for part in parts.earlier), parts.last]
+    if (why := next(_not_of_closures(verdict, runs, reference, parts, returned=returned), None)) is not None:
+        return _abstained(verdict, why)
+    if verdict.outcome == "inconsistent":
+        return verdict
+    if parts is None and (found := tuple(wrong_together(run, natives, updates))):
+        return broken_by(verdict, found)
+    why = next(why_not_judged(runs, natives, updates), None)
+    return verdict if why is None else _abstained(verdict, why)
+
+
+def _not_of_closures(
+    verdict: Verdict, runs: Sequence[RunTrace], reference: RunTrace, parts: Parts | None, *, returned: bool
+) -> Iterator[str]:
+    """Why nothing is said of a script with a coordinator."""
+    if verdict.outcome == "inconsistent":
+        yield from _assumed(reference.clients[0].counters.stand_ins)
+    if parts is not None:
+        yield from _endless(reference)
+        if verdict.outcome == "inconsistent":
+            yield from why_it_may_differ(verdict, parts, reference)
+        if never_went_on(verdict, parts):
+            return
+    yield from not_comparable(verdict, runs, returned=returned)
+
+
 def _of_consistent(verdict: Verdict, told: Sequence[StandIn], factor: float | None, *, again: bool) -> Iterator[str]:
     """Why a run in which nothing was found may be wrong."""
-    if factor is not None and abs(factor - 1.0) > _SCALED:
+    if factor is not None and abs(factor - 1.0) > SCALED:
         yield _grows(factor)
     if factor is None and any(_is_size(each) for each in told):
         yield _UNCHECKED
@@ -189,7 +229,7 @@ def _misled(times: float | None, *, certain: bool) -> Iterator[str]:
         times: None if they are no multiple.
         certain: whether it is known that each replica contributes what it should.
     """
-    if times is None or abs(times - 1.0) <= _SCALED:
+    if times is None or abs(times - 1.0) <= SCALED:
         return
     if certain:
         yield (
@@ -242,4 +282,4 @@ def _same_examples(run: RunTrace, reference: RunTrace) -> bool:
 
 def _examples(trace: RunTrace) -> Counter[int]:
     seen = [seen for client in trace.clients for seen in client.seen]
-    return Counter(number for each in seen for rows in each.examples or () for number in rows)
+    return Counter(number for each in seen for number in rows_of(each))

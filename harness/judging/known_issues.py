@@ -63,7 +63,7 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         summary: one line.
         strategies: `fnmatch` patterns over strategy names.
         loops: kinds of training loop; empty means that only the marker applies this issue.
-        hardware: `fnmatch` patterns over what the strategy computes on: `cpu`, `gpu`, `gpu-simulated`, `tpu`.
+        hardware: `fnmatch` patterns over what the strategy computes on, as of `--hardware`.
         packages: PEP 440 specifiers of affected versions.
         symptom: what exactly is seen.
         reference: public issue, or file and line of the responsible source.

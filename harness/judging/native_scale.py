@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     Gradients = list[np.ndarray]
 
-__all__ = ["factor_of", "times_of"]
+__all__ = ["SCALED", "factor_of", "gradients_of", "multiple", "times_of"]
 
+SCALED = 0.2
+"""By so much a factor differs from one that says something: it is a whole number, or one by that."""
 _NEAR = 0.05
 """So much of a gradient may be left over where it counts as a multiple of another: bfloat16 has eight bits, and what is
 asked for are factors of two and more, not errors, which laws find.
@@ -54,9 +56,9 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | 
     if share is None:
         return None
     if mine == sum(examples, Counter()):
-        found = _multiple(whole, truth)
+        found = multiple(whole, truth)
     elif mine in examples:
-        found = _multiple(parts[examples.index(mine)], truth)
+        found = multiple(parts[examples.index(mine)], truth)
         found = None if found is None else found * replicas
     else:
         found = None
@@ -74,8 +76,13 @@ def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
         whole = _sum(parts)
         sums.append((whole, _share(_reduced(seen[0]), whole, count)))
     (mine, share), (truth, other) = sums
-    found = _multiple(mine, truth)
+    found = multiple(mine, truth)
     return found if found is None or share is None or other is None else found * share / other
+
+
+def gradients_of(seen: Seen) -> Gradients:
+    """The gradients of the first local replica, in the first step of a call; empty if none were seen."""
+    return next(iter(_parts(seen)), [])
 
 
 def _share(reduced: Gradients, whole: Gradients, replicas: int) -> float | None:
@@ -129,7 +136,7 @@ def _sum(parts: Sequence[Gradients]) -> Gradients:
     return [sum(arrays[1:], arrays[0]) for arrays in zip(*parts, strict=True)]
 
 
-def _multiple(mine: Gradients, truth: Gradients) -> float | None:
+def multiple(mine: Gradients, truth: Gradients) -> float | None:
     """The number by which all of the truth is multiplied in mine; None if there is none."""
     import numpy as np
 

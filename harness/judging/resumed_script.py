@@ -10,7 +10,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.trace import DRAWN, RunTrace
 from harness.judging.verdict import Verdict
 
-__all__ = ["began_alike", "cannot_be_known", "in_parts", "why_it_may_differ", "worded"]
+__all__ = ["began_alike", "cannot_be_known", "in_parts", "never_went_on", "why_it_may_differ", "worded"]
 
 _EXAMPLES, _VARIABLES = "examples_match_reference", "variables_match_reference"
 
@@ -43,6 +43,16 @@ def cannot_be_known(verdict: Verdict) -> Iterator[str]:
         )
 
 
+def never_went_on(verdict: Verdict, parts: Parts) -> bool:
+    """Whether a run that had seen the examples of its reference was started again and did no step more, as it should.
+
+    Then there are no examples that could be other ones.
+    """
+    examples = next((law for law in verdict.judgements if law.law == _EXAMPLES), None)
+    lost = verdict.outcome == "inconsistent" and not any(each.steps for each in parts.last.clients)
+    return lost and examples is not None and examples.reason.startswith("held until the interruption")
+
+
 def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> Iterator[str]:
     """Why a run in parts that differs from its reference may be right.
 
@@ -59,7 +69,7 @@ def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> It
             "Kill it at a later step, after it has saved"
         )
     laws = {law.law: law.status for law in verdict.judgements}
-    if laws.get(_EXAMPLES, "not_judged") == "not_judged":
+    if laws.get(_EXAMPLES, "not_judged") == "not_judged" and not never_went_on(verdict, parts):
         yield (
             "the run differs from its reference, and it is not known whether both have seen the same examples after it "
             "was started again; see the notes, or verify the training as a function with `record`"

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.alone import StepsAlone
 from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
+from harness.judging.environments import Environments
 from harness.judging.explain.protocol import Attempt, Explanation
-from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.resolution import Resolution, described
 from harness.relations import Proof
+from harness.subject.devices import hardware_of
 
-__all__ = ["Outcome", "Verdict"]
+__all__ = ["Outcome", "Verdict", "broken_by"]
 
 Outcome = Literal["consistent", "inconsistent", "abstained"]
 
@@ -43,7 +45,8 @@ class Verdict:
     each step was judged from the run's own variables; `alone` says of an inconsistent one which steps
     are wrong then, also where that was asked afterwards. `looked` says what was seen of the operations of the first
     wrong step, where they were watched. `proof` says, where that was asked, whether the step is right for every batch.
-    `course` is how the losses went, for pages.
+    `course` is how the losses went, for pages. `environments` says what run and reference had installed, where the
+    reference is of another environment.
     """
 
     program: str
@@ -66,6 +69,7 @@ class Verdict:
     looked: Looked | None = None
     proof: Proof | None = None
     course: Course | None = None
+    environments: Environments | None = None
 
     @property
     def culprit(self) -> Culprit | None:
@@ -113,6 +117,24 @@ class Verdict:
         return {name: used for name, used in found.items() if any(not each.startswith("cpu:") for each in used)}
 
     @property
+    def machines(self) -> dict[str, list[str]]:
+        """By machine the tasks that ran on it; nothing of those that ran here."""
+        found: dict[str, list[str]] = {}
+        for task, told in self.tasks.items():
+            if name := told.get("machine"):
+                found.setdefault(name, []).append(task)
+        return found
+
+    @property
+    def rehearsed(self) -> bool:
+        """Whether steps were compiled as for a TPU, and computed on a CPU."""
+        return any(hardware_of(device) == "tpu-rehearsed" for used in self.accelerators.values() for device in used)
+
+    @property
+    def _under(self) -> str:
+        return f"{self.strategy} (REHEARSED, on no TPU)" if self.rehearsed else self.strategy
+
+    @property
     def worst_ratio(self) -> float | None:
         """The largest error / bound over all laws; None when no law compared with a bound."""
         return max(
@@ -149,19 +171,21 @@ class Verdict:
         first = None if self.first_divergence is None else self.first_divergence.text
         line = None if self.culprit is None else self.culprit.where
         found = filter(None, (why, line, first, self.abstained))
-        return "; ".join([f"{self.program} under {self.strategy} {said}", *found])
+        return "; ".join([f"{self.program} under {self._under} {said}", *found])
 
     def to_json(self) -> dict[str, Any]:
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
         `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `placement` (by task: `replicas`, `there`,
         `variables`, `peak_bytes`), `abstained`, `notes` and the explanation's `cause` are there only if there are any;
-        `forced` only if it is true; `culprit` (`file`, `line`, `source`, `op`, `layer`, `relation`, `expected`,
-        `inputs`, `step`; null if none was found) and `looked` (`why_not`, `seconds`) only where a step was watched;
+        `forced` and `rehearsed` only if true; `culprit` (`file`, `line`, `source`, `op`, `layer`, `relation`,
+        `expected`, `inputs`, `step`; null if none was found) and `looked` (`why_not`, `seconds`) only where a step was
+        watched;
         `wrong_steps` and `right_steps`, how many those are, only where each step was judged by itself; `proof`
         (`status`, `conditions`, `culprit`, `suspects`, `open_operations`, `reasons`, `values`, `seconds`) only where it
         was asked for; `course` (`steps`, `observed` and `expected` losses, `shares` of replicas at `step`) where there
-        is something to show.
+        is something to show; `environments` (`run` and `reference`, the versions of each, and `reference_python`) only
+        where the reference is of another environment.
         """
         first = self.first_divergence
         keys = ("step", "observable", "observed", "expected", "bound", "variable", "index")
@@ -186,7 +210,7 @@ class Verdict:
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        for key in ("interrupted", "faults", "links", "placement", "abstained", "notes", "forced"):
+        for key in ("interrupted", "faults", "links", "placement", "abstained", "notes", "forced", "rehearsed"):
             if (value := getattr(self, key)) not in (None, (), False):
                 plain[key] = value
         if self.looked is not None:
@@ -197,6 +221,8 @@ class Verdict:
             plain["proof"] = self.proof.to_json()
         if self.course is not None:
             plain["course"] = self.course.to_json()
+        if self.environments is not None:
+            plain["environments"] = self.environments.to_json()
         return {key: _strict(value) for key, value in plain.items()}
 
     def _with(self, status: str) -> list[Judgement]:
@@ -268,7 +294,7 @@ class Verdict:
     def _heading(self, width: int) -> Iterator[str]:
         outcome = {"consistent": "consistent", "inconsistent": "INCONSISTENT", "abstained": "NOT JUDGED"}[self.outcome]
         shown = outcome if self.proof is None or not self.consistent else f"{outcome}, {self.proof.short}"
-        yield f"{self.program} under {self.strategy}: {shown} ({self.tolerance} tier, {self.seconds:.1f} s)"
+        yield f"{self.program} under {self._under}: {shown} ({self.tolerance} tier, {self.seconds:.1f} s)"
         if self.abstained is not None:
             yield from _wrapped("  ", self.abstained, width)
         elif self.outcome == "abstained":
@@ -277,6 +303,12 @@ class Verdict:
             yield "  forced: each step is judged from the run's own variables"
         if used := self.accelerators:
             yield from _wrapped("  on: ", "; ".join(f"{task} {', '.join(used[task])}" for task in used), width)
+        if self.machines:
+            uncounted = "; bytes between tasks were not counted" if self.links is None else ""
+            placed = "; ".join(f"{name} ran {', '.join(tasks)}" for name, tasks in self.machines.items())
+            yield from _wrapped("  machines: ", placed + uncounted, width)
+        if self.environments is not None:
+            yield from _wrapped("  reference and run: ", self.environments.text, width)
         for note in self.notes:
             yield from _wrapped("  note: ", note, width)
 
@@ -333,3 +365,13 @@ def _strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_strict(item) for item in value]
     return value
+
+
+def broken_by(verdict: Verdict, findings: Iterable[Finding]) -> Verdict:
+    """The verdict with findings of runs that its laws have not read, each put to its law."""
+    by_law: dict[str, tuple[Finding, ...]] = {}
+    for each in findings:
+        by_law[each.law] = (*by_law.get(each.law, ()), each)
+    known = {law.law: law for law in verdict.judgements}
+    broken = {name: judged(name, max(1, known[name].compared) if name in known else 1, by_law[name]) for name in by_law}
+    return replace(verdict, judgements=tuple({**known, **broken}.values()))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import platform
 import random
+import tempfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,18 +19,22 @@ from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.trace import Header
 from harness.recording.clock import moved_clock
+from harness.recording.rehearsing import rehearsing
+from harness.recording.tf32 import rounding_products
 from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch, Watching
+from harness.recording.whole_seeds import mend_seeds
 from harness.recording.work import working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator.agent import current
+from simulator.agent import current, now
 
 if TYPE_CHECKING:
     from harness.recording.forcing import Forcing
     from harness.recording.noise import Noise
 
 __all__ = [
+    "OWN",
     "Assignment",
     "View",
     "bound_threads",
@@ -43,6 +49,10 @@ __all__ = [
     "uses_onednn",
     "versions",
 ]
+
+
+OWN = "record"
+"""The `record.directory` of machines that share none: a folder of each one's temporary files."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -68,12 +78,13 @@ class View(msgspec.Struct, frozen=True):
 class Assignment(msgspec.Struct, frozen=True):
     """What one client has to run, and where its trace goes.
 
-    `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that resume an interrupted run.
-    `threads` bounds TensorFlow's thread pools, None for as many as the task has been given. `ahead` is by how many
-    seconds the clock that the program sees is. `forced` is the trace of a run whose variables are set after each step.
-    `watching` says which step is to be watched, operation by operation; the program ends with it.
-    `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file system
-    in which a script is run.
+    Paths that are not absolute are those of a task on another machine: of what comes back from there, and of the
+    temporary files of the run. `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that
+    resume an interrupted run. `threads` bounds TensorFlow's thread pools, None for as many as the task has been given.
+    `ahead` is by how many seconds the clock that the program sees is. `forced` is the trace of a run whose variables
+    are set after each step. `watching` says which step is to be watched, operation by operation; the program ends with
+    it. `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file
+    system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32.
     """
 
     traces: str
@@ -87,6 +98,7 @@ class Assignment(msgspec.Struct, frozen=True):
     watching: Watching | None = None
     witness: bool = True
     view: View | None = None
+    tf32: bool = False
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -103,7 +115,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.touched import note_files
     from harness.recording.witness import Witness, all_seams
 
-    strategy = prepared(case, assignment)
+    strategy = prepared(case, assignment := _as_here(assignment))
     noise, forcing, watch = _companions(assignment, strategy)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
@@ -137,17 +149,39 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         recorder.scheduled = lambda: counts.scheduled
         if watch is not None:
             stack.enter_context(watch.active())
+        stack.enter_context(_as_a_device_computes(strategy, case, assignment))
         # Last, so that it sees what the program gets.
         stack.enter_context(recorder.witnessing())
         train(strategy, recorder)
     note_modules()
     recorded = recorder.recorded_variables()
-    placed = placement_of(strategy, recorded, task_name()) if case.device_kind != "cpu" else None
+    placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
     done = work.counted(recorded)
     recorder.close(
         scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done, placement=placed
     )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def _as_here(assignment: Assignment) -> Assignment:
+    """The assignment with the paths of this machine."""
+    task = current()
+    if task is None or Path(assignment.traces).is_absolute():
+        return assignment
+    traces = Path(task.spec.left, assignment.traces)
+    directory = Path(tempfile.gettempdir(), assignment.directory)
+    for folder in (traces, directory):
+        folder.mkdir(parents=True, exist_ok=True)
+    return msgspec.structs.replace(assignment, traces=str(traces), directory=str(directory))
+
+
+def _as_a_device_computes(
+    strategy: Any, case: StrategyCase, assignment: Assignment
+) -> contextlib.AbstractContextManager[object]:
+    """What is done on a CPU as devices do it, where that was asked for."""
+    if assignment.tf32:
+        return rounding_products()
+    return rehearsing(strategy) if case.rehearsed else contextlib.nullcontext()
 
 
 def prepared(case: StrategyCase, assignment: Assignment) -> Any:
@@ -161,6 +195,8 @@ def prepared(case: StrategyCase, assignment: Assignment) -> Any:
     strategy = case.build()
     check_shape(strategy, case)
     if (task := current()) is not None:
+        if told := case.family.computes_on(strategy, case):
+            task.computes_on(told)
         task.gate(BUILT)
     return strategy
 
@@ -185,7 +221,7 @@ def folder_of(assignment: Assignment) -> Path:
     folder = traces_of(Path(assignment.traces), restarted)
     if restarted:
         folder.mkdir(parents=True, exist_ok=True)
-        note_found(folder, task_name(), Path(assignment.directory))
+        note_found(folder, task_name(), Path(assignment.directory), now())
     return folder
 
 
@@ -224,8 +260,8 @@ def uses_onednn() -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Those of the packages that numbers depend on, as far as they are installed."""
-    found = {}
+    """Those of Python and of the packages that numbers depend on, as far as they are installed."""
+    found = {"python": platform.python_version()}
     for package in ("tensorflow", "keras", "tf_keras", "numpy"):
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
@@ -254,6 +290,8 @@ def seed_everything(seed: int) -> None:
     for name in ("keras", "tf_keras"):
         if name in sys.modules:
             sys.modules[name].utils.set_random_seed(seed)
+    if "tf_keras" in sys.modules:
+        mend_seeds(sys.modules["tf_keras"], seed)
 
 
 def check_shape(strategy: Any, case: StrategyCase) -> None:

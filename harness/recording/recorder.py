@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from harness.recording.noise import Noise
 from harness.recording.running_means import means_of
 from harness.recording.watch import Watch
 from harness.recording.witness import Witness
-from simulator.agent import current
+from simulator.agent import current, now
 
 __all__ = ["Recorder"]
 
@@ -193,9 +192,7 @@ class Recorder:
         if per_epoch and not self._per_epoch:
             self._per_epoch = True
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
-        self._writer.write(
-            Step(index=self._steps, at=time.monotonic(), epoch=number, scheduled=self.scheduled(), **captured)
-        )
+        self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=self.scheduled(), **captured))
         if self._forcing is not None:
             means = _given_means(call, reported) if model is None else means_of(model.metrics)
             with self._silently():
@@ -227,7 +224,7 @@ class Recorder:
         before = self._final or Final(at=0.0)
         metrics = {value.name: value for value in (*(before.metrics or ()), *(captured["metrics"] or ()))}
         self._final = Final(
-            at=time.monotonic(),
+            at=now(),
             variables=captured["variables"] or before.variables,
             predictions=captured.get("predictions") or before.predictions,
             metrics=tuple(metrics.values()) or None,

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
+import msgspec
+
 from harness.evidence.traced import Node
 from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind, Shape, Unknown
 from harness.relations.terms import Scaled, Terms
@@ -58,7 +60,14 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
 def attributes_of(node: Node) -> str:
     """The attributes of an operation as part of a term."""
     kept = {name: value for name, value in node.attributes.items() if name not in _IRRELEVANT}
-    return json.dumps(kept, sort_keys=True, default=str)
+    if not kept:
+        return "{}"
+    try:
+        found = msgspec.json.encode(kept, order="sorted").decode()
+    except TypeError:
+        found = "null"
+    # In it a number that is not finite would look like another one.
+    return found if "null" not in found else json.dumps(kept, sort_keys=True, default=str)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -46,47 +46,139 @@ def proof_of(clients: Sequence[Traced], reference: Traced, *, program: str, stra
         if traced.why_not is not None:
             return Proof("open", program, strategy, reasons=(traced.why_not,))
     *clients, reference = alike_long([*clients, reference])
-    clients = [_paired(each, reference) for each in clients]
-    proof = _attempt(clients, reference, frozenset(), program, strategy)
-    if proof.status == "open" and (counting := _may_count(clients)):
+    functions, doubts = _functions(clients, reference)
+    proof = _attempt(functions, frozenset(), program, strategy)
+    if proof.status == "open" and (counting := frozenset().union(*(_may_count(each.clients) for each in functions))):
         # Assumed to count, some variables let more be known, under a condition.
-        again = _attempt(clients, reference, counting, program, strategy)
-        proof = proof if again.status == "open" and len(again.suspects) >= len(proof.suspects) else again
+        again = _attempt(functions, counting, program, strategy)
+        fewer = len(again.suspects) + len(again.reasons) < len(proof.suspects) + len(proof.reasons)
+        proof = again if again.status != "open" or fewer else proof
+    return replace(proof, status="open", conditions=(), reasons=(*proof.reasons, *doubts)) if doubts else proof
+
+
+@dataclass(frozen=True)
+class _Function:
+    """One that changes variables, as all clients have traced it, and the reference; the first one is the step."""
+
+    clients: Sequence[Traced]
+    reference: Traced
+
+    @property
+    def name(self) -> str:
+        return self.reference.function
+
+
+def _functions(clients: Sequence[Traced], reference: Traced) -> tuple[list[_Function], list[str]]:
+    """The step, and what is called besides, with what is not certain of these."""
+    names = [each.function for each in reference.others]
+    doubts = []
+    if any([other.function for other in each.others] != names for each in clients):
+        doubts.append("outside of the function: other functions change variables than on one device")
+        names = []
+    clients = [_paired(each, reference) for each in clients]
+    found = [_Function(clients, reference)]
+    found += [_Function([each.others[at] for each in clients], reference.others[at]) for at in range(len(names))]
+    doubts += [
+        f"{each.name}, which is called besides: {doubt}"
+        for each in found[1:]
+        for traced in (*each.clients, each.reference)
+        for doubt in traced.doubts
+    ]
+    return found, doubts
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """A function whose graphs were followed."""
+
+    function: _Function
+    runs: Sequence[Seen]
+    alone: Seen
+
+
+def _walked(functions: Sequence[_Function], counting: frozenset[str]) -> list[_Walked]:
+    """All of them, with those variables taken for counts that count in each."""
+    terms = Terms()
+    while True:
+        found = []
+        for each in functions:
+            alone = walk(each.reference, World(1, terms), counting)
+            runs = [walk(client, World(client.replicas, terms), counting) for client in each.clients]
+            found.append(_Walked(each, runs, alone))
+        wrong = {
+            name
+            for name in counting
+            if not all(_counts(name, each.runs, each.alone) for each in found if _has(each.function, name))
+        }
+        if not wrong:
+            return found
+        counting -= wrong
+
+
+def _attempt(functions: Sequence[_Function], counting: frozenset[str], program: str, strategy: str) -> Proof:
+    """What follows for all of them: each leaves every variable what it is on one device, if it was before."""
+    step, *besides = [(each, _followed(each)) for each in _walked(functions, counting)]
+    proof = _concluded(step[0].function.clients[0], step[0].runs, step[0].alone, step[1], program, strategy)
+    for walked, found in besides:
+        name = walked.function.name
+        beside = _concluded(walked.function.clients[0], walked.runs, walked.alone, found, program, strategy)
+        reasons = [f"{name}, which is called besides: {each}" for each in beside.reasons]
+        reasons += [
+            f"{name}, which is called besides: {each.value} is not known to be what it is on one device, {each.why}"
+            for each in beside.suspects
+        ]
+        # A run's examples are those of its steps, so that they say nothing of these.
+        under = [
+            replace(each, what=f"in {name}, which is called besides, {each.meaning}") for each in beside.conditions
+        ]
+        reasons, conditions = [*proof.reasons, *reasons], [*proof.conditions, *under]
+        status = "open" if reasons or proof.suspects else "conditional" if conditions else "proved"
+        proof = replace(
+            proof,
+            status=status,  # type: ignore[arg-type]
+            conditions=tuple(conditions) if status == "conditional" else (),
+            reasons=tuple(dict.fromkeys(reasons)),
+            open_operations=tuple(sorted({*proof.open_operations, *beside.open_operations})),
+            values=proof.values + beside.values,
+        )
     return proof
 
 
-def _attempt(
-    clients: Sequence[Traced], reference: Traced, counting: frozenset[str], program: str, strategy: str
-) -> Proof:
-    found = _Found()
+def _followed(walked: _Walked) -> _Found:
+    found, clients, reference = _Found(), walked.function.clients, walked.function.reference
     _check_calls(clients, reference, found)
-    terms = Terms()
-    while True:
-        alone = walk(reference, World(1, terms), counting)
-        runs = [walk(each, World(each.replicas, terms), counting) for each in clients]
-        wrong = {name for name in counting if not _counts(name, runs, alone)}
-        if not wrong:
-            break
-        counting -= wrong
-    _check_replicas(clients, runs, found)
-    _follow_variables(clients, runs, alone, found)
-    _follow_outputs(clients, reference, runs, alone, found)
-    return _concluded(clients[0], runs, alone, found, program, strategy)
+    _check_replicas(clients, walked.runs, found)
+    _follow_variables(clients, walked.runs, walked.alone, found)
+    _follow_outputs(clients, reference, walked.runs, walked.alone, found)
+    return found
+
+
+def _has(function: _Function, name: str) -> bool:
+    return any(each.name == name for each in function.reference.arguments if each.kind == "variable")
 
 
 def _paired(traced: Traced, reference: Traced) -> Traced:
     """With the reference's names for those variables that are called otherwise there, in their order.
 
     Keras 3 names what a metric keeps by the scopes that it is made in. Whichever variables are paired, what follows is
-    right: if they begin alike and each step keeps them alike, they are.
+    right: if they begin alike and each step keeps them alike, they are. In all functions they are paired alike.
     """
-    mine = list(dict.fromkeys(each.name for each in traced.arguments if each.kind == "variable"))
-    theirs = list(dict.fromkeys(each.name for each in reference.arguments if each.kind == "variable"))
+    mine, theirs = _variables(traced), _variables(reference)
     left, right = [each for each in mine if each not in theirs], [each for each in theirs if each not in mine]
     last = [[name.rpartition("/")[2].partition("#")[0] for name in names] for names in (left, right)]
     if not left or last[0] != last[1]:
         return traced
     other = dict(zip(left, right, strict=True))
+    others = tuple(_renamed(each, other) for each in traced.others)
+    return msgspec.structs.replace(_renamed(traced, other), others=others)
+
+
+def _variables(traced: Traced) -> list[str]:
+    arguments = [each for function in (traced, *traced.others) for each in function.arguments]
+    return list(dict.fromkeys(each.name for each in arguments if each.kind == "variable"))
+
+
+def _renamed(traced: Traced, other: Mapping[str, str]) -> Traced:
     arguments = tuple(
         msgspec.structs.replace(each, name=other.get(each.name, each.name)) if each.kind == "variable" else each
         for each in traced.arguments

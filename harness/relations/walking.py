@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.evidence.traced import Graph, Node, Traced
 from harness.relations.calls import CALLS
-from harness.relations.facts import EVEN, Condition, Fact, Kind, Made, Unknown
+from harness.relations.facts import EVEN, Condition, Fact, Kind, Made, Unknown, made_by
 from harness.relations.folding import fact_of_constant, folded
 from harness.relations.lengths import closer
 from harness.relations.protocol import Rule, Step, World, attributes_of
@@ -36,7 +36,16 @@ _REPLICA = re.compile(r"(^|/)replica_\d+/")
 
 def plain_name(name: str) -> str:
     """The name that an operation has in the reference, too."""
-    return _REPLICA.sub(r"\1", name)
+    return _REPLICA.sub(r"\1", name) if "replica_" in name else name
+
+
+def _together(given: Sequence[Fact]) -> frozenset[int]:
+    """Whose values these are; mostly they are all of the same replica."""
+    found = frozenset[int]()
+    for each in given:
+        if each.replicas and each.replicas is not found and each.replicas != found:
+            found = found | each.replicas if found else each.replicas
+    return found
 
 
 @dataclass
@@ -109,7 +118,7 @@ class Walker:
     def told(self, node: Node, given: tuple[Fact, ...]) -> list[Fact]:
         """The facts about the results of an operation."""
         step = Step(closer(node, given), given, self.world)
-        replicas = frozenset[int]().union(*(each.replicas for each in given))
+        replicas = _together(given)
         if (called := CALLS.get(node.type)) is not None:
             return called(self, step)
         if node.type == "Const":
@@ -128,7 +137,7 @@ class Walker:
         for output, each in enumerate(results):
             local = self.world.terms.made("local", *unit, output) if each.local < 0 else each.local
             whose = frozenset[int]() if each.shared else each.replicas or replicas
-            result = replace(each, local=local, replicas=whose, made=each.made or made)
+            result = made_by(each, made, local, whose)
             self.seen.by_name.setdefault(plain_name(node.name), []).append(result)
             finished.append(result)
             if result.kind is not Kind.UNKNOWN:

@@ -10,9 +10,11 @@ from typing import Any
 from harness.recording.client import View, run_client
 from harness.recording.scripts import run_script
 from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator.agent.private_files import given_view
 from simulator.machines.local.private_files import private_files
 
-__all__ = ["client_of", "viewed"]
+__all__ = ["client_of", "env_of_servers", "viewed"]
 
 
 def client_of(program: Program) -> Callable[..., dict[str, Any]]:
@@ -36,3 +38,10 @@ def viewed(program: Program, *own: Path) -> Iterator[View | None]:
         return
     with private_files([Path(program.script.cwd), Path(program.script.path).parent], own) as view:
         yield View(view.holder, view.covered, dict(view.written))
+
+
+def env_of_servers(program: Program, case: StrategyCase, view: View | None) -> dict[str, str]:
+    """The environment in which parameter servers write checkpoints where a script's coordinator looks for them."""
+    if view is None or program.script is None or not case.ps:
+        return {}
+    return given_view(view.holder, program.script.cwd)

@@ -22,7 +22,7 @@ import msgspec
 from _lockstep.names import HOME
 from harness.evidence.independence import Touch
 
-__all__ = ["environment_digest", "keep_depends", "still_the_same"]
+__all__ = ["code_digest", "environment_digest", "keep_depends", "still_the_same"]
 
 _DEPENDS = "depends.json"
 _PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "ml_dtypes")
@@ -49,6 +49,14 @@ def environment_digest() -> str:
             found.update(f" {package} {version(package)}".encode())
         except PackageNotFoundError:
             continue
+    found.update(code_digest().encode())
+    return found.hexdigest()[:_DIGITS]
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Stands for Lockstep's own code."""
+    found = hashlib.sha256()
     for file in sorted(path for package in _OWN for path in (HOME / package).rglob("*.py")):
         found.update(file.read_bytes())
     return found.hexdigest()[:_DIGITS]

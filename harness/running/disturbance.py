@@ -73,7 +73,7 @@ class Disturbance:
         topology, written_for = case.topology, self.plan.topology
         if written_for is not None and written_for.tasks != topology.tasks:
             raise UsageError(f"the plan was written for {written_for}, and the strategy runs on {topology}")
-        Cluster(topology, timeout=timeout, network=case.network, **self.options(topology, Path()))
+        Cluster(topology, timeout=timeout, **case.on, **self.options(topology, Path()))
 
 
 def _restarts_needed(plan: FaultPlan, topology: Topology) -> int:

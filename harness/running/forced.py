@@ -11,7 +11,7 @@ from harness.evidence.parts import TRACES
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.trace import Forced, RunTrace, chief_first
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS
-from harness.running.repeated import OTHER_KERNELS, PLAIN, Runs, noisy
+from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from simulator.machines.local.scratch import scratch
@@ -58,6 +58,8 @@ def forced_reference(
     names = [noisy(noise) for noise in (*FIRST_SEEDS, *MORE_SEEDS[:2])] if perturbed else []
     if perturbed and reference.kernels:
         names.append(OTHER_KERNELS)
+    if perturbed and reference.tf32:
+        names.append(TF32)
     with scratch("forced") as place:
         forced = _first_client(directory)
         runs = Runs(program, place, seed, timeout, reference.threads, forced=forced, hardware=reference.hardware)
@@ -77,6 +79,7 @@ def forced_reference(
         touched=touched,
         threads=reference.threads,
         kernels=reference.kernels,
+        tf32=reference.tf32,
         hardware=reference.hardware,
     )
 

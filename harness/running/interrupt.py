@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 import time
@@ -14,8 +15,9 @@ from harness.evidence.parts import INTERRUPTED, TRACES, Killed
 from harness.evidence.saves import last_journal, note_saves
 from harness.evidence.trace import RunTrace
 from harness.recording.client import Assignment
-from harness.running.clients import client_of, viewed
+from harness.running.clients import client_of, env_of_servers, viewed
 from harness.running.linked import is_linked, run_linked
+from harness.running.places import assigned, bring, placed_program, record_directory
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError
@@ -89,41 +91,47 @@ def run_twice(
         folder.mkdir(parents=True)
     options: dict[str, Any] = {"timeout": timeout, "stream": stream}
     # A script resumes in the same view of the file system, in which it has saved.
-    with viewed(program, directory) as view:
-        assignment = Assignment(traces=str(traces[0]), directory=str(kept), seed=seed, view=view)
+    with viewed(program, directory) as view, contextlib.ExitStack() as stack:
+        options["env"] = env_of_servers(program, case, view)
+        task = Assignment("", "", seed=seed, view=view)
         with _cluster(case, first / "run", **options) as cluster:
-            _kill_after(cluster, asked.at, program, case, assignment)
-        files = (str(file.relative_to(kept)) for file in kept.rglob("*") if file.is_file())
+            record = stack.enter_context(record_directory(cluster, case, kept, needed=True))
+            bring(_kill_after(cluster, asked.at, program, case, assigned(case, traces[0], record, task)), traces[0])
+        assert record is not None
+        files = (str(file.relative_to(record)) for file in record.rglob("*") if file.is_file())
         saved = sorted(files if view is None else view.files())
         killed = Killed(asked.at, tuple(saved))
         killed.leave(directory)
-        assignment = Assignment(traces=str(traces[1]), directory=str(kept), seed=seed, incarnation=1, view=view)
         resume = asked.resume_case
+        task = msgspec.structs.replace(assigned(resume, traces[1], record, task), incarnation=1)
         with _cluster(resume, directory / "run", **options) as cluster:
-            result = run_linked(cluster, directory, client_of(program), program, resume, assignment)
+            result = run_linked(cluster, directory, client_of(program), placed_program(program, resume), resume, task)
+            bring(result.directory, traces[1])
             journals = last_journal(first / "run"), result.directory / "journal.jsonl"
-            note_saves(traces[1], kept if view is None else None, *journals)
+            note_saves(traces[1], record if view is None else None, *journals)
             if view is not None:
                 msgspec.structs.replace(killed, later=tuple(view.files())).leave(directory)
             return result
 
 
 def _cluster(case: StrategyCase, out: Path, **options: Any) -> Cluster:
-    return Cluster(case.topology, relay=is_linked(case.topology), network=case.network, out=out, **options)
+    return Cluster(case.topology, relay=is_linked(case), out=out, **case.on, **options)
 
 
-def _kill_after(cluster: Cluster, step: int, program: Program, case: StrategyCase, assignment: Assignment) -> None:
-    """Start the program, and SIGKILL every task at once when each client stands right after the step."""
+def _kill_after(cluster: Cluster, step: int, program: Program, case: StrategyCase, assignment: Assignment) -> Path:
+    """Start the program, and SIGKILL every task when each client stands right after the step; the run's directory."""
 
-    def kill(run: Run) -> None:
+    def kill(run: Run) -> Path:
         if _all_stand(run, case, step):
             run.kill()
         else:
             _never_there(run, step, program, case)
+        return run.directory
 
     for task in case.clients:
         cluster.set_gate(task, f"step:{step}")
-    cluster.attempt(kill, lambda: cluster.start(client_of(program), program, case, assignment))
+    placed = placed_program(program, case)
+    return cluster.attempt(kill, lambda: cluster.start(client_of(program), placed, case, assignment))
 
 
 def _all_stand(run: Run, case: StrategyCase, step: int) -> bool:

@@ -15,17 +15,19 @@ from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
 from harness.kept import kept_in
 from harness.recording.client import Assignment, View
-from harness.running.clients import client_of, viewed
+from harness.running.clients import client_of, env_of_servers, viewed
 from harness.running.disturbance import Disturbance
+from harness.running.interrupt import Interrupting, check_interruption
 from harness.running.linked import is_linked, run_linked
+from harness.running.places import assigned, bring, placed_program, record_directory
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from simulator import Cluster, RunFailed, RunResult, TaskError
-from simulator.agent.private_files import given_view
+from simulator import Cluster, RunFailed, RunResult, TaskError, UsageError
 from simulator.capabilities import accelerators
+from simulator.capabilities.versions import why_refused
 from simulator.hardware import HardwareMissing, gpus
 
-__all__ = ["check_hardware", "observe", "run_once"]
+__all__ = ["check_hardware", "disturbed_by", "observe", "run_once"]
 
 _SEED = 20
 
@@ -46,7 +48,7 @@ def observe(
     Args:
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
         strategy: a name such as `multi_worker-2`, see `lockstep strategies`.
-        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
+        hardware: `cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`.
         network: of a strategy with several tasks, as of `simulator.Cluster`.
         timeout: seconds for the run.
         seed: given to Python, NumPy, TensorFlow and Keras before the program starts.
@@ -97,22 +99,21 @@ def run_once(
             timeout=timeout,
             stream=stream,
             out=directory / "run" if keep else None,
-            relay=is_linked(case.topology),
-            network=case.network,
-            env=_of_servers(program, case, view),
+            relay=is_linked(case, disturbance),
+            **case.on,
+            env=env_of_servers(program, case, view),
             **({} if disturbance is None else disturbance.options(case.topology, kept, _root(view))),
         ) as cluster,
+        record_directory(cluster, case, kept, needed=disturbance is not None) as record,
     ):
-        work = (
-            client_of(program),
-            program,
-            case,
-            Assignment(traces=str(traces), directory=str(kept), seed=seed, view=view),
-        )
-        saves = kept if view is None else None
+        assignment = assigned(case, traces, record, Assignment("", "", seed=seed, view=view))
+        saves = record if view is None else None
         try:
+            work = (client_of(program), placed_program(program, case), case, assignment)
             result = run_linked(cluster, directory, *work, counted=disturbance is None)
+            bring(result.directory, traces)
         except RunFailed as failure:  # of which the numbers may be judged nevertheless
+            bring(failure.result.directory, traces)
             if disturbance is not None:
                 _note_disturbed(directory, failure.result, saves)
             raise
@@ -132,11 +133,40 @@ def _root(view: View | None) -> str:
     return "" if view is None else f"/proc/{view.holder}/root"
 
 
-def _of_servers(program: Program, case: StrategyCase, view: View | None) -> dict[str, str]:
-    """The environment in which parameter servers write checkpoints where a script's coordinator looks for them."""
-    if view is None or program.script is None or not case.ps:
-        return {}
-    return given_view(view.holder, program.script.cwd)
+def disturbed_by(
+    interrupt_at: int | None,
+    resume_strategy: str | StrategyCase | None,
+    disturbance: Disturbance | None,
+    case: StrategyCase,
+    timeout: float,
+) -> Interrupting | Disturbance | None:
+    """What was asked for besides a plain run, after a check that this machine and this strategy's cluster can do it.
+
+    Args:
+        interrupt_at: as of `verify`.
+        resume_strategy: as of `verify`.
+        disturbance: faults, and what answers them.
+        case: the strategy.
+        timeout: seconds for the run.
+
+    Raises:
+        UsageError: these do not go together.
+        MissingHardware: names what is missing.
+    """
+    step = check_interruption(interrupt_at, resume_strategy)
+    resume_case = (
+        case if resume_strategy is None else strategy_case(resume_strategy, case.hardware, case.network, case.over)
+    )
+    for needed in dict.fromkeys((case, resume_case)):
+        check_hardware(needed)
+    if disturbance is None:
+        return None if step is None else Interrupting(step, resume_case)
+    if step is not None:
+        raise UsageError(
+            "a run is either interrupted, with interrupt_at, or has faults; a fault can kill all tasks too"
+        )
+    disturbance.check(case, timeout)
+    return disturbance
 
 
 def _note_disturbed(directory: Path, result: RunResult, saves: Path | None) -> None:
@@ -146,13 +176,21 @@ def _note_disturbed(directory: Path, result: RunResult, saves: Path | None) -> N
 
 
 def check_hardware(case: StrategyCase) -> None:
-    """Fail before anything starts if the machine lacks what the strategy needs.
+    """Fail before anything starts if the machine lacks what the strategy needs, or what every run needs.
 
     Raises:
         MissingHardware: names what is missing and where to look.
+        UsageError: TensorFlow is too old.
     """
-    if case.needs is None:
-        return
+    if why := why_refused():
+        raise UsageError(why)
+    if case.needs is not None:
+        _check_there(case)
+    if case.unfit:
+        raise MissingHardware(case.unfit)
+
+
+def _check_there(case: StrategyCase) -> None:
     try:
         there = len(gpus(case.device_kind) if case.gpus_needed else accelerators.tpus(os.environ))
         if there >= max(1, case.gpus_needed):

@@ -8,22 +8,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
 from harness.errors import NotReproducible
 from harness.evidence.independence import check_independent
-from harness.evidence.reference import Reference, read_reference
+from harness.evidence.reference import Reference, ReferenceFiles, read_reference
 from harness.evidence.reproduced import in_doubt
 from harness.evidence.trace import RunTrace, read_client
 from harness.running.depends import environment_digest
-from harness.running.repeated import OTHER_KERNELS, PLAIN, Runs, noisy, reproducible
+from harness.running.elsewhere import Interpreter, asked_elsewhere
+from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy, reproducible
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import make_scratch
 
-__all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "reference_of"]
+__all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "left_reference", "reference_of"]
 
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 # An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
@@ -43,7 +45,9 @@ def reference_of(
     check: bool = False,
     more: bool = False,
     kernels: bool = False,
+    tf32: bool = False,
     hardware: str = "cpu",
+    python: Interpreter | None = None,
 ) -> Reference:
     """Run the program under the default strategy on one device, or take the run of the same program from the cache.
 
@@ -61,20 +65,55 @@ def reference_of(
         more: whether to make more runs with noise than two.
         kernels: whether the run that is to be judged computes with other kernels than a CPU's. How far right ones may
             differ then counts as noise: one run more uses TensorFlow's other kernels.
+        tf32: whether it computes products of float32 in TF32. How far that is from float32 then counts as noise: one
+            run more has factors that are rounded so.
         hardware: what the reference computes on.
+        python: of another environment, in which all runs of the reference are made.
 
     Raises:
         NothingObserved: the program reported nothing.
         NotReproducible: its numbers differ from run to run.
         SharedState: one of these runs has read what another one had written.
         RunFailed: the program fails even on one device.
+        UsageError: another environment has no such program.
     """
+    asked: dict[str, Any] = {
+        "seed": seed,
+        "perturbed": perturbed,
+        "timeout": timeout,
+        "check": check,
+        "more": more,
+        "kernels": kernels,
+        "tf32": tf32,
+        "hardware": hardware,
+    }
+    if python is None:
+        left = left_reference(program, **asked)
+    else:
+        left = asked_elsewhere(program, asked, python, cache_directory())
+    with _locked(Path(left.directory)):
+        return replace(left.read(), python=None if python is None else python.path)
+
+
+def left_reference(
+    program: Program,
+    *,
+    seed: int,
+    perturbed: bool,
+    timeout: float,
+    check: bool,
+    more: bool,
+    kernels: bool,
+    tf32: bool,
+    hardware: str,
+) -> ReferenceFiles:
+    """Make the runs of a reference as of `reference_of`, and say where they are."""
     place = "" if hardware == "cpu" else f"-{hardware}"
     directory = cache_directory() / f"{program.digest}-{seed}-{environment_digest()}{place}"
     with _locked(directory):
         runs, differing = Runs(program, directory, seed, timeout, hardware=hardware), None
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
-        others = [OTHER_KERNELS] if perturbed and kernels else []
+        others = [OTHER_KERNELS] * (perturbed and kernels) + [TF32] * (perturbed and tf32)
         try:
             # The first two at once, if there is a core for each.
             runs.make_apart([PLAIN, *names[: min(1, cores() - 1)]])
@@ -91,9 +130,19 @@ def reference_of(
             raise
         touched = runs.touched()
         check_independent(program.name, touched)
-        reference = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in (*names, *others)])
-    notes = _notes(reference.trace, differing)
-    return replace(reference, notes=notes, touched=touched, threads=runs.threads, kernels=kernels, hardware=hardware)
+        plain = runs.trace(PLAIN)
+        notes = _notes(read_reference(plain, []).trace, differing) + ((_TF32_NOTE,) if tf32 else ())
+    return ReferenceFiles(
+        str(directory),
+        str(plain),
+        tuple(str(runs.trace(name)) for name in (*names, *others)),
+        notes,
+        {run: tuple(touches) for run, touches in touched.items()},
+        runs.threads,
+        kernels,
+        tf32,
+        hardware,
+    )
 
 
 def _may_differ(runs: Runs, names: Sequence[str]) -> bool:
@@ -117,6 +166,12 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+_TF32_NOTE = (
+    "TF32 is on: products of float32 have factors with 10 bits of mantissa, and what that changes is allowed for, so "
+    "that only larger errors are found than without it"
+)
 
 
 def _notes(reference: RunTrace, differing: str | None) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
 from simulator.machines.local.host import cores
 
-__all__ = ["OTHER_KERNELS", "PLAIN", "Runs", "noisy", "reproducible"]
+__all__ = ["OTHER_KERNELS", "PLAIN", "TF32", "Runs", "noisy", "reproducible"]
 
 PLAIN = "plain"
 OTHER_KERNELS = "other-kernels"
@@ -33,6 +33,8 @@ OTHER_KERNELS = "other-kernels"
 Those of oneDNN are the default where the CPU has instructions for neural networks (TensorFlow's `DefaultOneDnnPolicy`,
 tensorflow/core/util/port.cc). They sum in another order, and round coarse dtypes at other places.
 """
+TF32 = "tf32"
+"""The run without noise whose products and convolutions have factors of 10 bits, as `harness.recording.tf32` has it."""
 _ONEDNN_VARIABLE = "TF_ENABLE_ONEDNN_OPTS"
 _AGAIN, _EARLIER = "again", "earlier-"
 _NOISE = "noise-"
@@ -131,6 +133,7 @@ class Runs:
             threads=self.threads,
             ahead=ahead,
             forced=None if self.forced is None else str(self.forced),
+            tf32=name == TF32,
         )
 
     def difference(self) -> Difference | None:

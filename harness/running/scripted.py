@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.evidence.independence import Touch
 from harness.evidence.trace import RunTrace
 from harness.running.disturbance import RECORD, Disturbance
+from harness.running.elsewhere import Interpreter
 from harness.running.interrupt import Interrupting
 from harness.running.reference import reference_of
 from harness.subject.program import Program
@@ -27,6 +29,7 @@ def ready(
     *,
     forced: bool,
     prove: bool | None,
+    reference: str = "cpu",
 ) -> Program:
     """The program, which knows what it stands for as its own reference if it is a script.
 
@@ -36,6 +39,7 @@ def ready(
         changes: what disturbs the run.
         forced: whether the reference is to follow the run.
         prove: whether its step is to be proved; None where nobody has asked.
+        reference: where its reference is to run.
 
     Raises:
         UsageError: a script under this strategy, with faults of files that nobody sees, forced, or proved.
@@ -47,13 +51,10 @@ def ready(
         raise UsageError(
             f"scripts are verified under {', '.join(_KINDS)}, and {case.name} is another strategy; {instead}"
         )
-    if case.hardware != "cpu":
-        raise UsageError(f"scripts are verified on CPU devices, not on a {case.hardware}; {instead}")
-    if changes is not None and case.ps:
-        raise UsageError(
-            "a script with parameter servers cannot be verified under faults or interrupted: its closures are run one "
-            f"at a time, which is not how they fail; {instead}, or see what becomes of it with `lockstep run`"
-        )
+    if case.hardware.startswith("tpu"):
+        raise UsageError(f"scripts are verified on CPU devices and GPUs, not on a {case.hardware}; {instead}")
+    if reference != "cpu":
+        raise UsageError(f"a script's reference runs on a CPU; leave out --reference, or {instead}")
     if isinstance(changes, Interrupting) and changes.resume_case.name != case.name:
         raise UsageError(
             f"a script builds its strategy itself, so that it cannot resume under {changes.resume_case.name}; leave "
@@ -96,30 +97,36 @@ def check_whole(program: Program, reference: RunTrace, changes: Interrupting | D
         )
 
 
-def native_traces(program: Program, *, seed: int, timeout: float) -> list[RunTrace]:
+def native_traces(
+    program: Program, *, repeated: bool = False, seed: int, timeout: float, python: Interpreter | None = None
+) -> list[RunTrace]:
     """What a script leaves as on one device, with a batch for one replica: of one worker's data, and of all.
 
     Of a coordinator's script all steps, with a single worker.
 
     Args:
         program: the script.
+        repeated: whether that of a coordinator is run once more, with each example as often as there are workers.
         seed: as of `verify`.
         timeout: as of `verify`.
+        python: of the environment that makes the reference, None if that is this one.
 
     Returns:
         One trace or two, and none where it cannot be run so.
     """
     assert program.script is not None
+    asked: dict[str, Any] = {"seed": seed, "perturbed": False, "timeout": timeout, "python": python}
     found = []
     if program.script.ps:
         with contextlib.suppress(LockstepError):
-            alone = program.with_one_worker()
-            found.append(reference_of(alone, seed=seed, perturbed=False, timeout=timeout).trace)
+            for times in (1, program.script.workers) if repeated else (1,):
+                alone = program.with_one_worker(times)
+                found.append(reference_of(alone, **asked).trace)
         return found
     for pipelines in dict.fromkeys((program.script.workers, 1)):
         with contextlib.suppress(LockstepError):
             alone = program.alone(pipelines)
-            found.append(reference_of(alone, seed=seed, perturbed=False, timeout=timeout).trace)
+            found.append(reference_of(alone, **asked).trace)
     return found
 
 

@@ -7,14 +7,14 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from _lockstep import names
-from harness.subject.script import Script
+from harness.subject.script import Anew, Script
 from simulator import UsageError
 from simulator.launch import pack, unpack
 
@@ -32,12 +32,14 @@ class Program:
         payload: how a task gets the function.
         digest: changes whenever the program does; the reference run is cached under it.
         script: what is run, if it is an unmodified script; it has no function.
+        origin: the function as `FILE.py:FUNCTION` with an absolute path, None where no other Python can find it so.
     """
 
     name: str
     payload: bytes
     digest: str
     script: Script | None = None
+    origin: str | None = None
 
     @classmethod
     def of(cls, program: Callable[..., Any] | str | Sequence[str] | Program) -> Program:
@@ -79,10 +81,33 @@ class Program:
         )
         return Program.of_script(script)
 
-    def with_one_worker(self) -> Program:
-        """A script with a coordinator, as its own reference that is told of a single worker."""
+    def with_one_worker(self, repeated: int = 1) -> Program:
+        """A script with a coordinator, as its own reference that is told of a single worker.
+
+        Args:
+            repeated: how often it has each example in its batch.
+        """
         assert self.script is not None
-        return Program.of_script(msgspec.structs.replace(self.script, workers=1))
+        return Program.of_script(msgspec.structs.replace(self.script, workers=1, repeated=repeated))
+
+    def anew(self, where: Sequence[Anew]) -> Program:
+        """A script with a coordinator, as its own reference whose workers begin their data anew there."""
+        assert self.script is not None
+        return Program.of_script(msgspec.structs.replace(self.script, anew=tuple(where)))
+
+    def sent_from(self, folder: Path) -> Program:
+        """The same where the files of this folder have been sent to, which is then the working directory.
+
+        Raises:
+            UsageError: its file is not among them.
+        """
+        function, (path, name), _ = unpack(self.payload) if self.origin is not None else (None, ("", ""), {})
+        if function is not _from_file:
+            return self  # it travels as a whole, or by the name of its module
+        if not Path(path).is_relative_to(folder):
+            raise UsageError(f"{path} is not below {folder}, whose files are sent; run from a folder that has it")
+        payload = pack(_from_file, (str(Path(path).relative_to(folder)), name), {})
+        return replace(self, payload=payload)
 
     def alone(self, pipelines: int) -> Program:
         """A script as it is on one device, for its first step: with one replica, which is told that there is one.
@@ -102,7 +127,8 @@ class Program:
             )
         _check_signature(function)
         payload = pack(function, (), {})
-        return cls(name=_name_of(function), payload=payload, digest=_digest(payload, _source_of(function)))
+        digest = _digest(payload, _source_of(function))
+        return cls(name=_name_of(function), payload=payload, digest=digest, origin=_origin_of(function))
 
     @classmethod
     def _from_text(cls, text: str) -> Program:
@@ -131,7 +157,8 @@ class Program:
             )
         _check_imports(tree, path.resolve())
         payload = pack(_from_file, (str(path.resolve()), function), {})
-        return cls(name=f"{path.name}:{function}", payload=payload, digest=_digest(payload, source))
+        origin = f"{path.resolve()}:{function}"
+        return cls(name=f"{path.name}:{function}", payload=payload, digest=_digest(payload, source), origin=origin)
 
     def load(self) -> Callable[..., Any]:
         """The function itself; called in a task, where it may import TensorFlow."""
@@ -144,7 +171,7 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
     import importlib.util
     import sys
 
-    file = Path(path)
+    file = Path(path).absolute()  # it is relative where it has been sent
     sys.path.insert(0, str(file.parent))
     # A file called `harness.py`, or like anything else that is imported already, must not take its place.
     name = file.stem if file.stem not in sys.modules else f"{file.stem}.py"
@@ -247,6 +274,13 @@ def _source_of(function: Callable[..., Any]) -> bytes:
     except TypeError:
         return b""
     return Path(file).read_bytes() if file and Path(file).is_file() else b""
+
+
+def _origin_of(function: Callable[..., Any]) -> str | None:
+    """Where a function of a file stands, unless it was made by another one."""
+    name = getattr(function, "__qualname__", "")
+    file = inspect.getsourcefile(function) if inspect.isfunction(function) and name.isidentifier() else None
+    return f"{Path(file).resolve()}:{name}" if file and file.endswith(".py") and Path(file).is_file() else None
 
 
 def _digest(*parts: bytes) -> str:

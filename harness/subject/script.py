@@ -5,20 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 import msgspec
 
 from simulator import UsageError
 
-__all__ = ["FIRST_STEPS", "Script"]
+__all__ = ["FIRST_STEPS", "Anew", "Script", "Updates"]
 
 FIRST_STEPS = 100
 """Of a script so many steps are judged if nobody says another number."""
 
+Updates = Literal["updates", "shares"]
+"""What a coordinator's closures are: each an update of its own, or those of all workers together one update."""
+
+_CLOSURES = "closures="
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 _FORM = "give the command that starts it, for example: python train.py --epochs 1"
 # Options of Python's that change nothing of what a script computes.
 _HARMLESS = ("-u", "-B", "-O", "-s", "-E")
+
+
+class Anew(msgspec.Struct, frozen=True):
+    """That a worker of a coordinator began to read its data from the beginning.
+
+    Attributes:
+        after: how many steps the script had done.
+        worker: which one; None for all of them, in a job that was started again.
+    """
+
+    after: int
+    worker: int | None = None
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -36,6 +53,9 @@ class Script(msgspec.Struct, frozen=True):
         first: how many steps are judged.
         assume: what the reference takes for the number of replicas at a line, by `FILE:LINE`.
         disturbed: whether it is to be killed, so that each step is looked at as soon as it was done, in all runs alike.
+        anew: where the workers of a coordinator began their data anew, which those of the reference do as well.
+        updates: what the user says that closures are; None if nothing.
+        repeated: how often each example stands in its batch.
     """
 
     path: str
@@ -49,6 +69,9 @@ class Script(msgspec.Struct, frozen=True):
     assume: dict[str, int] = {}
     disturbed: bool = False
     ps: int = 0
+    anew: tuple[Anew, ...] = ()
+    updates: Updates | None = None
+    repeated: int = 1
 
     @classmethod
     def of(cls, command: Sequence[str], first: int = FIRST_STEPS, assume: Sequence[str] = ()) -> Script:
@@ -57,7 +80,8 @@ class Script(msgspec.Struct, frozen=True):
         Args:
             command: `python`, options of it that change no number, a file, and its arguments.
             first: how many steps are judged.
-            assume: `FILE:LINE=N`, each of them what the number of replicas is in the reference at this line.
+            assume: `FILE:LINE=N`, each of them what the number of replicas is in the reference at this line, or
+                `closures=updates` or `closures=shares`, what closures of a coordinator are.
 
         Raises:
             UsageError: it is another command, or there is no such file; the message says what is accepted.
@@ -76,7 +100,15 @@ class Script(msgspec.Struct, frozen=True):
         file = Path(rest[0])
         if not file.is_file():
             raise UsageError(f"there is no file {rest[0]!r}; {_FORM}")
-        return cls(str(file.resolve()), tuple(rest[1:]), str(Path.cwd()), first=_number(first), assume=_assumed(assume))
+        lines = [each for each in assume if not each.startswith(_CLOSURES)]
+        return cls(
+            str(file.resolve()),
+            tuple(rest[1:]),
+            str(Path.cwd()),
+            first=_number(first),
+            assume=_assumed(lines),
+            updates=_updates([each for each in assume if each.startswith(_CLOSURES)]),
+        )
 
     @property
     def name(self) -> str:
@@ -98,4 +130,16 @@ def _assumed(assume: Sequence[str]) -> dict[str, int]:
         if match is None:
             raise UsageError(f"{each!r} is not understood; write FILE:LINE=N, for example train.py:12=1")
         found[match["where"]] = int(match["count"])
+    return found
+
+
+def _updates(assume: Sequence[str]) -> Updates | None:
+    found: Updates | None = None
+    for each in assume:
+        for known in get_args(Updates):
+            if each == f"{_CLOSURES}{known}":
+                found = known
+                break
+        else:
+            raise UsageError(f"{each!r} is not understood; write closures=updates or closures=shares")
     return found

@@ -14,7 +14,7 @@ from simulator.agent.process import leave
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["Agent", "adopt", "current", "sendable"]
+__all__ = ["Agent", "adopt", "current", "now", "sendable"]
 
 
 class Agent:
@@ -115,6 +115,11 @@ _current: Agent | None = None
 def current() -> Agent | None:
     """The agent of this process, or `None` outside a Lockstep task."""
     return _current
+
+
+def now() -> float:
+    """The time in seconds of CLOCK_MONOTONIC of the process that holds the run, which may be on another machine."""
+    return time.monotonic() - (0.0 if _current is None else _current.spec.clock)
 
 
 def adopt(agent: Agent) -> None:

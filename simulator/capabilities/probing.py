@@ -9,6 +9,7 @@ import platform
 from simulator import hardware
 from simulator.capabilities import accelerators, namespaces, processes
 from simulator.capabilities.report import Capabilities, Capability
+from simulator.capabilities.versions import OLDEST, why_refused
 from simulator.errors import LockstepError
 from simulator.hardware.simulated import building
 from simulator.machines.local import host
@@ -19,7 +20,7 @@ _CORES_MIN = 2.0
 
 # name -> (what is lost without it, what to do about it)
 _CONSEQUENCES: dict[str, tuple[str, str]] = {
-    "tensorflow": ("nothing can be run", "pip install tensorflow"),
+    "tensorflow": ("nothing can be run", f"pip install 'tensorflow>={OLDEST}'"),
     "keras": ("programs that use Keras 3 cannot be run", "pip install keras"),
     "tf_keras": (
         "Keras 2 programs cannot be run, nor Model.fit with parameter servers or several workers",
@@ -86,7 +87,11 @@ def probe() -> Capabilities:
     cores = min(float(affinity), quota) if quota is not None else float(affinity)
     gpus, tpus = accelerators.gpus(), accelerators.tpus(os.environ)
 
-    items = [_item(name, "" if version else "not installed", version or "") for name, version in versions.items()]
+    refused = {"tensorflow": why_refused(versions["tensorflow"]) if versions["tensorflow"] else ""}
+    items = [
+        _item(name, refused.get(name, "") if version else "not installed", version or "")
+        for name, version in versions.items()
+    ]
     items.append(_item("cores", "" if cores >= _CORES_MIN else f"{cores:g} usable", f"{cores:g} usable"))
     items.append(_item("gpu", _why_no_gpu(gpus), "; ".join(gpus)))
     items.append(_item("gpu_simulated", building.why_not(), "can be built"))

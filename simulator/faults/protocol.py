@@ -125,6 +125,9 @@ class Fault(
         unsearched: why a search does not draw the kind, after its name; empty where it does.
         strikes_many: whether several tasks are struck at once by one such cause, as by a power cut.
         may_end_run: a program may end with an error after it, as long as it ends.
+        of_machines: whether it strikes whole machines, so that it needs others than this one.
+        needs_cable: whether it needs the command that pulls the cable of a machine.
+        anywhere: whether it can strike tasks on other machines: it needs nothing of a task but its agent and signals.
     """
 
     step: int | str | None = None
@@ -153,6 +156,9 @@ class Fault(
     unsearched: ClassVar[str] = ""
     strikes_many: ClassVar[bool] = False
     may_end_run: ClassVar[bool] = False
+    anywhere: ClassVar[bool] = False
+    of_machines: ClassVar[bool] = False
+    needs_cable: ClassVar[bool] = False
 
     @property
     def kind(self) -> str:
@@ -259,4 +265,5 @@ class LinkFault(Fault, kw_only=True, frozen=True, forbid_unknown_fields=True, om
     duration: str | None = None
     one_way: bool = False
 
+    anywhere: ClassVar[bool] = True
     needed: ClassVar[tuple[str, ...]] = ("src", "dst")

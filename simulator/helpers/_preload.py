@@ -10,7 +10,9 @@ import gc
 import importlib
 import os
 import signal
+import struct
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -20,13 +22,18 @@ from multiprocess import forkserver
 
 from simulator.agent.site.sitecustomize import SAVES, watch
 from simulator.helpers.warden import FORKSERVER_VARIABLE
+from simulator.wire.ends import STAMPED
 
 __all__: list[str] = []
+
+# As `multiprocess` writes a number.
+_NUMBER = struct.Struct("q")
 
 
 def _preload() -> None:
     # A server that does not hear of the end of its children would be silent for ever.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    forkserver.write_signed = _Stamping()
     forkserver._serve_one = partial(_serve_alone, forkserver._serve_one)  # noqa: SLF001 - no other way is offered
     # What a task starts is known by the mark of its run.
     os.environ.pop(FORKSERVER_VARIABLE, None)
@@ -54,6 +61,22 @@ def _preload() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+class _Stamping:
+    """Says with each exit code when that was seen: who has to be told may be busy, and hear of others first."""
+
+    def __init__(self) -> None:
+        # Pipes through which a process has been named, and its end has not been said.
+        self._named: set[int] = set()
+
+    def __call__(self, pipe: int, number: int) -> None:
+        if pipe in self._named:
+            self._named.remove(pipe)
+            os.write(pipe, STAMPED.pack(number, time.monotonic()))  # so few bytes are written whole
+        else:
+            self._named.add(pipe)
+            os.write(pipe, _NUMBER.pack(number))
 
 
 def _serve_alone(serve: Callable[..., int], child: int, fds: list[int], *others: Any) -> int:

@@ -130,7 +130,10 @@ def _main() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     watched: dict[bytes, set[bytes]] = {b"group": set(), b"forkserver": set(), b"mark": set(), b"directory": set()}
-    for message in _messages():
+    ended = _end_of_parent()
+    if len(sys.argv) > 1:
+        _leave_the_parent()
+    for message in _messages(ended):
         verb, _, what = message.partition(b" ")
         if verb.startswith(b"+"):
             watched[verb[1:]].add(what)
@@ -147,9 +150,20 @@ def _main() -> None:
         remove_tree(os.fsdecode(directory))
 
 
-def _messages() -> Iterator[bytes]:
+def _leave_the_parent() -> None:
+    """Go on in a process that is not the parent's child: there are parents whose children are all killed at their end.
+
+    Its number is the first line of output, which ends when it does.
+    """
+    if os.fork():
+        os._exit(0)
+    with contextlib.suppress(BrokenPipeError):  # the parent may have ended already
+        os.write(1, b"%d\n" % os.getpid())
+
+
+def _messages(ended: int) -> Iterator[bytes]:
     """What the parent has said until its end; a last word that was cut short could name another directory."""
-    said, ended = sys.stdin.fileno(), _end_of_parent()
+    said = sys.stdin.fileno()
     poll = select.poll()
     for number in (said, ended):
         if number >= 0:

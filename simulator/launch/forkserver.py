@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import io
 import os
 import select
 import signal
@@ -23,15 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import multiprocess
-from multiprocess import context, popen_forkserver, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
+from _lockstep.preloads import also_preload, asked_for
 from simulator.helpers.warden import FORKSERVER_VARIABLE
 from simulator.launch.environment import changed_environment
 from simulator.launch.protocol import Entry
 from simulator.machines.local.scratch import make_scratch
 from simulator.machines.local.warden import warden
+from simulator.wire.forking import Popen
 
 __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "at_import", "fork", "forkserver"]
 
@@ -39,9 +39,6 @@ __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "at_impo
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
 # What TensorFlow reads when it is imported, and never again.
 _AT_IMPORT = ("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "TF_ENABLE_ONEDNN_OPTS")
-_NUMBER_SECONDS_MAX = 10.0
-_read_number = mp_forkserver.read_signed
-_also: list[str] = []
 
 
 @dataclass
@@ -57,6 +54,12 @@ class Launched:
         code: int | None = self._popen.poll()
         return code
 
+    @property
+    def ended_at(self) -> float | None:
+        """When its end was seen where it was forked, in seconds of CLOCK_MONOTONIC; `None` if that is not known."""
+        at: float | None = self._popen.ended_at
+        return at
+
     def wait(self) -> None:
         """Wait for the end of the process."""
         self._popen.wait()
@@ -67,42 +70,6 @@ class Launched:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         self.wait()
-
-
-class _Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has no type hints
-    """`multiprocess`'s own launch, through a given server and without the caller's `__main__`."""
-
-    def __init__(self, process: Any, server: mp_forkserver.ForkServer) -> None:
-        self._server = server
-        super().__init__(process)
-
-    def _launch(self, process_obj: Any) -> None:
-        preparation = spawn.get_preparation_data(process_obj.name)
-        for key in ("init_main_from_name", "init_main_from_path"):
-            preparation.pop(key, None)
-        buffer = io.BytesIO()
-        context.set_spawning_popen(self)
-        try:
-            context.reduction.dump(preparation, buffer)
-            context.reduction.dump(process_obj, buffer)
-        finally:
-            context.set_spawning_popen(None)
-        self.sentinel, write_end = self._server.connect_to_new_process(self._fds)
-        self.finalizer = util.Finalize(self, util.close_fds, (os.dup(write_end), self.sentinel))
-        try:
-            with os.fdopen(write_end, "wb") as pipe:
-                pipe.write(buffer.getbuffer())
-            self.pid = mp_forkserver.read_signed(self.sentinel)
-        except BaseException:
-            self._end_unnamed()
-            raise
-
-    def _end_unnamed(self) -> None:
-        """End a process that may have been forked, and whose number nobody has got."""
-        with contextlib.suppress(OSError, EOFError):
-            if select.select([self.sentinel], [], [], _NUMBER_SECONDS_MAX)[0]:
-                os.kill(_read_number(self.sentinel), signal.SIGKILL)
-        self.finalizer()
 
 
 class Forkserver:
@@ -127,7 +94,7 @@ class Forkserver:
         """Start `target(*args)` in a fresh process called `name`."""
         with self._lock:
             self._ensure_running()
-            popen = _Popen(self._context.Process(target=target, args=args, name=name), self._server)
+            popen = Popen(self._context.Process(target=target, args=args, name=name), self._server)
         return Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
 
     def warm_up(self) -> None:
@@ -144,7 +111,7 @@ class Forkserver:
             # It ends when it reads the end of a pipe, unless it is busy with an import or somebody else has the other
             # end. So the warden knows it and all that is forked from it, before there is anything to know.
             warden.watch_forkserver(self._mark)
-        modules = [*self.preload, *(_also if "tensorflow" in self.preload else ())]
+        modules = [*self.preload, *(asked_for() if "tensorflow" in self.preload else ())]
         told = {
             "LOCKSTEP_PRELOAD": " ".join(modules),
             "LOCKSTEP_FORKSERVER_LOG": str(self._log),
@@ -153,14 +120,6 @@ class Forkserver:
         }
         with changed_environment({**told, **children.child_environment()}):
             self._server.ensure_running()
-
-
-def also_preload(*modules: str) -> None:
-    """Have a forkserver with TensorFlow that has not been started yet import these modules as well.
-
-    For a package whose tasks would otherwise each import it: `harness` costs a task as much as its first op.
-    """
-    _also.extend(modules)
 
 
 def _nothing() -> None:

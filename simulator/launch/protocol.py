@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from simulator.errors import TaskError
+from simulator.machines.protocol import Process
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
@@ -19,24 +20,6 @@ __all__ = ["End", "Entry", "Failure", "Launcher", "Process"]
 
 # The kind of a `TaskError`, and its message.
 Failure = tuple[str, str]
-
-
-class Process(Protocol):
-    """A process that was started for a task; it leads a process group of its own."""
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-
-    @property
-    def sentinel(self) -> int:
-        """A file descriptor that becomes readable when it has ended."""
-
-    def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; `None` while the process runs. Does not block."""
-
-    def end(self, seconds: float) -> None:
-        """Wait for its end, and kill it if that does not come within so many seconds."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """The network between tasks: conditions per directed link, kept by a relay process or by the kernel between hosts."""
 
-from simulator.network.addresses import hold_addresses
+from simulator.network.addresses import hold_addresses, host_addresses
 from simulator.network.helper import NetworkEnded
 from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
 from simulator.network.link import JITTER_KINDS, Link
 from simulator.network.network import LinkRule, Network
 from simulator.network.options import (
+    LOOPBACK,
     NAMESPACES,
     NETWORK_VARIABLE,
     NETWORKS,
@@ -18,6 +19,7 @@ from simulator.wire.network import Fired, LinkCounters
 
 __all__ = [
     "JITTER_KINDS",
+    "LOOPBACK",
     "NAMESPACES",
     "NETWORKS",
     "NETWORK_VARIABLE",
@@ -35,5 +37,6 @@ __all__ = [
     "RelayEnded",
     "default_network",
     "hold_addresses",
+    "host_addresses",
     "network_causes",
 ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
 from simulator.errors import DeadlineExceeded, UsageError
 from simulator.journal.journal import Journal
+from simulator.machines.far.machine import FarMachine
+from simulator.network.far import FarRelay
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
 from simulator.network.link import Link, expand
@@ -73,6 +76,8 @@ class Network:
         seed: of the jitter.
         journal: gets an event for each change, each trigger, and at the end each directed link's counters.
         queue_bytes: what each direction of a connection has on its way at most.
+        machines: with tasks on other machines, each of those with its tasks; each then has a relay of its own, through
+            which its tasks connect.
     """
 
     def __init__(
@@ -86,6 +91,7 @@ class Network:
         seed: int = 0,
         journal: Journal | None = None,
         queue_bytes: int = _QUEUE_BYTES,
+        machines: Sequence[tuple[FarMachine, Sequence[str]]] = (),
     ) -> None:
         self.topology = topology
         self._addresses = dict(addresses)
@@ -103,7 +109,9 @@ class Network:
         # How often the relay did not connect: a stranger (whose address is empty), or a task to what is not the run's.
         self.turned_away: dict[tuple[str, str], int] = {}
         self._doormen: list[Callable[[str, str], None]] = []
+        self._machines = tuple(machines)
         self._relay: Relay | None = None
+        self._far: list[FarRelay] = []
         self._keeper: Helper | None = None
         self._final: tuple[LinkCounters, ...] | None = None
         self._count = 0
@@ -113,20 +121,23 @@ class Network:
     def __enter__(self) -> Network:
         if self._hosts is not None:
             self._keeper = self._hosts.listen(self._changed, lambda: self._helper_ended("keeper"))
-        if self._with_relay:
-            self._relay = Relay(
-                self._addresses,
-                seed=self._seed,
-                queue_bytes=self._queue_bytes,
-                hosts=self._hosts,
-                changed=self._changed,
-                hear=self._hear,
-                on_ended=lambda: self._helper_ended("relay"),
-            )
+        made: dict[str, Any] = {
+            "seed": self._seed,
+            "queue_bytes": self._queue_bytes,
+            "changed": self._changed,
+            "hear": self._hear,
+            "on_ended": lambda: self._helper_ended("relay"),
+        }
+        if self._with_relay and not self._machines:
+            self._relay = Relay(self._addresses, hosts=self._hosts, **made)
         try:
+            for machine, tasks in self._machines if self._with_relay else ():
+                own = [task for task in tasks if task in self._addresses]
+                self._far.append(FarRelay(machine, own, self._addresses, **made))
             # Both obey in order, so these are in force before the first connection; nobody waits for them here.
-            for link in self._links:
-                self._install(link)
+            asked = [each for link in self._links for each in self._install(link)[0]]
+            for helper, request in asked if self._far else ():  # what starts tasks there does not go their way
+                helper.answer(request, "links to be in force")
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -137,13 +148,16 @@ class Network:
     ) -> None:
         with contextlib.suppress(DeadlineExceeded):
             self.finish()
-        if self._relay is not None:
-            self._relay.close()
+        for relay in self._relays:
+            relay.close()
+
+    @property
+    def _relays(self) -> list[Relay | FarRelay]:
+        return [*self._far, *filter(None, [self._relay])]
 
     @property
     def _helpers(self) -> list[Helper]:
-        relay = None if self._relay is None else self._relay.helper
-        return [helper for helper in (relay, self._keeper) if helper is not None]
+        return [*(relay.helper for relay in self._relays), *filter(None, [self._keeper])]
 
     @property
     def pid(self) -> int:
@@ -190,15 +204,19 @@ class Network:
         """
         self._doormen.append(call)
 
-    def add_process(self, pid: int) -> None:
-        """This process is a task, so that tasks may be connected to whatever it and its children listen on."""
-        if self._relay is not None:
+    def add_process(self, task: str, pid: int) -> None:
+        """This process is the task's, so that tasks may be connected to whatever it and its children listen on."""
+        if (relay := self._relay_of(task)) is not None:
             with contextlib.suppress(NetworkEnded):  # which is reported where it matters
-                self._relay.helper.say(wire.Belongs(pid))
+                relay.helper.say(wire.Belongs(pid))
 
     def environ(self, task: str) -> dict[str, str]:
         """What the environment of a task needs so that its gRPC connections go through the relay, if there is one."""
-        return {} if self._relay is None else self._relay.environ(task)
+        return {} if (relay := self._relay_of(task)) is None else relay.environ(task)
+
+    def _relay_of(self, task: str) -> Relay | FarRelay | None:
+        """The one through which a task connects."""
+        return next((relay for relay in self._far if relay.has(task)), self._relay)
 
     def wait_ready(self, timeout: float = _START_SECONDS_MAX) -> str:
         """Wait until the relay accepts connections; the kind of timers it uses.
@@ -209,8 +227,8 @@ class Network:
             DeadlineExceeded: it does not within `timeout` seconds.
             RelayEnded: it could not start.
         """
-        if self._relay is not None:
-            self._relay.helper.wait(lambda: bool(self._timer), "the relay to start", timeout)
+        for relay in self._relays:
+            relay.helper.wait(lambda: bool(self._timer), "the relay to start", timeout)
         return self._timer
 
     # -- conditions
@@ -297,8 +315,8 @@ class Network:
         seconds = 0.0
         if self._hosts is not None:
             seconds += self._hosts.probe(src, dst, timeout, given_up)
-        if self._relay is not None:
-            seconds += self._relay.probe(src, dst, timeout, given_up)
+        if (relay := self._relay_of(src)) is not None:
+            seconds += relay.probe(src, dst, timeout, given_up)
         return seconds
 
     def finish(self) -> tuple[LinkCounters, ...]:
@@ -369,7 +387,7 @@ class Network:
 
     def _take_counters(self) -> tuple[LinkCounters, ...]:
         if self._keeper is None:
-            return self._relay.helper.count() if self._relay is not None else ()
+            return summed([link for relay in self._relays for link in relay.helper.count()])
         packets = self._keeper.count()
         if self._relay is None:
             return tuple(link for link in packets if link.packets)
@@ -412,6 +430,20 @@ class Network:
     def _note(self, event: str, **fields: object) -> None:
         if self._journal is not None:
             self._journal.write(event, **fields)
+
+
+def summed(counters: Iterable[LinkCounters]) -> tuple[LinkCounters, ...]:
+    """Each directed link once: of two machines each relay has counted what went through it."""
+    found: dict[tuple[str, str], LinkCounters] = {}
+    for counted in counters:
+        link = counted
+        if (before := found.get((link.src, link.dst))) is not None:
+            numbers = [name for name in LinkCounters.__struct_fields__ if name not in ("src", "dst", "seconds")]
+            more = {name: getattr(before, name) + getattr(link, name) for name in numbers}
+            # Each knows its own first and last byte.
+            link = msgspec.structs.replace(link, **more, seconds=max(before.seconds, link.seconds))
+        found[link.src, link.dst] = link
+    return tuple(found[pair] for pair in sorted(found))
 
 
 def _joined(relayed: LinkCounters, cable: LinkCounters | None) -> LinkCounters:

@@ -13,10 +13,17 @@ from simulator.network.network import Network
 from simulator.topology import Topology
 from simulator.wire.hosts import can_have_hosts, plan_hosts
 
-__all__ = ["NAMESPACES", "NETWORKS", "NETWORK_VARIABLE", "NetworkOptions", "default_network", "network_causes"]
+__all__ = [
+    "LOOPBACK",
+    "NAMESPACES",
+    "NETWORKS",
+    "NETWORK_VARIABLE",
+    "NetworkOptions",
+    "default_network",
+    "network_causes",
+]
 
-NAMESPACES = "namespaces"
-NETWORKS = ("loopback", NAMESPACES)
+LOOPBACK, NAMESPACES = NETWORKS = ("loopback", "namespaces")
 # How a whole session, such as `pytest scenarios/ --network=namespaces`, gets another network than loopback.
 NETWORK_VARIABLE = "LOCKSTEP_NETWORK"
 

@@ -12,12 +12,14 @@ from functools import partial
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError
 from simulator.journal.journal import Journal
-from simulator.launch.undivided import undivided
-from simulator.run.events import EventLoop
-from simulator.run.restarts import has_done, kill_surely
+from simulator.machines.placement import Placement, at_once
+from simulator.machines.protocol import Machine
+from simulator.run.events import Events
+from simulator.run.restarts import has_done
 from simulator.run.starter import Starter
 from simulator.run.task import Task
 from simulator.wire.control import Proceed
+from simulator.wire.spec import TaskSpec
 
 __all__ = ["Population"]
 
@@ -39,21 +41,19 @@ class Population:
         environ: the variables of the network between the tasks, by task.
         gates: task to the points of its program at which it stops.
         hooks: task to what has to be patched in it.
-        joined: called with the process id of each one that was launched.
         call: the packed function that clients call; `None` where each task runs a program, which is on its own.
         start_timeout: seconds that a process may take to reach its agent, or to listen.
     """
 
     tasks: dict[str, Task]
     starter: Starter
-    events: EventLoop
+    events: Events
     journal: Journal
     environ: Callable[[str], Mapping[str, str]]
     gates: Mapping[str, Sequence[str]]
     hooks: Mapping[str, Sequence[str]]
     call: bytes | None
     start_timeout: float
-    joined: Callable[[int], None] = lambda pid: None
     # Guards which processes there are: held while tasks are replaced, and while the run ends.
     lock: threading.RLock = field(default_factory=threading.RLock)
     _ending: bool = False
@@ -73,30 +73,35 @@ class Population:
             self._passed.setdefault(task.name, set()).add(task.at_gate)
 
     def launch(self, tasks: Sequence[Task]) -> None:
-        """Start the process of each of these tasks and listen to it.
+        """Start the process of each of these tasks, at once on all machines."""
+        specs = {task.name: self._spec(task) for task in tasks}
+        shares = self._placement.shares(specs)
+        at_once([partial(machine.launch, [specs[name] for name in names]) for machine, names in shares])
 
-        Ctrl-C cannot come between the fork of a process and the moment when it is known, so that `end` ends it.
-        """
-        for task in tasks:
-            undivided(partial(self._launch, task))
+    @property
+    def _placement(self) -> Placement:
+        return self.starter.placement
 
-    def _launch(self, task: Task) -> None:
+    def _spec(self, task: Task) -> TaskSpec:
         task.asked_at = time.monotonic()
         passed = self._passed.get(task.name, ())
-        launched = self.starter.start(
+        return self.starter.spec(
             task,
             environ=self.environ(task.name),
             gates=tuple(gate for gate in self.gates.get(task.name, ()) if gate not in passed),
             hooks=tuple(self.hooks.get(task.name, ())),
         )
-        try:
-            task.launched = launched
-            self.events.watch(task)
-        except BaseException:
-            task.launched = None
-            launched.end(0.0)
-            raise
-        self.joined(launched.pid)
+
+    def _end(self, tasks: Sequence[Task], grace: float | None) -> None:
+        """End these for certain, wherever they are; what had been left by one that had ended is written down."""
+        by_name = {task.name: task for task in tasks}
+
+        def end(machine: Machine, names: Sequence[str]) -> None:
+            for left in machine.end([by_name[name].who for name in names], grace):
+                if grace is not None:
+                    self.journal.write("leaked", task=left.task)
+
+        at_once([partial(end, machine, names) for machine, names in self._placement.shares(by_name)])
 
     def proceed(self, tasks: Sequence[Task], given_up: Callable[[], bool] = lambda: False) -> None:
         """Wait until these have started and their servers listen; then have the clients call the function.
@@ -159,7 +164,10 @@ class Population:
             for task in old:
                 if task.alive:
                     task.announce_end(comes_back=True)
-            kill_surely(old, self.events.changed)
+            self._end(old, None)
+            if self._placement.lost and len(old) == len(self.tasks):
+                self.starter.move()
+                self.journal.write("moved", **self._placement.described, addresses=self.starter.addresses)
             new = [self._successor(task) for task in old]
             with self.events.changed:
                 kept = [task for task in self.tasks.values() if task.name not in names and _is_under_way(task)]
@@ -235,18 +243,10 @@ class Population:
         """TERM, then KILL after `grace` seconds, every process group that is left; return when all of it is gone."""
         with self.lock:
             self._ending = True
-        living = [task for task in self.tasks.values() if task.alive]
-        for task in living:
-            task.stopped = True
-            task.signal_group(signal.SIGTERM)
-            task.signal_group(signal.SIGCONT)  # a stopped process cannot act on TERM
-        with contextlib.suppress(DeadlineExceeded):
-            self.events.wait(lambda: not any(task.alive for task in living), "tasks to end after SIGTERM", grace)
-        for task in self.tasks.values():
-            # Also after a clean exit: what the task started and left behind is in its group.
-            if task.signal_group(signal.SIGKILL) and task.ended:
-                self.journal.write("leaked", task=task.name)
-        kill_surely(list(self.tasks.values()), self.events.changed)
+        with self.events.changed:
+            for task in self.tasks.values():
+                task.stopped = task.stopped or task.alive
+        self._end(list(self.tasks.values()), grace)
 
 
 _DYING_SECONDS_MAX = 10.0

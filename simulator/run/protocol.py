@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from simulator.journal.journal import Journal
+from simulator.machines.placement import Placement
 from simulator.network import Network
 from simulator.run.breakdown import Breakdown
 from simulator.run.options import Options
@@ -29,6 +30,8 @@ class Running(Protocol):
     tasks: dict[str, Task]
     journal: Journal
     breakdown: Breakdown
+    # Which machine each task is on.
+    placement: Placement
 
     @property
     def clients(self) -> list[Task]:

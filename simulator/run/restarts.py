@@ -1,19 +1,16 @@
-"""What is started again after a failure, and how surely the old processes are gone by then."""
+"""What is started again after a failure."""
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from simulator.errors import DeadlineExceeded, UsageError
+from simulator.errors import UsageError
+from simulator.machines.placement import Placement
 from simulator.run.task import Task
 from simulator.topology import Topology
 
-__all__ = ["POLICIES", "RestartPolicy", "group_members", "has_done", "kill_surely"]
+__all__ = ["POLICIES", "RestartPolicy", "forsaken", "has_done"]
 
 POLICIES = ("none", "task", "job")
 
@@ -67,48 +64,14 @@ class RestartPolicy:
         return spent + self.cost(tasks) <= self.limit
 
 
+def forsaken(tasks: Mapping[str, Task], placement: Placement, policy: RestartPolicy) -> bool:
+    """Whether a machine is lost with tasks whose end nobody had planned, and they cannot be had elsewhere."""
+    names = [task for machine in placement.lost for task in placement.tasks(machine)]
+    if not any(tasks[name].error is not None for name in names):
+        return False
+    return policy.kind != "job" or not placement.left
+
+
 def has_done(task: Task) -> bool:
     """Whether this process has come to the end of its work: the function returned, or the program ended with 0."""
     return task.error is None and (task.result is not None or (task.ended and task.exit == 0))
-
-
-def group_members(group: int) -> list[int]:
-    """Process ids of the living members of a process group; one that has ended and was not waited for is not alive."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:  # it has just ended
-                continue
-            # PID (NAME) STATE PARENT GROUP ...; the name may hold blanks and parentheses.
-            state, _, member_of = stat.rpartition(")")[2].split()[:3]
-            if int(member_of) == group and state not in "ZX":
-                found.append(int(entry.name))
-    return found
-
-
-def kill_surely(tasks: Sequence[Task], changed: threading.Condition, seconds: float = 30.0) -> None:
-    """SIGKILL the process groups of these tasks, which also ends stopped processes, and wait until nobody is left.
-
-    Args:
-        tasks: who is to end; whether that is a failure is said before, with `announce_end`.
-        changed: announces the end of a task.
-        seconds: how long to wait.
-
-    Raises:
-        DeadlineExceeded: a process is still alive.
-    """
-    groups = [task.pid for task in tasks if task.pid is not None and task.signal_group(signal.SIGKILL)]
-    groups += [task.pid for task in tasks if task.pid is not None and task.alive and task.pid not in groups]
-    deadline = time.monotonic() + seconds
-    with changed:
-        while any(task.alive for task in tasks) or any(group_members(group) for group in groups):
-            if time.monotonic() > deadline:
-                raise DeadlineExceeded("tasks and what they had started to end after SIGKILL", seconds)
-            for task in tasks:
-                # Again: a process that had just been forked leads no group yet, and none of the first signals met it.
-                if task.alive:
-                    task.send_signal(signal.SIGKILL)
-                    task.signal_group(signal.SIGKILL)
-            changed.wait(0.01)  # the end of a task is announced, that of a process which it had started is not

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageError
-from simulator.hardware.leases import leased
-from simulator.hardware.seen import gpus, task_variables
-from simulator.hardware.sharing import Share, shared_out, wanted
-from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
+from simulator.hardware.lending import lent_gpus
 from simulator.journal.journal import Journal
 from simulator.launch.hosts import InHosts
 from simulator.launch.protocol import Launcher
-from simulator.launch.undivided import undivided
+from simulator.launch.starting import local_start
+from simulator.machines.local.machine import LocalMachine
 from simulator.machines.local.room import no_room
-from simulator.machines.local.warden import warden
-from simulator.network import Hosts, Network, hold_addresses, network_causes
+from simulator.machines.local.undivided import undivided
+from simulator.machines.placement import Placement, placed
+from simulator.machines.protocol import Machine
+from simulator.network import Hosts, Network, host_addresses, network_causes
 from simulator.results import RunFailed, RunResult
 from simulator.run.breakdown import Breakdown
 from simulator.run.companion import Alone, Companion
-from simulator.run.connection import half_said
-from simulator.run.events import EventLoop
+from simulator.run.events import Events
 from simulator.run.expectations import Expectation, unexpected
 from simulator.run.options import Options
 from simulator.run.population import Population
+from simulator.run.restarts import forsaken
 from simulator.run.stacks import python_stacks
 from simulator.run.starter import Starter
 from simulator.run.stream import LogStream
@@ -65,6 +63,9 @@ class Run:
     # Task to the points of the program at which it stops until `open_gate`.
     gates: Mapping[str, Sequence[str]] = field(default_factory=dict)
     companion: Companion = field(default_factory=Alone)
+    # Where tasks run, by default here, and the machine of each task.
+    machines: Sequence[Machine] = ()
+    place: Mapping[str, str] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
 
     def __enter__(self) -> Run:
@@ -100,21 +101,23 @@ class Run:
         self.breakdown = Breakdown(threading.Condition())
         for name in KEPT_FOLDERS:
             (self.directory / name).mkdir(parents=True, exist_ok=True)
-        shares, hardware = self._find_gpus()
+        shares, hardware = lent_gpus(self.topology, self._stack, self.options.timeout)
         self._hosts = self._find_hosts()
-        self._addresses = self._stack.enter_context(hold_addresses(self.topology, hosts=self._hosts is not None))
-        address = self.directory / "control.sock"
-        key = secrets.token_hex()
         if self._hosts is not None:
             self.launcher = InHosts(self.launcher, self._hosts.door)
+        machines = self.machines or [
+            LocalMachine(self.directory, local_start(self.launcher), ports=self._hosts is None),
+        ]
+        place = self.place or placed(self.topology.tasks, [machine.name for machine in machines], {})
+        self.placement = Placement(machines, place)
+        self._addresses: dict[str, str] = {}
         self._starter = Starter(
             self.topology,
             self.options,
             self.directory,
             self.launcher,
             self._addresses,
-            address,
-            key,
+            self.placement,
             shares,
             hardware,
         )
@@ -124,6 +127,13 @@ class Run:
         )
         self._stack.callback(self.journal.close)
         self._stack.callback(lambda: self.journal.write("end", how=self._how))
+        self._events = Events(self.tasks, self.journal, self.launcher.failure, self.breakdown)
+        self._stack.callback(self._close_machines)
+        self._addresses.update(
+            self.placement.open(self._events.hear, self.topology.networked, self.directory, self._pickled)
+        )
+        if self._hosts is not None:
+            self._addresses.update(host_addresses(self.topology))
         self.journal.write(
             "start",
             # Of a journal that says so and has none, the end is missing.
@@ -132,17 +142,8 @@ class Run:
             tasks=list(self.tasks),
             network=self.options.network.kind,
             addresses=self._addresses,
+            **self.placement.described,
         )
-        self._mark = uuid.uuid4().hex
-        warden.watch_mark(self._mark)
-        self._stack.callback(self._sweep)
-        # Tasks are killed, or leave without the exit handlers that would remove their temporary files.
-        temporary = self.directory.with_name(f"{self.directory.name}-tmp")
-        temporary.mkdir()
-        self._common = {MARK_VARIABLE: self._mark, "TMPDIR": str(temporary)}
-        self._events = EventLoop(self.tasks, address, self.journal, self.launcher.failure, self.breakdown, key)
-        self._stack.callback(address.unlink)
-        self._stack.callback(self._events.close)
         if self.options.stream:
             logs = [(task.name, task.log_path) for task in self.tasks.values()]
             self._stack.callback(LogStream(logs, sys.stderr, tf_log=self.options.tf_log).close)
@@ -154,6 +155,16 @@ class Run:
         self._stack.callback(self._supervisor.stop)
         self._supervisor.start()
 
+    def _pickled(self) -> bytes:
+        import dill
+
+        return bytes(dill.dumps(self.launcher, recurse=True))
+
+    def _close_machines(self) -> None:
+        """Kill what tasks have started that has left their process groups, and remove their temporary files."""
+        for pid in self.placement.close():
+            self.journal.write("leaked", pid=pid)
+
     def _populate(self) -> None:
         """Launch every task, and prepare to start some of them again."""
         network = self._network
@@ -162,10 +173,9 @@ class Run:
             starter=self._starter,
             events=self._events,
             journal=self.journal,
-            environ=lambda task: {**self._common, **({} if network is None else network.environ(task))},
+            environ=lambda task: {} if network is None else network.environ(task),
             gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
             hooks=self.companion.hooks,
-            joined=lambda pid: None if network is None else network.add_process(pid),
             call=self.launcher.call,
             # A task that is stopped, or a server that never listens, must not outlast the run's own time.
             start_timeout=min(self.options.start_timeout, self.options.timeout),
@@ -180,26 +190,6 @@ class Run:
         """Have faults undone when the run ends otherwise than by `join`; else it has been done."""
         self._over = True
         self.companion.finish()
-
-    def _sweep(self) -> None:
-        """Kill what tasks have started that has left their process groups, and remove their temporary files."""
-        for pid in kill_marked(self._mark):
-            self.journal.write("leaked", pid=pid)
-        warden.forget_mark(self._mark)
-        remove_tree(self._common["TMPDIR"])
-
-    def _find_gpus(self) -> tuple[dict[str, Share], dict[str, str]]:
-        """The GPUs of each task, lent to this run alone, and what lets the tasks see them.
-
-        Raises:
-            HardwareMissing: there are none, or too small ones.
-        """
-        if (kind := self.topology.gpu_kind) is None:
-            return {}, {}
-        there = gpus(kind)
-        if kind == "gpu":  # each process has simulated ones of its own
-            there = self._stack.enter_context(leased(wanted(self.topology), there, self.options.timeout))
-        return shared_out(self.topology, there), task_variables(kind)
 
     def _find_hosts(self) -> Hosts | None:
         """Hosts for the tasks, if they were asked for; they go last."""
@@ -221,8 +211,10 @@ class Run:
                 relay=wanted.relay,
                 seed=self.options.seed,
                 journal=self.journal,
+                machines=self.placement.far(self.tasks),
             )
             network.on_ended(self._events.announce)
+            self._events.joined = network.add_process
             network.on_turned_away(self._say_turned_away)
             self._network = undivided(lambda: self._stack.enter_context(network))
 
@@ -380,6 +372,8 @@ class Run:
                     self._events.wait(
                         lambda: all(task.finished for task in self.clients), "peers", self.options.peer_grace
                     )
+                # Of a machine that is not heard it may be the doing.
+                self._hear_of_machines()
         except DeadlineExceeded:
             self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
@@ -399,6 +393,7 @@ class Run:
             directory=self.directory,
             links=() if self._network is None else self._network.finish(),
             faults=tuple(self.companion.faults()),
+            clocks=self.placement.clocks,
         )
         causes = (*unexpected(self.tasks, self.expectations), *wrong)
         if not causes and self._is_unled and all(task.stopped for task in self.clients):
@@ -433,6 +428,12 @@ class Run:
                     supervisor.notice_left_behind()
             supervisor.close()
 
+    def _hear_of_machines(self) -> None:
+        """Wait until each machine is heard, or is taken for lost, which does not take for ever."""
+        with self.changed:
+            while self.placement.silent:
+                self.changed.wait(_LOOK_SECONDS)
+
     def _done(self) -> bool:
         finished = all(task.finished for task in self.clients) and not self._population.failed
         return finished and not self.companion.busy()
@@ -440,7 +441,8 @@ class Run:
     def _cut_off(self) -> bool:
         if self.breakdown.cause is not None or self.companion.failed():
             return True
-        return self._network is not None and self._network.failed is not None
+        lost = forsaken(self.tasks, self.placement, self.options.restarts)
+        return lost or (self._network is not None and self._network.failed is not None)
 
     def _patience(self, deadline: float) -> float:
         """For how long faults may still be seen to work: no longer than the run may last, and shortly if it fails."""
@@ -451,11 +453,12 @@ class Run:
 
     def _fail_hanging(self) -> None:
         now = time.monotonic()
+        half = {task.name: task.half_said for task in self.clients if not task.finished}
         with self._events.changed:
             for task in self.clients:
                 if not task.finished:
                     said = f"last announced step {task.steps}" if task.steps else "no step was announced"
-                    text = f"did not finish within {self.options.timeout:g} s ({said}){half_said(task.connection)}"
+                    text = f"did not finish within {self.options.timeout:g} s ({said}){half.get(task.name, '')}"
                     task.error = TaskError(task.name, "Hang", text, at=now)
                     self.journal.write("hang", task=task.name)
 

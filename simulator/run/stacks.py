@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 from simulator.run.task import Task
 
 __all__ = ["python_stacks"]
 
 
-def _catches_usr2(pid: int | None) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
-    return bool(caught >> (signal.SIGUSR2 - 1) & 1)
-
-
 def python_stacks(tasks: Iterable[Task], changed: threading.Condition) -> dict[str, str]:
     """Stacks of every thread of every living task; a program that would die of the signal is left alone."""
     living = [task for task in tasks if task.alive]
     for task in living:
-        if task.connection is not None or _catches_usr2(task.pid):
-            task.send_signal(signal.SIGUSR2)
+        task.ask_stacks()
 
     def complete(task: Task) -> bool:
         # faulthandler ends with the main thread's stack, whose outermost frame is the forkserver's.

@@ -1,4 +1,4 @@
-"""Makes the tasks of a run, and starts the process of each with all that it has to know."""
+"""Makes the tasks of a run, and says what the process of each has to know."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.hardware.sharing import Share
-from simulator.launch.environment import task_environment
-from simulator.launch.protocol import Launcher, Process
-from simulator.machines.local.host import cores
-from simulator.machines.local.warden import warden
+from simulator.launch.protocol import Launcher
+from simulator.machines.local.machine import stem_of
+from simulator.machines.placement import Placement
 from simulator.run.options import Options
 from simulator.run.task import Task
 from simulator.topology import Topology
@@ -29,8 +28,7 @@ class Starter:
         directory: for logs and stacks.
         launcher: how a task becomes a process.
         addresses: `host:port` of each task's server.
-        control: the socket on which the parent listens.
-        key: what a task's agent says when it greets.
+        placement: which task is on which machine.
         shares: the GPUs of each task.
         hardware: variables by which tasks see the devices that they compute on.
     """
@@ -39,26 +37,32 @@ class Starter:
     options: Options
     directory: Path
     launcher: Launcher
-    addresses: Mapping[str, str]
-    control: Path
-    key: str
+    addresses: dict[str, str]
+    placement: Placement
     shares: Mapping[str, Share] = field(default_factory=dict)
     hardware: Mapping[str, str] = field(default_factory=dict)
 
+    def move(self) -> None:
+        """Give the tasks of lost machines to others; all tasks have ended, and all are started again."""
+        moved = self.placement.move()
+        self.addresses.clear()
+        self.addresses.update(moved)
+
     def new_task(self, name: str) -> Task:
         """A task that has not been started."""
-        stem = name.replace(":", "-")
+        stem = stem_of(name)
         return Task(
             name=name,
             is_client=name in self.launcher.clients(self.topology),
             log_path=self.directory / "logs" / f"{stem}.log",
             stacks_path=self.directory / "stacks" / f"{stem}.txt",
+            machine=self.placement.machine(name),
         )
 
-    def start(
+    def spec(
         self, task: Task, *, environ: Mapping[str, str], gates: tuple[str, ...], hooks: tuple[str, ...]
-    ) -> Process:
-        """Start the process of a task; the warden kills its group if this process ends first.
+    ) -> TaskSpec:
+        """What the machine of a task has to know to start its process; the rest is the machine's own.
 
         Args:
             task: which one.
@@ -66,30 +70,22 @@ class Starter:
             gates: points of its program at which it stops.
             hooks: what has to be patched in it.
         """
-        given = {**self.hardware, **environ, **self.options.env}
+        config = self.topology.tf_config(task.name, self.addresses)
+        given = {} if config is None else {"TF_CONFIG": config}
         share = self.shares.get(task.name, Share())
-        spec = TaskSpec(
+        machine = self.placement.machine(task.name)
+        here = self.placement.tasks(machine)
+        return TaskSpec(
             task=task.name,
             incarnation=task.incarnation,
-            control=str(self.control),
-            log=str(task.log_path),
-            stacks=str(task.stacks_path),
-            environ=task_environment(task.name, self.topology.tf_config(task.name, self.addresses), given),
+            environ={**given, **self.hardware, **environ, **self.options.env},
             devices=str(self.topology.devices_of(task.job)),
-            rank=self.topology.tasks.index(task.name),
-            threads=max(1, cores() // len(self.topology.tasks)),
+            rank=here.index(task.name),
+            threads=max(1, machine.facts.cores // len(here)),
             tensorflow="tensorflow" in self.options.preload,
             server=not task.is_client,
             gates=gates,
             hooks=hooks,
             gpus=share.gpus,
             gpu_memory_mb=share.memory_mb,
-            key=self.key,
         )
-        process = self.launcher.launch(spec)
-        try:
-            warden.watch_group(process.pid)
-        except BaseException:
-            process.end(0.0)
-            raise
-        return process

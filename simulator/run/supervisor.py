@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded
@@ -11,6 +12,9 @@ from simulator.run.population import Population
 from simulator.run.restarts import RestartPolicy
 
 __all__ = ["Supervisor"]
+
+# How often a machine is looked at that is not heard.
+_LOOK_SECONDS = 0.5
 
 
 class Supervisor:
@@ -96,6 +100,18 @@ class Supervisor:
             self._population.fail_left_behind(at_once=True)
         return self._population.failed
 
+    def _wait_for_machines(self) -> None:
+        """Wait until what has become of each machine is known, and what ran on those that are lost is dead.
+
+        The end of a stream names a machine at once, and says nothing of its tasks: they may go on until the lease is
+        over, and must not meet those that are started in their place.
+        """
+        placement = self._population.starter.placement
+        with self._changed:
+            while not self._closed and placement.silent:
+                self._changed.wait(_LOOK_SECONDS)
+            self._changed.wait_for(lambda: self._closed, max(0.0, placement.dead_at - time.monotonic()))
+
     def _answer(self) -> None:
         population, policy = self._population, self._policy
         # What the survivors saw is worth keeping, and usually comes at once. One that has failed may be about to exit;
@@ -108,11 +124,14 @@ class Supervisor:
                 "peers",
                 self._peer_grace,
             )
+        self._wait_for_machines()
         with population.lock:
             # Somebody else may have restarted the failed task, or more may have failed than can be started again.
             if self._closed or not population.failed or self.unrecoverable:
                 return
-            names = policy.names(population.tasks)
+            # What was on a lost machine gets another address, which nobody learns who is not started anew.
+            lost = population.starter.placement.lost
+            names = list(population.tasks) if lost else policy.names(population.tasks)
             spent = self._spent + policy.cost(population.tasks)
 
             def replaced() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import time
 from dataclasses import dataclass, field
@@ -11,12 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from simulator.errors import TaskError
-from simulator.launch.protocol import Process
+from simulator.machines.protocol import CATCHING, GROUP, LOCAL, PROCESS, Machine, Who
 from simulator.results import Incarnation, Saved, TaskResult
 from simulator.run.saves import OpenSave
 from simulator.wire.control import ToTask, encode
 
-__all__ = ["Task", "signal_name"]
+__all__ = ["Task", "Wire", "signal_name"]
 
 
 def signal_name(exit_code: int | None) -> str | None:
@@ -36,6 +35,18 @@ class Hears(Protocol):
         """Send this."""
 
 
+@dataclass(frozen=True)
+class Wire:
+    """Takes messages to one process of a machine."""
+
+    machine: Machine
+    who: Who
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send this."""
+        self.machine.send(self.who, data)
+
+
 @dataclass
 class Task:
     """One incarnation of a task of a running cluster.
@@ -49,7 +60,9 @@ class Task:
     log_path: Path
     stacks_path: Path
     incarnation: int = 0
-    launched: Process | None = None
+    # Where its process is, and the number that it has there.
+    machine: Machine | None = None
+    pid: int | None = None
     connection: Hears | None = None
     ready: bool = False
     # A client that was told to call the function.
@@ -100,14 +113,14 @@ class Task:
         return int(self.name.partition(":")[2])
 
     @property
-    def pid(self) -> int | None:
-        """Process id, `None` before the start. The task leads a process group of the same number."""
-        return None if self.launched is None else self.launched.pid
+    def who(self) -> Who:
+        """This process, among all of the run."""
+        return Who(self.name, self.incarnation)
 
     @property
     def alive(self) -> bool:
-        """Whether the process was started and has not ended."""
-        return self.launched is not None and not self.ended
+        """Whether the process was started and has not ended. It leads a process group."""
+        return self.pid is not None and not self.ended
 
     @property
     def finished(self) -> bool:
@@ -131,9 +144,15 @@ class Task:
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the task's process, if it is still alive."""
-        if self.alive and self.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+        self._signal(number, PROCESS)
+
+    def ask_stacks(self) -> None:
+        """Have the process write its Python stacks, which an agent does; one that would die of that is left alone."""
+        self._signal(signal.SIGUSR2, CATCHING if self.connection is None else PROCESS)
+
+    def _signal(self, number: int, to: str) -> None:
+        if self.alive and self.machine is not None:
+            self.machine.signal([self.who], int(number), to)
 
     def kill(self) -> None:
         """SIGKILL the task's process, as a crash of its machine would; the run will report it."""
@@ -142,13 +161,19 @@ class Task:
 
     def signal_group(self, number: int) -> bool:
         """Send a signal to the task's whole process group; `False` when nobody is left in it."""
-        if self.pid is None:
+        if self.pid is None or self.machine is None:
             return False
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
+        return self.machine.signal([self.who], int(number), GROUP)
+
+    @property
+    def half_said(self) -> str:
+        """That it has begun a message and not ended it, for the end of a sentence; empty if it has not."""
+        return "" if self.machine is None else self.machine.half_said(self.who)
+
+    @property
+    def machine_name(self) -> str | None:
+        """The name of the machine on which it is; None for this one."""
+        return None if self.machine is None or self.machine.name == LOCAL else self.machine.name
 
     @property
     def log(self) -> str:
@@ -169,6 +194,7 @@ class Task:
             stopped=self.stopped,
             loss=self.loss,
             saves=tuple(self.saves),
+            machine=self.machine_name,
         )
 
     def _value(self) -> Any:
@@ -199,5 +225,6 @@ class Task:
             incarnations=(*self.earlier, self.as_incarnation()),
             counted_by=self.counted_by,
             devices=self.devices,
+            machine=self.machine_name,
             loss=self.loss,
         )

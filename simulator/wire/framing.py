@@ -8,14 +8,14 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["LENGTH", "Inbox", "Malformed", "encode"]
+__all__ = ["LENGTH", "Inbox", "Malformed", "Message", "encode"]
 
 LENGTH = struct.Struct("<I")
 # Only what a function returns is ever larger, and so is the length that any text would be taken for.
 _SMALL_BYTES_MAX = 2**26
 _HEAD_BYTES = 16
 _ENCODER = msgspec.msgpack.Encoder()
-_Message = TypeVar("_Message")
+Message = TypeVar("Message")
 
 
 class Malformed(ValueError):
@@ -34,7 +34,7 @@ def encode(message: Any) -> bytes:
     return LENGTH.pack(len(payload)) + payload
 
 
-class Inbox(Generic[_Message]):
+class Inbox(Generic[Message]):
     """Turns received bytes, in whatever pieces they come, into messages.
 
     Args:
@@ -42,12 +42,12 @@ class Inbox(Generic[_Message]):
         large: tags of those that may have more than 64 MiB.
     """
 
-    def __init__(self, decoder: msgspec.msgpack.Decoder[_Message], large: tuple[str, ...] = ()) -> None:
+    def __init__(self, decoder: msgspec.msgpack.Decoder[Message], large: tuple[str, ...] = ()) -> None:
         self._decoder = decoder
         self._large = tuple(msgspec.msgpack.encode("type") + msgspec.msgpack.encode(tag) for tag in large)
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[_Message]:
+    def feed(self, data: bytes) -> Iterator[Message]:
         """Add received bytes and yield every message that is complete now.
 
         Raises:

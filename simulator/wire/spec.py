@@ -12,15 +12,20 @@ class TaskSpec(msgspec.Struct, frozen=True):
 
     task: str
     incarnation: int
-    control: str
-    log: str
-    stacks: str
     environ: dict[str, str]
     devices: str
     rank: int
     threads: int
     tensorflow: bool
     server: bool
+    # The sockets and files of its machine, which fills them in.
+    control: str = ""
+    log: str = ""
+    stacks: str = ""
+    # A folder whose files come back to the run while they grow, where the task is on another machine.
+    left: str = ""
+    # What the monotonic clock of its machine says more than that of the run, in seconds.
+    clock: float = 0.0
     # Points of the program at which the task stops until the parent lets it go on, such as `step:20`.
     gates: tuple[str, ...] = ()
     # What faults have to patch before the program begins; see `simulator.agent.faults.actions`.
@@ -29,5 +34,5 @@ class TaskSpec(msgspec.Struct, frozen=True):
     # for as much as it needs of whole ones.
     gpus: tuple[int, ...] = ()
     gpu_memory_mb: int = 0
-    # By which the parent knows that it has started this process.
+    # By which its machine knows that it has started this process.
     key: str = ""

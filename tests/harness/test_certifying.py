@@ -18,11 +18,11 @@ from harness.errors import MissingHardware
 from harness.report import Cell, Matrix
 from simulator import LockstepError, UsageError
 from simulator.hardware import Gpu
-from simulator.hardware.simulated import NotBuilt, library
 
 ROOT = Path(__file__).parents[2]
 
 _H100 = "GPU 0: NVIDIA H100 (compute capability 9.0), TF32 off"
+_SIMULATED = "GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 off"
 _RIGHT = Trial("mirrored-2", 0.002, bit_equal=True, peak_bytes={"local:0 GPU:0": 2**20})
 
 
@@ -99,6 +99,10 @@ def test_nothing_is_certified_of_what_did_not_run_on_a_gpu(machine: Machine, tmp
     machine.cells = [_cell("ok", "cpu:2")]
     with pytest.raises(LockstepError, match="no scenario was computed on a GPU, so there is nothing to certify"):
         certify(tmp_path, ())
+    for pretended in (_SIMULATED, "TPU REHEARSED on the CPU (one replica, compiled by XLA)"):
+        machine.cells = [_cell("ok", pretended)]
+        with pytest.raises(LockstepError, match="no scenario was computed on a GPU"):
+            certify(tmp_path, ())
     machine.gpus = ()
     with pytest.raises(MissingHardware, match="a certificate needs a GPU, and TensorFlow sees none here"):
         certify(tmp_path, ())
@@ -106,6 +110,7 @@ def test_nothing_is_certified_of_what_did_not_run_on_a_gpu(machine: Machine, tmp
 
 def test_a_rehearsal_certifies_nothing_and_says_so_everywhere(machine: Machine, tmp_path: Path) -> None:
     """First and last in the text, in data, and on the page above and below the figures."""
+    machine.cells = [_cell("ok", _SIMULATED)]
     found = certify(tmp_path, (), rehearse=True)
     assert machine.asked == ["gpu-simulated"]
     assert not found.certified
@@ -135,12 +140,9 @@ def test_strategies_are_those_that_the_gpus_allow() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("simulated_gpu")
 def test_a_rehearsal_of_a_real_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scenario, trials and files, from the command; every strategy's training can be repeated bit for bit."""
-    try:
-        library()
-    except NotBuilt as why:
-        pytest.skip(str(why))
     monkeypatch.chdir(ROOT)
     chosen = ("scenarios/test_training.py", "-k", "is_exact and one_device")
     arguments = ["certify", str(tmp_path / "report"), "--rehearse", "--json", "--", *chosen]
@@ -148,7 +150,11 @@ def test_a_rehearsal_of_a_real_scenario(tmp_path: Path, monkeypatch: pytest.Monk
     assert result.return_value == 0, result.output
     found = json.loads(result.stdout)
     assert found["scenarios"] == {"ok": 2, "skipped": 0, "known": 0, "FAIL": 0}
-    assert [trial["bit_equal"] for trial in found["trials"]] == [True] * 6
+    assert [trial["bit_equal"] for trial in found["trials"]] == [True] * 9, found["trials"]
+    assert {trial["training"] for trial in found["trials"]} == {"variables", "Keras 3", "tf_keras", "coordinator"}
+    # Two runs of 14 steps, of which two are traced: eleven times between the other twelve.
+    assert {trial["steps"] for trial in found["trials"]} == {22}
+    assert "in turns" in found["measured"]
     files = {path.name for path in (tmp_path / "report").iterdir()}
     assert {"matrix.json", "rehearsal.json", "rehearsal.txt", "rehearsal.html"} <= files
     assert not any(name.startswith("certificate") for name in files)

@@ -204,7 +204,7 @@ def test_help_shows_an_example(command: str) -> None:
     """Every command's help ends with a command line to copy."""
     for option in ("--help", "-h"):
         result = CliRunner().invoke(_lockstep, [command, option])
-        assert result.exit_code == 0
+        assert result.exit_code == 0, result.output
         assert f"lockstep {command}" in result.output.partition("Example")[2]
 
 

@@ -78,7 +78,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("name", ["_lockstep.names", "simulator.cluster", "click", "harness.cli.strategies"])
+@pytest.mark.parametrize("name", ["_lockstep.names", "harness.subject.strategies", "click", "harness.cli.strategies"])
 def test_ctrl_c_during_the_imports_shows_no_traceback(name: str) -> None:
     """The first Ctrl-C may come at any of them, from the first package on to the module of the command."""
     done = _python(EARLY.format(name=name))

@@ -98,6 +98,7 @@ def _collected(file: Path) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.full
 def test_nothing_is_found_in_a_program_that_resumes(train: str, tmp_path: Path) -> None:
     """Exit code 0 when all plans there are have been tried; JSON has the counts, and nothing is written."""
     out = tmp_path / "found"
@@ -135,6 +136,7 @@ def test_a_search_that_has_tried_nothing_abstains(
     assert ("no failing plan" in result.stdout) == (code == 0)
 
 
+@pytest.mark.full
 def test_json_of_a_failing_plan_has_the_plan(train: str, tmp_path: Path) -> None:
     """As data from which it can be made again, with what was wrong; a second test does not replace the first."""
     arguments = (f"{train}:twice", *OPTIONS, "--budget", "60s", "--out", str(tmp_path), "--json")

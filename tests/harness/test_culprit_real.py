@@ -84,6 +84,7 @@ def _summed(strategy: Any, record: Any) -> None:
         record.step(loss=strategy.reduce("SUM", strategy.run(step, (batch,)), axis=None))
 
 
+@pytest.mark.full
 def test_an_uneven_mean_is_found_at_the_step_that_is_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at the first step, whose shares are equal; with examples in another order than the reference's."""
     monkeypatch.delenv("LOCKSTEP_CULPRIT")

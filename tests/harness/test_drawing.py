@@ -50,7 +50,9 @@ def test_every_kind_is_drawn() -> None:
             kinds.update(fault.kind for fault in plan.faults)
             searched = all_kinds()[kind].searched
             values |= {(kind, key, getattr(fault, key)) for fault in plan.faults for key in searched}
-    assert set(kinds) == set(searchable(WORKERS)) == set(all_kinds()) - {"nan", "bitflip", "loss"}
+    assert (
+        set(kinds) == set(searchable(WORKERS)) == set(all_kinds()) - {"nan", "bitflip", "loss", "machine_lost", "cut"}
+    )
     assert values == {
         (kind, key, value)
         for kind in kinds

@@ -240,6 +240,7 @@ def _plan(*faults: Fault) -> FaultPlan:
     return FaultPlan(faults=faults)
 
 
+@pytest.mark.full
 def test_a_bit_of_a_real_variable_is_named(tmp_path: Path) -> None:
     """On the second worker, after a kill; judged again from the files, by the command and without TensorFlow."""
     flip = Bitflip("worker:1", target="variable", step=2, name="bias:0", element=1, bit=29)
@@ -261,6 +262,7 @@ def test_a_bit_of_a_real_variable_is_named(tmp_path: Path) -> None:
     assert f"explanation: {RULE}" in report.output
 
 
+@pytest.mark.full
 def test_a_gradient_of_a_real_program_is_named() -> None:
     """NaN on one of two replicas, and by the search's way to run a plan."""
     plan = _plan(Nan("local:0", step=4, name="out:0", element=2, replica=1))

@@ -92,7 +92,8 @@ def test_a_mistake_that_nothing_explains_is_looked_at_step_by_step(tmp_path: Pat
     assert (quick.outcome, quick.alone) == ("inconsistent", None)
 
 
-@pytest.mark.parametrize("wrong_at", [45, pytest.param(0, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong_at", [45, 0])
 def test_a_chaotic_training_is_judged_step_by_step(wrong_at: int, few_noises: None) -> None:
     """Judged as a whole it could not be wrong; by itself one step is seen to be, and all others to be right."""
     program = sharing(logistic(wrong_at), logistic())

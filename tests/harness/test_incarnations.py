@@ -108,7 +108,7 @@ def _leave(traces: Path, kept: Path, incarnation: int, done: Sequence[int], at: 
     folder = traces_of(traces, incarnation)
     folder.mkdir(parents=True, exist_ok=True)
     if incarnation:
-        note_found(folder, task, kept)
+        note_found(folder, task, kept, time.monotonic())
         note = folder / f"{task.replace(':', '-')}.{FOUND}"
         found = msgspec.json.decode(note.read_bytes(), type=FoundFiles)
         note.write_bytes(msgspec.json.encode(msgspec.structs.replace(found, began=at - 0.5)))

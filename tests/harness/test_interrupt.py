@@ -96,6 +96,7 @@ def _crashing_early(strategy: Any, record: Any) -> None:
     record.step(loss=3.0)
 
 
+@pytest.mark.full
 def test_a_hang_before_the_step_fails_the_run_with_stacks() -> None:
     """The wait for the step ends with the timeout, and the task's stacks are shown."""
     with pytest.raises(RunFailed, match=r"Hang: did not finish within 6 s.*step 1") as failure:
@@ -115,6 +116,7 @@ def _hanging_early(strategy: Any, record: Any) -> None:
     record.step(loss=2.0)
 
 
+@pytest.mark.full
 def test_a_crash_of_the_resumed_run_fails_the_run() -> None:
     """The kill was asked for; what goes wrong afterwards was not."""
     with pytest.raises(RunFailed, match="cannot go on"):

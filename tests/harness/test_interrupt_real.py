@@ -38,7 +38,7 @@ def _rule_of(verdict: Verdict) -> str | None:
     [
         pytest.param("mirrored-2", None, marks=pytest.mark.full),
         pytest.param("mirrored-2", "mirrored-4", marks=pytest.mark.full),
-        ("multi_worker-2", "mirrored-1"),
+        pytest.param("multi_worker-2", "mirrored-1", marks=pytest.mark.full),
         pytest.param("mirrored-2", "multi_worker-2", marks=pytest.mark.full),
         ("parameter_server-1w1p", None),
         pytest.param("parameter_server-1w1p", "mirrored-2", marks=pytest.mark.full),
@@ -93,7 +93,7 @@ def test_missing_slots_are_named_where_they_were_not_reported(optimizer: str) ->
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", pytest.param("adam", marks=pytest.mark.full)])
-@pytest.mark.parametrize("strategy", ["multi_worker-2", "parameter_server-1w1p"])
+@pytest.mark.parametrize("strategy", ["multi_worker-2", pytest.param("parameter_server-1w1p", marks=pytest.mark.full)])
 def test_mistakes_are_named_in_clusters(strategy: str, optimizer: str) -> None:
     """The same for several clients and for a coordinator's chief."""
     assert _rule(training("slots", optimizer), strategy, 5) == "slots_not_restored"

@@ -58,7 +58,7 @@ def _program(wrong: str) -> Program:
         ("auto_shard_off", "multi_worker-2", "examples_duplicated"),
         ("sharded_twice", "multi_worker-2", "examples_missing"),
         ("shard_after_batch", "multi_worker-2", "global_batch_per_replica"),
-        ("shuffle_before_shard", "multi_worker-2", "examples_duplicated"),
+        pytest.param("shuffle_before_shard", "multi_worker-2", "examples_duplicated", marks=pytest.mark.full),
         ("dropped_tail", "mirrored-2", "examples_missing"),
         ("batch_not_divided", "mirrored-2", "global_batch_per_replica"),
     ],

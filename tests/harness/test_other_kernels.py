@@ -11,7 +11,6 @@ from harness import strategy_case, verify
 from harness.running.reference import CACHE_VARIABLE, reference_of
 from harness.subject.program import Program
 from simulator import UsageError
-from simulator.hardware.simulated import NotBuilt, library
 from tests.harness._programs import exact, mlp
 
 
@@ -48,23 +47,17 @@ def test_runs_on_a_device_compute_with_kernels_of_their_own(strategy: str, hardw
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("simulated_gpu")
 @pytest.mark.parametrize("mistake", ["", "divisor"])
 def test_a_small_mistake_is_found_on_a_simulated_gpu(mistake: str) -> None:
     """A batch of 64 that is taken for one of 63 does not pass for other kernels; the right program does."""
-    try:
-        library()
-    except NotBuilt as why:
-        pytest.skip(str(why))
     verdict = verify(mlp(mistake), "mirrored-2", hardware="gpu-simulated", explain=False)
     assert verdict.outcome == ("inconsistent" if mistake else "consistent"), str(verdict)
 
 
+@pytest.mark.usefixtures("simulated_gpu")
 def test_the_reference_may_run_on_the_device_and_both_are_shown() -> None:
     """It says where it ran, and how the run compares with that on the CPU."""
-    try:
-        library()
-    except NotBuilt as why:
-        pytest.skip(str(why))
     verdict = verify(exact(), "mirrored-2", hardware="gpu-simulated", reference="device", tier="exact")
     assert verdict, str(verdict)
     assert verdict.notes == (

@@ -15,7 +15,7 @@ from harness.judging.tolerance import Exact
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
 from simulator import RunFailed
-from simulator.hardware.simulated import COUNT_VARIABLE, NotBuilt, library
+from simulator.hardware.simulated import COUNT_VARIABLE
 from tests.harness._programs import commuting, exact
 from tests.harness._traces import client, step
 
@@ -96,15 +96,7 @@ def test_the_page_of_a_matrix_says_where_cells_were_computed() -> None:
     assert "computed" not in matrix_page(Matrix(cells=[Cell("row", "mirrored-2", "ok", verdicts=(verdict,))]))
 
 
-@pytest.fixture
-def _built() -> None:
-    try:
-        library()
-    except NotBuilt as why:
-        pytest.skip(str(why))
-
-
-@pytest.mark.usefixtures("_built")
+@pytest.mark.usefixtures("simulated_gpu")
 def test_a_right_program_is_right_on_simulated_gpus_and_says_where_it_ran() -> None:
     """Bit for bit, with its variables on the devices, which text and data of the verdict name as simulated."""
     verdict = verify(exact(), "mirrored-2", tier="exact", hardware="gpu-simulated")
@@ -118,7 +110,7 @@ def test_a_right_program_is_right_on_simulated_gpus_and_says_where_it_ran() -> N
     assert [device[:22] for device in devices] == ["GPU 0: SIMULATED GPU 0", "GPU 1: SIMULATED GPU 1"]
 
 
-@pytest.mark.usefixtures("_built")
+@pytest.mark.usefixtures("simulated_gpu")
 def test_a_right_program_under_parameter_servers_is_right_on_a_machine_with_gpus() -> None:
     """Without a configuration of the servers every worker shows all GPUs of the machine, and trains on each of them."""
     verdict = verify(commuting(), "parameter_server-1w1p", tier="exact", hardware="gpu-simulated")
@@ -126,7 +118,7 @@ def test_a_right_program_under_parameter_servers_is_right_on_a_machine_with_gpus
     assert verdict.accelerators.keys() == {"worker:0"}
 
 
-@pytest.mark.usefixtures("_built")
+@pytest.mark.usefixtures("simulated_gpu")
 def test_a_hidden_gpu_does_not_count_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two replicas would share the one that is left, which NCCL refuses; so they are refused before anything starts."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
@@ -134,7 +126,7 @@ def test_a_hidden_gpu_does_not_count_for_nccl(monkeypatch: pytest.MonkeyPatch) -
         verify(exact(), "mirrored-2:nccl", hardware="gpu-simulated")
 
 
-@pytest.mark.usefixtures("_built")
+@pytest.mark.usefixtures("simulated_gpu")
 def test_a_split_that_is_not_honoured_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two replicas that would both compute on the one GPU are not two replicas on two."""
 

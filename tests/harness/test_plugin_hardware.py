@@ -54,9 +54,20 @@ def test_a_session_that_was_to_run_on_gpus_and_did_not_has_failed(run: Run) -> N
     result.assert_outcomes(passed=1, deselected=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["lockstep: --require-hardware with --hardware=gpu, and no verdict was reached on *"])
+    simulated = SOMEWHERE.format(devices=["GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 off"])
+    assert run(simulated, *strict).ret == pytest.ExitCode.TESTS_FAILED
     result = run(SOMEWHERE.format(devices=["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]), *strict)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["hardware gpu; cells by what their tasks computed on: 1 on NVIDIA H100"])
+
+
+def test_what_does_not_compute_on_tpus_is_skipped_there(run: Run) -> None:
+    """Also where missing hardware is a failure, since no machine would change that; a rehearsal needs no TPU."""
+    tests = 'import pytest\n@pytest.mark.strategies("mirrored-2", "tpu")\ndef test_training(strategy): pass\n'
+    result = run(tests, "--hardware=tpu-rehearsed", "--require-hardware")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*mirrored-2 does not compute on TPUs; strategy tpu does"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED  # no verdict was reached
 
 
 def test_who_accepts_simulated_gpus_says_so(run: Run) -> None:

@@ -183,7 +183,9 @@ def test_of_parameter_servers_nothing_is_claimed() -> None:
 
 def test_rules_hold_for_operations_of_tensorflow() -> None:
     """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards; and what is heard."""
-    with Cluster(Topology(worker=1), timeout=120) as cluster:
+    # With oneDNN's kernels, which depend on the CPU, a convolution of no rows is wrong: a known issue of its own.
+    environ = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+    with Cluster(Topology(worker=1), timeout=120, env=environ) as cluster:
         found, compared = cluster.run(problems)["worker:0"].value
         heard = cluster.run(around)["worker:0"].value
     assert found == {}

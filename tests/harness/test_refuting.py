@@ -10,6 +10,7 @@ import pytest
 
 import harness.refuting
 from harness.evidence.trace import Array
+from harness.evidence.traced import Argument
 from harness.recording.tracing import Outcome
 from harness.refuting import confirmed, refuted
 from harness.relations import EVEN, Proof, proof_of
@@ -126,3 +127,22 @@ def test_a_small_batch_alone_contradicts_nothing_for_certain(monkeypatch: pytest
         proof, _ = _confirmed(monkeypatch, wrong)
         assert proof.status == "open"
         assert "other batches do not say so" in proof.reasons[0]
+
+
+def test_a_row_is_known_by_all_its_values() -> None:
+    """Rows of which flags or labels are alike are not taken for each other: everybody tries the same batch."""
+    flags, ids = (7, 7, 7, 7, 7, 7, 7, 7), tuple(range(8))
+    run, reference = _step(2, divide=2), _step(1, divide=4)
+
+    def given(replica: int | None, rows: slice) -> tuple[Argument, ...]:
+        return tuple(
+            Argument("example", name, replica, rows=values[rows]) for name, values in (("0", flags), ("1", ids))
+        )
+
+    run = msgspec.structs.replace(run, arguments=(*given(0, slice(4)), *given(1, slice(4, 8))), lengths=((4, 4),))
+    reference = msgspec.structs.replace(reference, arguments=given(None, slice(8)))
+    assert harness.refuting._rows(Graphs((run,), reference)) == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
+    other = msgspec.structs.replace(
+        reference, arguments=(*given(None, slice(8))[:1], Argument("example", "1", rows=ids[::-1]))
+    )
+    assert harness.refuting._rows(Graphs((run,), other)) == {0: (7, 6, 5, 4), 1: (3, 2, 1, 0)}

@@ -118,7 +118,7 @@ def test_a_training_on_one_device_is_not_one_of_several_replicas(program: Any, s
     assert "explanation" not in str(verdict)
 
 
-@pytest.mark.parametrize("program", [_by_itself, _by_itself_in_the_scope])
+@pytest.mark.parametrize("program", [_by_itself, pytest.param(_by_itself_in_the_scope, marks=pytest.mark.full)])
 def test_11_workers_that_combine_only_what_they_report_are_not_one_training(program: Any) -> None:
     """All numbers are right and bytes are exchanged, but no variable depends on another worker."""
     verdict = verify(program, "multi_worker-2", tier="exact")
@@ -127,7 +127,7 @@ def test_11_workers_that_combine_only_what_they_report_are_not_one_training(prog
     assert verify(program, "default", tier="exact")
 
 
-@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("eager", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_11_single_numbers_are_followed_to_what_they_train(eager: bool) -> None:
     """As many are combined as reported, whether they train or not: what they are used for tells the two apart."""
     right = functools.partial(_single_numbers, together=True, eager=eager)

@@ -120,6 +120,7 @@ def test_a_seed_from_the_clock_is_found_though_two_runs_begin_together(how: str)
     assert "the clock" in str(verdict)
 
 
+@pytest.mark.full
 def test_what_threads_explain_is_judged_on_one_thread() -> None:
     """A reference that differs on several threads only is made on one, which the verdict says."""
     verdict = verify(_racing, "default", tier="exact")

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.evidence.parts import Part, Parts
 from harness.evidence.trace import (
+    UNFINISHED,
     UNJOINED,
     Array,
     ClientTrace,
@@ -20,10 +22,12 @@ from harness.evidence.trace import (
     StandIn,
     Value,
 )
+from harness.judging.closures_script import not_comparable
 from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.verdict import Verdict
-from harness.subject.script import Script
+from harness.running.coordinated import histories
+from harness.subject.script import Anew, Script
 from simulator import Cluster, Topology
 from tools.scripts import result_of
 from tools.unmodified.cases import cases
@@ -55,6 +59,7 @@ def _run(
 
 HELD = (judged("variables_match_reference", 1, ()), judged("examples_match_reference", 1, ()))
 HOLDS = tuple(Judgement(law.law, "held", compared=1, suffices=True) for law in HELD)
+OTHERS = judged("examples_match_reference", 1, (Finding("law", "what differs"),))
 BREAKS = (judged("variables_match_reference", 1, (Finding("law", "what differs"),)), HELD[1])
 
 
@@ -67,7 +72,8 @@ BREAKS = (judged("variables_match_reference", 1, (Finding("law", "what differs")
         (_run(gradient=1.0), _run(), HOLDS, "abstained", "0.5 times what"),
         (_run(), _run(examples=[[1, 2], [5, 6]]), HOLDS, "abstained", "2 examples that the script reads with a single"),
         (_run(moves=False), _run(), HOLDS, "abstained", "what the coordinator makes of several"),
-        (_run(), _run(), HOLDS[:1], "abstained", "have seen the same examples"),
+        (_run(), _run(), HOLDS[:1], "abstained", "what closures get as arguments is not looked at"),
+        (_run(), _run(), (HOLDS[0], OTHERS), "abstained", "Give what draws or shuffles a seed"),
         (_run(), _run(), HOLDS[1:], "abstained", "no variable could be compared"),
         (_run(), None, HOLDS, "abstained", "could not be checked"),
     ],
@@ -99,7 +105,9 @@ def _coordinated(place: str) -> dict[str, Any]:
     spec = server_lib.ClusterSpec({"chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"]})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type="chief", task_id=0)
     shards = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
-    with serial_cluster(), joins_noted(stand_ins) as at_end:
+    anew = [Anew(7, 1), Anew(9)]
+    done = 0
+    with serial_cluster(anew, lambda: done), joins_noted(stand_ins, lambda function: False) as at_end:
         strategy = tf.distribute.ParameterServerStrategy(resolver, shards)
         with strategy.scope():
             total = tf.Variable(0, name="total", dtype=tf.int64)
@@ -122,6 +130,9 @@ def _coordinated(place: str) -> dict[str, Any]:
         at_end()
         found["open"] = [each.what for each in stand_ins.found]
         found["total"], found["last"] = int(total), int(last.fetch())
+        found["anew"] = []
+        for done in (6, 7, 8, 9, 10):  # noqa: B007 - the cluster asks for it
+            found["anew"].append(int(coordinator.schedule(closure, args=(iterator,)).fetch()))
         found["shards"] = [shard.shape.as_list() for shard in parts.variables]
     files.collect()
     found["in order"] = found.pop("left")
@@ -140,9 +151,77 @@ def test_a_coordinator_without_a_cluster_gives_each_worker_its_turn(tmp_path: Pa
         "total": 12,
         "last": 3,
         "shards": [[2], [1]],
-        "in order": [1, 1, 2, 2, 3, 3],
+        "anew": [4, 1, 5, 1, 1],  # worker 1 alone, then both, beginning with the first
+        "in order": [1, 1, 2, 2, 3, 3, 4, 1, 5, 1, 1],
     }
     assert not list((tmp_path / "closures").iterdir())
+
+
+def _saved(place: str) -> dict[str, list[str]]:
+    """In a task: what is noted of a coordinator that schedules, saves and joins in some order."""
+    import tensorflow as tf
+    from tensorflow.python.training import server_lib
+
+    from harness.recording.scripts.serial_cluster import serial_cluster
+    from harness.recording.scripts.stand_ins import StandIns
+    from harness.recording.scripts.turns import joins_noted
+
+    spec = server_lib.ClusterSpec({"chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"]})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type="chief", task_id=0)
+    found = {}
+    with serial_cluster([], lambda: 0):
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        with strategy.scope():
+            total = tf.Variable(0, name="total", dtype=tf.int64)
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        checkpoint = tf.train.Checkpoint(total=total)
+
+        @tf.function
+        def train() -> Any:
+            return total.assign_add(1)
+
+        @tf.function
+        def evaluate() -> Any:
+            return total + 1
+
+        does = {
+            "train": lambda: coordinator.schedule(train),
+            "evaluate": lambda: coordinator.schedule(evaluate),
+            "fetch": lambda: coordinator.schedule(train).fetch(),
+            "save": lambda: checkpoint.save(f"{place}/saved"),
+            "join": lambda: coordinator.join(),  # noqa: PLW0108 - the method is another one by then
+        }
+        for order in (
+            "train join save",
+            "fetch save",
+            "train save join",
+            "train save train join",
+            "train save join save",
+            "evaluate save",
+            "train join save train",
+        ):
+            stand_ins = StandIns(Script(__file__, (), "/"))
+            with joins_noted(stand_ins, lambda function: function is train) as at_end:
+                for each in order.split():
+                    does[each]()
+                at_end()
+            found[order] = sorted(each.what for each in stand_ins.found)
+    return found
+
+
+def test_what_is_saved_before_closures_are_joined_is_noted(tmp_path: Path) -> None:
+    """It is lost only where they train and nothing that they do is saved later."""
+    with Cluster(Topology(), timeout=60) as cluster:
+        found = cluster.run(_saved, str(tmp_path))["local:0"].value
+    assert found == {
+        "train join save": [],
+        "fetch save": [],
+        "train save join": [f"{UNJOINED} it saves", f"{UNFINISHED} it saves for the last time"],
+        "train save train join": [f"{UNJOINED} it saves"],
+        "train save join save": [f"{UNJOINED} it saves"],
+        "evaluate save": [f"{UNJOINED} it saves", f"{UNJOINED} the script ends"],
+        "train join save train": [f"{UNJOINED} the script ends", f"{UNFINISHED} the script ends"],
+    }
 
 
 def _sharded() -> dict[str, Any]:
@@ -241,6 +320,8 @@ def test_a_variable_of_no_scope_is_named() -> None:
         "ps_loop",
         "ps_loop:not_joined_before_it_saves",
         "ps_fit",
+        "ps_resume:momentum_not_saved",
+        "ps_killed_worker",
         "manual_shards:all_read_the_first_shard",
     ],
 )
@@ -249,3 +330,37 @@ def test_scripts_as_people_write_them(name: str) -> None:
     (case,) = cases(name)
     result = result_of(case)
     assert result.outcome == case.answer, result
+
+
+def _parts(earlier: int) -> Parts:
+    run = RunTrace((ClientTrace(Header("chief:0", 0, "parameter_server-2w1p", 2, 1, 1, 20, {})),))
+    return Parts(run, tuple(Part(run, 1, 1) for _ in range(earlier)))
+
+
+def test_where_data_began_anew_is_told_in_the_steps_of_the_whole_run() -> None:
+    """A worker that came back, and a job that did: what the killed part did after it had saved is undone."""
+    alone = histories(_parts(0), [[(5, 1)]], 0)
+    assert alone == ((), (Anew(5, 1),))
+    both = histories(_parts(1), [[(3, 0), (9, 1)], [(2, 1)]], 8)
+    assert both == ((Anew(3, 0), Anew(9, 1)), (Anew(3, 0), Anew(8), Anew(10, 1)))
+    assert histories(_parts(1), [[], []], 0) == ((), ())  # from scratch all is new anyway
+    assert histories(_parts(2), [[], [], []], 8) is None
+    assert histories(_parts(1), [[]], 8) is None
+
+
+def test_a_closure_that_may_have_been_run_twice_is_not_judged() -> None:
+    """Only a kill at a step, where none is under way, leaves no doubt."""
+    law = Judgement(
+        "variables_match_reference", "broken", suffices=True, findings=(Finding("variables_match_reference", "step 6"),)
+    )
+    examples = Judgement("examples_match_reference", "held")
+    run = _parts(0).last
+    for plan, doubts in (
+        ({"fault": [{"kind": "kill", "task": "worker:1", "step": 5}]}, False),
+        ({"fault": [{"kind": "kill", "task": "worker:1", "after": "2s"}]}, True),
+        ({"fault": [{"kind": "kill", "step": 5}], "link": [{"src": "chief:0"}]}, True),
+    ):
+        verdict = Verdict("train.py", "parameter_server-2w1p", (law, examples), faults={"plan": plan})
+        said = list(not_comparable(verdict, [run], returned=True))
+        assert any("may have run a closure" in each for each in said) is doubts
+        assert not list(not_comparable(verdict, [run]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from harness.judging.resumed_script import began_alike
 from harness.judging.verdict import Verdict
 from harness.recording.client import View
 from harness.running.disturbance import Disturbance
+from harness.saved import load_run, save_run
 from harness.verify import judge
 from simulator import FaultPlan, Topology
 from simulator.faults import Kill, TornCheckpoint
@@ -199,7 +201,7 @@ def test_what_a_process_finds_is_noted(tmp_path: Path) -> None:
         (tmp_path / "upper" / name).write_text(text)
     files = View(1, (), {str(tmp_path / "upper"): "/home/me"}).files()
     assert list(files) == ["/home/me/ckpt/model"]
-    note_files_found(tmp_path, "local:0", files)
+    note_files_found(tmp_path, "local:0", files, time.monotonic())
     noted = msgspec.json.decode((tmp_path / "local-0.found.json").read_bytes(), type=FoundFiles)
     assert list(noted.files) == ["/home/me/ckpt/model"]
     assert noted.files["/home/me/ckpt/model"] <= noted.began
@@ -228,3 +230,20 @@ def test_data_that_is_drawn_anew_is_not_judged(tmp_path: Path) -> None:
         reference = dataclasses.replace(reference, trace=RunTrace((client,)))
         parts = _parts(tmp_path / name, [1.0, 2.0], [3.5, 4.5], again=again)
         assert _judged(parts, reference).outcome == outcome
+
+
+def test_parts_before_a_new_beginning_of_the_data_have_a_reference_of_their_own(tmp_path: Path) -> None:
+    """What was done again is held against data that had not begun anew; saved runs keep both references."""
+    parts = _parts(tmp_path / "run", [1.0, 2.0, 3.0], [3.5, 4.5])
+    values = [1.0, 2.0, 3.5, 4.5]
+    noisy = [_run([value * (1 + sign * 1e-7) for value in values], ORDER) for sign in (1, -1)]
+    told = Reference(_run(values, ORDER), tuple(noisy))
+    assert _judged(parts, told).outcome == "inconsistent"
+    assert _judged(parts, _truth()).outcome == "inconsistent"
+    both = dataclasses.replace(told, before=_truth())
+    verdict = judge(parts, both, program="train.py", tasks={}, seconds=1.0)
+    assert verdict.outcome == "consistent"
+    save_run(tmp_path / "run", verdict, both)
+    again, reference, _ = load_run(tmp_path / "run")
+    assert reference.before is not None
+    assert judge(again, reference, program="train.py", tasks={}, seconds=1.0).outcome == "consistent"

@@ -156,6 +156,7 @@ def test_what_a_run_that_failed_says(kind: str, causes: list[tuple[str, str]], s
     assert bool(found) is (symptom is None and not void)
 
 
+@pytest.mark.full
 def test_a_program_that_never_gets_on_is_found() -> None:
     """A run that fails at each start uses up its restarts, and that is a failure of liveness."""
     broken = run_counting(FaultPlan.from_mapping(_KILL), mistake="crash")

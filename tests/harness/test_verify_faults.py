@@ -44,6 +44,7 @@ def _laws(verdict: Verdict, status: str) -> set[str]:
     return {judgement.law for judgement in verdict.judgements if judgement.status == status}
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed_and_resumes_is_consistent(tmp_path: Path) -> None:
     """The job goes on from the last save; both parts are judged, and judged again from the files alike."""
     verdict = verify(training(), "multi_worker-2", faults=_plan(KILL), timeout=60, out=tmp_path)
@@ -81,6 +82,7 @@ def test_without_restarts_a_death_fails_the_run() -> None:
         verify(training(), "mirrored-2", faults=_plan(Crash("local:0", step=3)), restarts=0, timeout=60)
 
 
+@pytest.mark.full
 def test_one_process_can_be_killed_twice() -> None:
     """A strategy without a cluster has a task, too; its three parts are aligned one after another."""
     kills = [Kill("local:0", step=step) for step in (3, 4)]
@@ -143,6 +145,7 @@ def _reports_sum(strategy: Any, record: Any) -> None:
     _repeating(strategy, record, reports="sum")
 
 
+@pytest.mark.full
 def test_updates_count_between_those_scheduled_and_those_run_again() -> None:
     """An update is applied, its worker dies before the closure ends, and the coordinator runs it again: 7 of 6."""
     fault = Kill("worker:1", log="applied", restart="10ms")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.recording import noise
+from harness.recording.watch.makers import Makers
 from harness.recording.watch.places import AROUND
 
 _REPLACED = {"original", "next_creator"}
@@ -39,3 +41,23 @@ def test_noise_that_stands_for_tensorflow_s_functions_is_known_by_name() -> None
     found = set[str]().union(*(_around(path.read_text()) for path in files))
     assert found == set(AROUND)
     assert _around("def other(original):\n    def moved():\n        return original()\n") == {"moved"}
+
+
+def test_a_layer_with_a_call_of_the_program_s_own_is_no_maker() -> None:
+    """What its code computes has lines by itself; `super().__init__()` says nothing of them."""
+    library = (
+        "class Layer:\n    def __init__(self, name):\n        self.name = name\n    def call(self):\n        pass\n"
+    )
+    module = types.ModuleType("library")
+    exec(compile(library, "library.py", "exec"), module.__dict__)
+    makers = Makers(lambda: 7, lambda file: file == __file__)
+    makers._patch("Layer", module)
+
+    class Own(module.Layer):  # type: ignore[name-defined, misc]
+        def call(self) -> None: ...
+
+    class OnlyNamed(module.Layer): ...  # type: ignore[name-defined, misc]
+
+    made = [module.Layer("theirs"), Own("own"), OnlyNamed("named")]
+    assert len(made) == 3
+    assert makers.made == {"theirs": 7, "named": 7}

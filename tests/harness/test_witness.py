@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +81,7 @@ def _fit(strategy: Any, record: Any, *, flavour: str, whole: bool = False) -> No
 
 _MISTAKES = [
     pytest.param("mean", "mirrored-2", "variables_match_reference", "loss_times_replicas", marks=pytest.mark.full),
-    ("own", "mirrored-2", "replicas_agree", "gradients_not_reduced"),
+    pytest.param("own", "mirrored-2", "replicas_agree", "gradients_not_reduced", marks=pytest.mark.full),
     pytest.param("mean", "multi_worker-2", "variables_match_reference", "loss_times_replicas", marks=pytest.mark.full),
     pytest.param("own", "multi_worker-2", "replicas_agree", "gradients_not_reduced", marks=pytest.mark.full),
 ]
@@ -301,6 +302,92 @@ def _what_is_reported(strategy: Any) -> bool:
     return bool(looked) and reported is None
 
 
+def _loads(strategy: Any) -> tuple[bool, list[int]]:
+    """Whether a training function that was saved and loaded gives what it gives unseen; examples of each seen step."""
+    import tempfile
+
+    import tensorflow as tf
+
+    def program() -> Any:
+        with strategy.scope():
+            module = tf.Module()
+            module.w = tf.Variable([[1.0], [2.0]], aggregation=tf.VariableAggregation.SUM)
+
+        def replica(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x @ module.w)
+            module.w.assign_sub(0.1 * tape.gradient(loss, module.w))
+            return loss
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2])])
+        def train(x: Any) -> Any:
+            return strategy.reduce("SUM", strategy.run(replica, args=(x,)), axis=None)
+
+        module.train = train
+        losses = [float(train(tf.ones([rows, 2]))) for rows in (3, 5)]
+        with tempfile.TemporaryDirectory() as place:
+            tf.saved_model.save(module, place)
+            loaded = tf.saved_model.load(place)
+            return [*losses, float(loaded.train(tf.ones([2, 2])))]
+
+    alone = program()
+    losses, seen, _ = _seeing(strategy, program)
+    return losses == alone, [len((each.examples or ((),))[0]) for each in seen]
+
+
+def _fails_between(strategy: Any) -> list[int]:
+    """A call that fails, between two that do not: how many examples each seen step had."""
+    import tensorflow as tf
+
+    def program() -> None:
+        with strategy.scope():
+            w = tf.Variable([[1.0], [2.0]], aggregation=tf.VariableAggregation.SUM)
+
+        def replica(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x @ w)
+            w.assign_sub(0.0 * tape.gradient(loss, w))
+            return loss
+
+        @tf.function(reduce_retracing=True)
+        def train(x: Any, fails: Any) -> Any:
+            loss = strategy.reduce("SUM", strategy.run(replica, args=(x,)), axis=None)
+            with tf.control_dependencies([loss]):
+                tf.debugging.assert_equal(fails, False)
+            return loss
+
+        for rows, fails in ((3, False), (4, True), (5, False)):
+            with contextlib.suppress(tf.errors.InvalidArgumentError):
+                train(tf.ones([rows, 2]), tf.constant(fails))
+
+    return [len((each.examples or ((),))[0]) for each in _seeing(strategy, program)[1]]
+
+
+def _many_in_a_call(strategy: Any) -> list[int]:
+    """A function that takes four steps in a loop, called twice: how many examples each call had."""
+    import tensorflow as tf
+
+    def program() -> None:
+        with strategy.scope():
+            w = tf.Variable([[1.0], [2.0]], aggregation=tf.VariableAggregation.SUM)
+
+        def replica(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x @ w)
+            w.assign_sub(0.0 * tape.gradient(loss, w))
+            return loss
+
+        @tf.function
+        def train(x: Any) -> None:
+            for _ in tf.range(4):
+                strategy.run(replica, args=(x,))
+
+        for _ in range(2):
+            train(tf.ones([3, 2]))
+
+    return [len((each.examples or ((),))[0]) for each in _seeing(strategy, program)[1]]
+
+
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "random": _random_numbers,
     "evaluation": _evaluation_is_no_step,
@@ -308,6 +395,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "no_python": _places_without_python,
     "variables": _kinds_of_variables,
     "reported": _what_is_reported,
+    "loads": _loads,
+    "fails": _fails_between,
+    "many": _many_in_a_call,
 }
 
 
@@ -351,6 +441,21 @@ def test_only_what_must_agree_is_looked_at(in_a_task: dict[str, Any]) -> None:
 def test_what_is_reported_is_not_looked_at(in_a_task: dict[str, Any]) -> None:
     """It wins anyhow."""
     assert in_a_task["reported"]
+
+
+def test_a_step_that_is_saved_and_loaded_runs(in_a_task: dict[str, Any]) -> None:
+    """As alone, though what it would hand over goes nowhere: nobody knows that it is a step."""
+    assert in_a_task["loads"] == (True, [3, 5])
+
+
+def test_what_a_failed_call_read_belongs_to_no_step(in_a_task: dict[str, Any]) -> None:
+    """Its four examples are forgotten, and not those of the next call."""
+    assert in_a_task["fails"] == [3, 5]
+
+
+def test_all_examples_of_a_call_are_seen(in_a_task: dict[str, Any]) -> None:
+    """However often the graph hands them over."""
+    assert in_a_task["many"] == [12, 12]
 
 
 def test_numbers_of_eight_steps_in_each_doubling_are_kept() -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from harness.recording.witness._rows import examples_of
+from harness.recording.witness import _rows
 
 _WORDS = np.random.default_rng(3).integers(0, 256, (8, 8), dtype=np.uint8)
 _LABELS = np.repeat(np.arange(2, dtype=np.uint8), 32).reshape(8, 8)
+
+
+def examples_of(replicas: Sequence[Sequence[np.ndarray]]) -> tuple[tuple[int, ...], list[np.ndarray]]:
+    """As of fingerprints that stand tensor by tensor for each replica."""
+    counts = np.array([[len(part) for part in tensors] for tensors in replicas])
+    words = np.concatenate([part for tensors in replicas for part in tensors]).reshape(-1).view(np.int64)
+    return _rows.examples_of(words, counts)
 
 
 def _ids(*columns: np.ndarray) -> list[int]:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from harness.cli import _lockstep
 from simulator import capabilities, hardware
-from simulator.capabilities import Capabilities, Capability, accelerators, namespaces, probing, processes
+from simulator.capabilities import Capabilities, Capability, accelerators, namespaces, probing, processes, versions
 from simulator.hardware.simulated import building
 from simulator.machines.local import host
 
@@ -82,6 +82,41 @@ def test_probe_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = capabilities.probe()
     assert found.missing == found.items
     assert found.cores == 0.5
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("2.15.1", "there Keras 2 is a part of TensorFlow"),
+        ("2.16.1", "the oldest release with which it was ever run"),
+        ("2.16.2", ""),
+        ("2.22.0.dev20260101", ""),
+        ("built by hand", ""),
+    ],
+)
+def test_an_old_tensorflow_is_refused_with_a_reason(version: str, why: str) -> None:
+    """Only what is known to be too old is refused, and what to install is said."""
+    said = versions.why_refused(version)
+    assert bool(said) is bool(why)
+    if why:
+        assert why in said
+        assert "install tensorflow>=2.16.2" in said
+
+
+def test_doctor_refuses_an_old_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as none: nothing can be run."""
+    monkeypatch.setattr(probing, "_version", lambda _: "2.16.1")
+    found = capabilities.probe()["tensorflow"]
+    assert not found.available
+    assert "TensorFlow 2.16.1 is refused" in found.detail
+    monkeypatch.setattr(probing, "_version", lambda _: "2.16.2")
+    assert capabilities.probe()["tensorflow"].available
+
+
+def test_what_is_refused_cannot_be_installed_either() -> None:
+    """Pip is told of the same limit."""
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert f'"tensorflow>={versions.OLDEST}"' in project
 
 
 @pytest.mark.parametrize(("seen", "problem"), [((), "and TensorFlow sees none of it"), (("GPU 0",), "")])
@@ -248,10 +283,12 @@ def test_doctor_prints_costs_and_remedies(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_doctor_without_tensorflow_exits_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without TensorFlow lacks what is required, in text and in JSON."""
+    """A machine without TensorFlow, or with one that is too old, lacks what is required, in text and in JSON."""
     names = ("user_namespaces", "network_namespaces", "tbf")
     monkeypatch.setattr(capabilities, "probe", lambda: _made_up(*map(_item, names), tensorflow=None))
     assert CliRunner().invoke(_lockstep, ["doctor"]).exit_code == 4
     result = CliRunner().invoke(_lockstep, ["doctor", "--json"])
     assert result.exit_code == 4
     assert json.loads(result.output)["tensorflow"] is None
+    monkeypatch.setattr(capabilities, "probe", lambda: _made_up(*map(_item, names), tensorflow="2.16.1"))
+    assert CliRunner().invoke(_lockstep, ["doctor"]).exit_code == 4

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from simulator import Cluster, Run, RunFailed, Topology
-from simulator.network import addresses
+from simulator.machines.local import machine
 
 _SCRIPT = """
 import json, os, socket, sys, threading
@@ -92,7 +92,7 @@ def _unheld_ports(monkeypatch: pytest.MonkeyPatch, ports: list[int]) -> None:
     def unheld(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         yield {name: next(proposals) for name in names}
 
-    monkeypatch.setattr(addresses, "hold_ports", unheld)
+    monkeypatch.setattr(machine, "hold_ports", unheld)
 
 
 def test_a_start_is_repeated_on_new_ports_after_a_conflict(rival: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from simulator.faults.kinds.late_start import LateStart
 
 WORKERS = Topology(worker=3)
 KINDS = {
-    "loss",
-    "bitflip", "crash", "crash_loop", "delay", "disk_full", "flap", "jitter", "kill", "late_start", "nan", "oom",
-    "partition", "pause", "preempt", "rate", "restart", "slow", "stall", "torn_checkpoint",
+    "bitflip", "crash", "crash_loop", "cut", "delay", "disk_full", "flap", "jitter", "kill", "late_start", "loss",
+    "machine_lost", "nan", "oom", "partition", "pause", "preempt", "rate", "restart", "slow", "stall",
+    "torn_checkpoint",
 }  # fmt: skip
 
 _times = st.sampled_from(["10ms", "1s", "1s..3s", "200ms..2m"])

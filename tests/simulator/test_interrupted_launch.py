@@ -16,13 +16,13 @@ from multiprocess import forkserver as mp_forkserver
 
 from simulator import Cluster, Topology
 from simulator.launch import forkserver
-from simulator.launch.undivided import undivided
+from simulator.machines.local.hearing import Ear
+from simulator.machines.local.undivided import undivided
 from simulator.machines.local.warden import Warden
-from simulator.run.events import EventLoop
 from tests.simulator._wire import eventually
 
 # When a task has been forked: inside `multiprocess`, before the warden knows it, and before the run does.
-MOMENTS = [(mp_forkserver, "read_signed"), (Warden, "watch_group"), (EventLoop, "watch")]
+MOMENTS = [(mp_forkserver, "read_signed"), (Warden, "watch_group"), (Ear, "watch")]
 
 
 class Interrupted(BaseException):

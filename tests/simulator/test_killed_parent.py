@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,8 +97,7 @@ def test_a_new_warden_knows_what_a_killed_one_was_told(tmp_path: Path) -> None:
     warden.watch_directory(folders[0])
     warden.watch_directory(folders[1])
     warden.forget_directory(folders[0])
-    first = warden._process
-    assert first is not None
+    first = psutil.Process(warden.pid)
     first.kill()
     first.wait(10)
     warden.watch_directory(folders[2])
@@ -105,3 +105,20 @@ def test_a_new_warden_knows_what_a_killed_one_was_told(tmp_path: Path) -> None:
     assert second is not None
     Warden._dismiss(second, os.getpid())
     assert [folder.exists() for folder in folders] == [True, False, False]
+
+
+def test_the_warden_outlives_who_kills_the_children_of_its_parent(tmp_path: Path) -> None:
+    """As Ray does when a worker of its own ends: what is no child of the parent is left."""
+    (tmp_path / "ours").mkdir()
+    script = textwrap.dedent(f"""
+        import os, pathlib, psutil, signal
+        from simulator.machines.local.warden import Warden
+        warden = Warden()
+        warden.watch_directory(pathlib.Path({str(tmp_path / "ours")!r}))
+        assert warden.pid
+        for child in psutil.Process().children():
+            child.kill()
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
+    eventually(lambda: not (tmp_path / "ours").exists(), "the warden to remove the directory")

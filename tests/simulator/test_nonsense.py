@@ -18,7 +18,7 @@ import pytest
 
 from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
-from simulator.run.connection import Connection
+from simulator.machines.local.connection import Connection
 from simulator.wire import control, framing
 from tests.simulator._wire import eventually
 
@@ -75,9 +75,7 @@ def test_half_a_message_and_silence_is_a_hang_that_says_so() -> None:
     """Nobody can know earlier: a task may be stopped while it sends."""
     half = control.encode(control.Result(value=bytes(100), at=1.0))[:50]
     with bare(Topology(worker=2), timeout=0.5) as cluster, cluster.start(_says, half, own=True) as run:
-        heard = run.tasks["worker:1"].connection
-        assert isinstance(heard, Connection)
-        eventually(lambda: bool(heard.inbox.unfinished), "half a message")
+        eventually(lambda: bool(run.tasks["worker:1"].half_said), "half a message")
         with pytest.raises(RunFailed) as caught:
             run.join()
     hung = {cause.task: cause.message for cause in caught.value.causes}
@@ -212,7 +210,8 @@ def test_the_end_of_the_thread_of_events_fails_the_run_and_leaves_nothing(monkey
     monkeypatch.setattr(selectors.DefaultSelector, "select", breaks)
     with bare(Topology(worker=2), timeout=float("inf")) as cluster, cluster.start(_until, "/nowhere") as run:
         broken.set()
-        run._events._wake_write.send(b"+")
+        with socket.socket(socket.AF_UNIX) as wakes:
+            wakes.connect(str(run.directory / "control.sock"))
         with pytest.raises(RunFailed, match="not heard any more: no more events") as caught:
             run.join()
         pids = [task.pid for task in run.tasks.values()]

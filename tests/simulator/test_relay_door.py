@@ -141,6 +141,7 @@ worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
 """
 
 
+@pytest.mark.full
 def test_a_tf_data_service_of_a_program_works() -> None:
     """GRPC itself asks with the key, for a dispatcher and a worker on ports of their own; the bytes are counted."""
     program = _GRPC.format(serve=_SERVE)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ import pytest
 from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
 from simulator.faults import Kill
 from simulator.journal.journal import Journal, read_journal
-from simulator.run.events import EventLoop
+from simulator.machines.local.machine import LocalMachine
+from simulator.machines.local.processes import group_members
+from simulator.run.events import Events
 from simulator.run.population import Population
-from simulator.run.restarts import RestartPolicy, group_members
-from simulator.run.starter import Starter
+from simulator.run.restarts import RestartPolicy
 from simulator.run.task import Task
 from simulator.wire import control
+from simulator.wire.spec import TaskSpec
 
 bare = partial(Cluster, preload=(), timeout=30)
 
@@ -262,14 +265,14 @@ def test_a_power_cut_is_not_answered() -> None:
 
 def test_a_policy_that_cannot_start_a_task_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in the thread that restarts ends every wait at once, and `join` raises it."""
-    start = Starter.start
+    launch = LocalMachine.launch
 
-    def fails(self: Starter, task: Task, **how: Any) -> Any:
-        if task.incarnation:
+    def fails(self: LocalMachine, specs: Sequence[TaskSpec]) -> None:
+        if specs[0].incarnation:
             raise OSError("no more processes")
-        return start(self, task, **how)
+        launch(self, specs)
 
-    monkeypatch.setattr(Starter, "start", fails)
+    monkeypatch.setattr(LocalMachine, "launch", fails)
     with bare(Topology(worker=2), restarts=3) as cluster, cluster.start(_announces_from, 1) as run:
         run.wait_step("worker:1", 1, timeout=20)
         with pytest.raises(OSError, match="no more processes"):
@@ -285,9 +288,7 @@ def test_a_client_is_told_to_begin_when_a_later_incarnation_of_a_server_listens(
     tasks = {"chief:0": chief, "ps:0": dead}
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(contextlib.closing(Journal(tmp_path / "journal.jsonl")))
-        events = stack.enter_context(
-            contextlib.closing(EventLoop(tasks, tmp_path / "control", journal, lambda _: None))
-        )
+        events = Events(tasks, journal, lambda _: None)
         stack.callback(ours.close)
         stack.callback(theirs.close)
         population = Population(tasks, None, events, journal, dict, {}, {}, b"call", 1.0)  # type: ignore[arg-type]

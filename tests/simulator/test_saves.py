@@ -324,7 +324,8 @@ class _Interrupted:
 
 def test_a_handler_of_signals_may_save(tmp_path: Path) -> None:
     """What it sends while its own thread sends waits for its turn, and neither is torn nor waits for ever."""
-    spec = TaskSpec("worker:0", 0, str(tmp_path / "s"), "", "", {}, "cpu:1", 0, 1, tensorflow=False, server=False)
+    control_socket = str(tmp_path / "s")
+    spec = TaskSpec("worker:0", 0, {}, "cpu:1", 0, 1, tensorflow=False, server=False, control=control_socket)
     messages = [control.StepDone(number=number, at=0.0) for number in (1, 2)]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(spec.control)

@@ -10,19 +10,11 @@ import pytest
 
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.hardware import HardwareMissing, gpus, seen
-from simulator.hardware.simulated import COUNT_VARIABLE, MEMORY_VARIABLE, NotBuilt, building, library, variables
+from simulator.hardware.simulated import COUNT_VARIABLE, MEMORY_VARIABLE, NotBuilt, building, variables
 
 
 @pytest.fixture
-def _built() -> None:
-    try:
-        library()
-    except NotBuilt as why:
-        pytest.skip(str(why))
-
-
-@pytest.fixture
-def two(_built: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def two(simulated_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with two simulated GPUs of 1 GiB."""
     monkeypatch.setenv(COUNT_VARIABLE, "2")
     monkeypatch.setenv(MEMORY_VARIABLE, "1024")
@@ -183,7 +175,7 @@ def test_a_simulated_gpu_is_never_taken_for_a_real_one(monkeypatch: pytest.Monke
     with Cluster(Topology(devices="gpu:1"), timeout=60) as cluster:
         with pytest.raises(HardwareMissing, match="gpu devices were asked for, and TensorFlow sees none here"):
             cluster.run(_product)
-        monkeypatch.setattr("simulator.run.run.gpus", lambda _: gpus("gpu-simulated"))
+        monkeypatch.setattr("simulator.hardware.lending.gpus", lambda _: gpus("gpu-simulated"))
         with pytest.raises(RunFailed, match="gpu:1 was asked for, and TensorFlow's /physical_device:GPU:0 is 'SIMU"):
             cluster.run(_product)
 
@@ -311,3 +303,11 @@ def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(NotBuilt, match=r"the compiler refuses \(exit code 1\)"):
         building.library.__wrapped__()
     assert not list(tmp_path.rglob("*.so"))
+
+
+def test_environments_with_the_same_tensorflow_have_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever its headers lie; where it is not noted what they are, each place has its own."""
+    places = [Path("/one/include"), Path("/other/include")]
+    assert len({building._digest(place, []) for place in places}) == 1
+    monkeypatch.setattr(building, "_wheel", lambda: "")
+    assert len({building._digest(place, []) for place in places}) == 2

@@ -20,9 +20,9 @@ def section(results: Sequence[Result], before: Mapping[str, Result]) -> str:
     parts = [
         f"Measured with {packages} on CPU devices.",
         summary(results, before),
-        "### Wrong programs",
+        "## Wrong programs",
         table(_wrong(results), before),
-        "### Right programs that were accused",
+        "## Right programs that were accused",
         table(accused, before) if accused else f"None of {len(_right(results))}.",
     ]
     return "\n\n".join(parts)

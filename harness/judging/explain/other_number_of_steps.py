@@ -9,6 +9,7 @@ from harness.judging.explain._examples import shard_tail
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
+from harness.judging.wording import joined
 from harness.ledger import aligned
 
 __all__ = ["RULES"]
@@ -47,7 +48,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     yield evident(
         _ID,
         f"The run took {len(taken)} {unit}, the reference {len(expected)}: {' and '.join(differ)}. At all "
-        f"{len(common)} that both took, {_and(agreeing)} agree: these steps, and how examples are divided among "
+        f"{len(common)} that both took, {joined(agreeing)} agree: these steps, and how examples are divided among "
         f"replicas, are right, and whatever else differs follows from where training ended. {_CURE}",
     )
 
@@ -71,10 +72,6 @@ def _listed(steps: Sequence[int], what: str) -> str:
     more = f" and {len(steps) - _SHOWN_MAX} more" if len(steps) > _SHOWN_MAX else ""
     first = what.replace("epoch", "epochs", 1).replace("step", "steps") if len(steps) > 1 else what
     return f"{first} {', '.join(map(str, steps[:_SHOWN_MAX]))}{more}"
-
-
-def _and(texts: Sequence[str]) -> str:
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from harness.evidence.observed import items
 from harness.evidence.saves import Process
@@ -12,6 +12,7 @@ from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.protocol import Case
+from harness.judging.wording import joined
 
 __all__ = ["RULES"]
 
@@ -49,8 +50,9 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     seen = f" As the journal has it, {', '.join(known)}." if any(restored.values()) else ""
     yield evident(
         _ID,
-        f"{found.where}, but not everywhere: after step {found.first} the variables of {_and(others)} have gone on "
-        f"from those of step {found.found.resumed_at}, and {_and(fresh)} began with fresh ones{_sample(found, states)}."
+        f"{found.where}, but not everywhere: after step {found.first} the variables of {joined(others)} have gone on "
+        f"from those of step {found.found.resumed_at}, and {joined(fresh)} began with fresh ones"
+        f"{_sample(found, states)}."
         f"{seen} {_CURE}",
     )
 
@@ -124,10 +126,6 @@ def _sample(found: Resumption, states: Mapping[str, Floats]) -> str:
         f" ({name!r} begins with {own}; in the reference {begin:.6g} after step {found.begin} and {first:.6g} after "
         f"step {found.first})"
     )
-
-
-def _and(texts: Sequence[str]) -> str:
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 1, _attempts),)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.judging.wording import joined
 from harness.ledger import Aligned, Differences, Ledger, aligned
 
 __all__ = ["LAW"]
@@ -93,11 +94,7 @@ def _places(run: Ledger, example: int, unit: str) -> str:
         worker = run.workers[int(run.worker[row])]
         replica = f" replica {run.replica[row]}" if sum(run.replicas) > 1 else ""
         places.append(f"{worker}{replica}" if unit == "step" else f"{worker}{replica} at step {run.step[row]}")
-    return f" ({example} on {_and(places)}{' and elsewhere' if len(rows) > _PLACES_MAX else ''})"
-
-
-def _and(texts: Sequence[str]) -> str:
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+    return f" ({example} on {joined(places)}{' and elsewhere' if len(rows) > _PLACES_MAX else ''})"
 
 
 LAW = _ExamplesMatchReference()

@@ -1,4 +1,4 @@
-"""Law: replicas and their copies of variables stood on the GPUs that the run is said to have computed on."""
+"""Law: replicas and their copies of variables stood on the GPUs or the TPU that the run is said to have used."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from harness.evidence.trace import ClientTrace, Placement
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.subject.strategies import kind_of
+from harness.subject.strategies.tpu import REHEARSED
 
 __all__ = ["LAW"]
 
@@ -19,10 +20,12 @@ class _PlacedOnDevices(Law):
     suffices = False
 
     def concerns(self, case: Case) -> bool:
-        """Runs on GPUs; a CPU is always there."""
+        """Runs on GPUs and TPUs; a CPU is always there."""
         return any(_is_accelerated(client) for client in case.run.clients)
 
     def judge(self, case: Case) -> Judgement:
+        if all(device == REHEARSED for client in case.run.clients for device in client.header.devices):
+            return not_judged(self.id, "a rehearsal for a TPU computes on the CPU")
         kind = kind_of(case.run.header.strategy)
         if kind is None or kind.variables_on == "servers":
             return not_judged(
@@ -36,7 +39,7 @@ class _PlacedOnDevices(Law):
             Finding(self.id, f"{client.header.task}: {text}", task=client.header.task)
             for client in clients
             if client.counters.placement is not None
-            for text in _misplaced(client.counters.placement, kind.variables_on)
+            for text in _misplaced(client.counters.placement, kind.variables_on, "TPU" if kind.on_tpu else "GPU")
         )
         compared = sum(
             len(client.counters.placement.replicas) + len(client.counters.placement.variables)
@@ -50,15 +53,15 @@ def _is_accelerated(client: ClientTrace) -> bool:
     return any(not device.startswith("cpu:") for device in client.header.devices)
 
 
-def _misplaced(found: Placement, variables_on: str) -> Iterator[str]:
-    replicas = found.replicas or ("GPU:0",)  # TensorFlow's own choice, which the default strategy leaves it
+def _misplaced(found: Placement, variables_on: str, device_type: str) -> Iterator[str]:
+    replicas = found.replicas or (f"{device_type}:0",)  # TensorFlow's own choice, which the default strategy leaves it
     for number, device in enumerate(replicas):
         if device not in found.there:
             has = ", ".join(name for name in found.there if name.startswith(device.partition(":")[0])) or "none such"
             yield f"replica {number} was to compute on {device}, which TensorFlow does not have (it has {has})"
-        elif not device.startswith("GPU:"):
+        elif not device.startswith(f"{device_type}:"):
             yield f"replica {number} computed on {device}"
-        elif not found.peak_bytes.get(device):
+        elif device_type == "GPU" and not found.peak_bytes.get(device):  # TensorFlow counts no TPU's
             yield f"replica {number} was to compute on {device}, and nothing was ever in that device's memory"
     if len(set(replicas)) < len(replicas):
         yield f"{len(replicas)} replicas computed on {len(set(replicas))} devices: {', '.join(replicas)}"

@@ -12,7 +12,8 @@ import msgspec
 from harness.evidence.found import note_files_found
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
-from harness.evidence.trace import Header
+from harness.evidence.rebuilt import note_rebuilt
+from harness.evidence.trace import Header, Placement
 from harness.recording.client import (
     Assignment,
     bound_threads,
@@ -26,6 +27,7 @@ from harness.recording.client import (
 )
 from harness.recording.clock import moved_clock
 from harness.recording.noise import Noise
+from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
 from harness.recording.scripts.adopting import adopting
 from harness.recording.scripts.all_cpus import all_cpus
@@ -33,7 +35,7 @@ from harness.recording.scripts.doubts import doubts
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import StandIns
-from harness.recording.scripts.turns import in_turns, joins_noted
+from harness.recording.scripts.turns import in_turns, joins_noted, returns_noted
 from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.touched import note_files
 from harness.recording.unseeded import own_shuffles, seeded_generators
@@ -42,7 +44,7 @@ from harness.recording.witness import Files, Witness, all_seams
 from harness.recording.work import Working, working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator.agent import current
+from simulator.agent import current, now
 from simulator.agent.private_files import enter_view
 
 __all__ = ["Ended", "run_script"]
@@ -64,6 +66,7 @@ class _Session:
         self.strategy: Any = None
         self.work: Working | None = None
         self.cut: int | None = None
+        self.steps = 0
 
     def built(self, strategy: Any) -> None:
         """Take a strategy that the script has built for that of the run.
@@ -87,12 +90,17 @@ class _Session:
         if (task := current()) is not None:
             task.gate(BUILT)
 
+    def placement(self) -> Placement | None:
+        """Where replicas stood on devices; it reports no variables, of which that could be asked."""
+        return placement_of(self.strategy, [], task_name()) if self.case.on_device else None
+
     def stepped(self, index: int) -> None:
         """Hear of a step, and end the script after the last one that is to be judged.
 
         Raises:
             Ended: that was it.
         """
+        self.steps = index
         if (task := current()) is not None:
             task.step(index)
         # One that is started again begins to count at 1, so that a run which is to be killed comes to its own end.
@@ -145,7 +153,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     watch = None if assignment.watching is None else Watch(assignment.watching, task_name(), case.replicas)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     if trace.parent != Path(assignment.traces) and assignment.view is not None:
-        note_files_found(trace.parent, task_name(), assignment.view.files())
+        note_files_found(trace.parent, task_name(), assignment.view.files(), now())
     stand_ins = StandIns(program.script)
     with contextlib.ExitStack() as stack:
         session = _Session(program, case, stack)
@@ -164,7 +172,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         note_files(notes_of(trace), [Path(assignment.traces), Path(assignment.directory), *private])
         stack.enter_context(moved_clock(assignment.ahead))
         drawn = stack.enter_context(seeded_generators(assignment.seed, case.clients.index(task_name())))
-        at_end = _around(stack, case, assignment, stand_ins, witness)
+        at_end = _around(session, assignment, trace.parent, stand_ins, witness)
         stack.enter_context(adopting(session.built))
         stack.enter_context(unscoped_named(stand_ins))
         if noise is not None:
@@ -179,29 +187,32 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
             stack.close()
     if session.work is None:
         raise RuntimeError(f"{program.name} has built no strategy, so there is nothing to compare")
-    done = session.work.counted([])
-    recorder.close(unseeded=drawn.times, work=done, stand_ins=stand_ins.found, cut=session.cut)
+    done, placed = session.work.counted([]), session.placement()
+    recorder.close(unseeded=drawn.times, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}
 
 
 def _around(
-    stack: contextlib.ExitStack, case: StrategyCase, assignment: Assignment, stand_ins: StandIns, witness: Witness
+    session: _Session, assignment: Assignment, folder: Path, stand_ins: StandIns, witness: Witness
 ) -> Callable[[], None]:
     """What is around a script, as its own reference or in the cluster; to be called when it has ended."""
+    stack, case = session.stack, session.case
     started = _started(assignment)
     client = case.clients.index(task_name())
     if case.family.draws_apart or started:
         stack.enter_context(own_shuffles(client + len(case.clients) * started))
     if case.name == "default":
-        stack.enter_context(one_replica(stand_ins))
+        stack.enter_context(one_replica(stand_ins, lambda: session.steps))
         stack.enter_context(doubts(stand_ins))
         return lambda: None
-    stack.enter_context(all_cpus(case.devices))
+    if not case.on_device:  # which strategies find by themselves
+        stack.enter_context(all_cpus(case.devices))
     if not case.ps:
         return lambda: None
     witness.through(Files(Path(assignment.directory) / "closures"))
     stack.enter_context(in_turns())
-    return stack.enter_context(joins_noted(stand_ins))
+    stack.enter_context(returns_noted(note_rebuilt(folder, lambda: session.steps)))
+    return stack.enter_context(joins_noted(stand_ins, witness.trains))
 
 
 def _started(assignment: Assignment) -> int:

@@ -27,8 +27,13 @@ _TF_CONFIG = "TF_CONFIG"
 
 
 @contextlib.contextmanager
-def one_replica(stand_ins: StandIns) -> Iterator[None]:
-    """Within this context strategies have one replica, and the script reads those of the cluster."""
+def one_replica(stand_ins: StandIns, steps: Callable[[], int]) -> Iterator[None]:
+    """Within this context strategies have one replica, and the script reads those of the cluster.
+
+    Args:
+        stand_ins: what the script is told.
+        steps: how many steps it has done.
+    """
     script = stand_ins.script
     with contextlib.ExitStack() as stack:
         for manager in (_mirrored, _central_storage, _several_workers, _counted, _from_functions, _refused):
@@ -38,7 +43,7 @@ def one_replica(stand_ins: StandIns) -> Iterator[None]:
             stack.enter_context(sharded_by_hand(stand_ins))
         if script.ps:
             stack.enter_context(_config(stand_ins))
-            stack.enter_context(serial_cluster())
+            stack.enter_context(serial_cluster(script.anew, steps))
         yield
 
 
@@ -145,9 +150,12 @@ def _from_functions(stand_ins: StandIns) -> Iterator[None]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def distribute(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
             def whole(_: Any) -> Any:
-                stand_ins.note("InputContext", f"one input pipeline, {replicas} replicas in sync")
+                # A coordinator's workers are each told the same in the cluster, too.
+                all_alike = ", as it is for each worker of a coordinator: to shard by it shards nothing"
+                told = f"one input pipeline, {replicas} replicas in sync{all_alike if stand_ins.script.ps else ''}"
+                stand_ins.note("InputContext", told)
                 context = tf.distribute.InputContext(stand_ins.script.pipelines, 0, replicas)
-                return _joined(dataset_fn(context), replicas, stand_ins)
+                return _repeated(_joined(dataset_fn(context), replicas, stand_ins), stand_ins.script.repeated)
 
             return original(strategy, whole, options)
 
@@ -170,6 +178,20 @@ def _joined(dataset: Any, replicas: int, stand_ins: StandIns) -> Any:
             "that those of several replicas cannot be joined for one; batch it by Dataset.batch"
         )
     return dataset.unbatch().batch(size * replicas)
+
+
+def _repeated(dataset: Any, times: int) -> Any:
+    """A data set each of whose batches has its examples so many times."""
+    import tensorflow as tf
+
+    if times == 1:
+        return dataset
+    several = isinstance(dataset.element_spec, tuple)
+
+    def repeated(*parts: Any) -> Any:
+        return tf.nest.map_structure(lambda part: tf.concat([part] * times, 0), parts if several else parts[0])
+
+    return dataset.map(repeated)
 
 
 @contextlib.contextmanager

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from harness.evidence.trace import UNJOINED
+from harness.evidence.trace import UNFINISHED, UNJOINED
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["in_turns", "joins_noted"]
+__all__ = ["in_turns", "joins_noted", "returns_noted"]
 
 
 @contextlib.contextmanager
@@ -69,8 +69,71 @@ def in_turns() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def joins_noted(stand_ins: StandIns) -> Iterator[Callable[[], None]]:
+def returns_noted(note: Callable[[int], None]) -> Iterator[None]:
+    """Within this context `note` hears which worker has come back, before it makes anew what was its own."""
+    from tensorflow.python.distribute.coordinator import cluster_coordinator
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def recovered(worker: Any) -> None:
+            note(worker.worker_index)
+            original(worker)
+
+        return recovered
+
+    with patched(cluster_coordinator.Worker, "_on_worker_recovery", around):
+        yield
+
+
+class _Open:
+    """Closures that were scheduled and neither joined nor fetched, and what was saved meanwhile."""
+
+    def __init__(self, stand_ins: StandIns, trains: Callable[[Any], bool]) -> None:
+        self._stand_ins = stand_ins
+        self._trains = trains
+        # By the value that the closure gives, which is kept so that no other one gets its id.
+        self._open: dict[int, tuple[Any, Any, str]] = {}
+        self._since: list[Any] = []
+        self._lacking: tuple[str, ...] = ()
+
+    def scheduled(self, value: Any, function: Any) -> None:
+        self._open[id(value)] = value, function, self._stand_ins.line()
+        self._since.append(function)
+
+    def joined(self) -> None:
+        self._open.clear()
+
+    def fetched(self, value: Any) -> None:
+        self._open.pop(id(value), None)
+
+    def saved(self) -> None:
+        """A save is at its end; what is open may not be in it."""
+        self._lacking = self._training()
+        self._note(UNJOINED, "it saves", dict.fromkeys(where for _, _, where in self._open.values()))
+        self._since.clear()
+
+    def ended(self) -> None:
+        """The script is at its end, and what is open will not be done; nor is its last save made again."""
+        self._note(UNFINISHED, "the script ends", self._training())
+        if not any(map(self._trains, self._since)):
+            self._note(UNFINISHED, "it saves for the last time", self._lacking)
+        self._note(UNJOINED, "the script ends", dict.fromkeys(where for _, _, where in self._open.values()))
+        self._open.clear()
+
+    def _training(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(where for _, function, where in self._open.values() if self._trains(function)))
+
+    def _note(self, what: str, when: str, places: Iterable[str]) -> None:
+        for where in places:
+            self._stand_ins.note(f"{what} {when}", "those that are done", "unknown", where)
+
+
+@contextlib.contextmanager
+def joins_noted(stand_ins: StandIns, trains: Callable[[Any], bool]) -> Iterator[Callable[[], None]]:
     """Within this context note where closures are scheduled that are neither joined nor fetched before a save.
+
+    Args:
+        stand_ins: where it is noted.
+        trains: whether a function that was scheduled has made a step.
 
     Yields:
         To be called at the end of the script, when they have to be too.
@@ -79,41 +142,36 @@ def joins_noted(stand_ins: StandIns) -> Iterator[Callable[[], None]]:
 
     from simulator.agent.saves.saves import listen
 
-    open_: dict[int, str] = {}
-
-    def end(what: str = "the script ends") -> None:
-        for where in dict.fromkeys(open_.values()):
-            stand_ins.note(f"{UNJOINED} {what}", "those that are done", "unknown", where)
-        open_.clear()
+    open_ = _Open(stand_ins, trains)
 
     def schedule_around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def schedule(coordinator: Any, *args: Any, **options: Any) -> Any:
-            value = original(coordinator, *args, **options)
-            open_[id(value)] = stand_ins.line()
+        def schedule(coordinator: Any, fn: Any, *args: Any, **options: Any) -> Any:
+            value = original(coordinator, fn, *args, **options)
+            open_.scheduled(value, fn)
             return value
 
         return schedule
 
     def join_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def join(coordinator: Any) -> Any:
-            open_.clear()
+            open_.joined()
             return original(coordinator)
 
         return join
 
     def get_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def get(value: Any) -> Any:
-            open_.pop(id(value), None)
+            open_.fetched(value)
             return original(value)
 
         return get
 
     coordinator = cluster_coordinator.ClusterCoordinator
-    listen(lambda path, restores: None if restores else end("it saves"))
+    listen(lambda path, restores: None if restores else open_.saved())
     with (
         patched(coordinator, "schedule", schedule_around),
         patched(coordinator, "join", join_around),
         patched(coordinator, "done", join_around),
         patched(values.RemoteValueImpl, "get", get_around),
     ):
-        yield end
+        yield open_.ended

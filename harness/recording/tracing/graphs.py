@@ -9,6 +9,7 @@ from typing import Any
 from harness.evidence.trace import Array
 from harness.evidence.traced import Graph, Node
 from harness.evidence.watched import Frame
+from harness.recording.watch.places import LAMBDA
 
 __all__ = ["Graphs"]
 
@@ -95,7 +96,7 @@ class Graphs:
             return self._frames.setdefault(known, len(self._frames))
         for frame in reversed(operation.traceback or ()):
             if self._owns(frame.filename):
-                made = Frame(frame.filename, frame.lineno, frame.name, own=True)
+                made = Frame(frame.filename, frame.lineno, frame.name or LAMBDA, own=True)
                 return self._frames.setdefault(made, len(self._frames))
         return None
 

@@ -30,6 +30,11 @@ _ANEW_MAX = 6
 class Stepping:
     """Traces a function, and answers later calls of it.
 
+    Args:
+        process: whose calls.
+        noted: what is heard of the program.
+        beside: whether it is none that trains, whose calls are not the program's steps.
+
     Attributes:
         function: that of the step, None as long as there is none.
         merged: by an operation that replicas have made together the frame that asked for it.
@@ -38,8 +43,8 @@ class Stepping:
         asked: what the program asks of lengths that are open, in sentences.
     """
 
-    def __init__(self, process: Process, noted: Noted) -> None:
-        self._process, self._noted = process, noted
+    def __init__(self, process: Process, noted: Noted, *, beside: bool = False) -> None:
+        self._process, self._noted, self._beside = process, noted, beside
         self._plain = Plain(process.yielded, process.handles)
         self._asking = Asked(process.places)
         self.function: Any = None
@@ -65,8 +70,11 @@ class Stepping:
         with self._asking.active():
             try:
                 return function.get_concrete_function(*given[0], **given[1])
-            except Exception:  # noqa: BLE001 - some that make variables cannot be traced so the first time
-                concrete = function.get_concrete_function(*args, **options)
+            except Exception as first:  # noqa: BLE001 - some that make variables cannot be traced so the first time
+                try:
+                    concrete = function.get_concrete_function(*args, **options)
+                except TypeError:  # of a function that TensorFlow has left half made, where the first error says why
+                    raise first from None
             try:
                 return function.get_concrete_function(*given[0], **given[1])
             except Exception:  # noqa: BLE001 - a function that asks for the number of examples
@@ -92,7 +100,8 @@ class Stepping:
         Raises:
             Enough: there were many.
         """
-        self._noted.called()
+        if not self._beside:
+            self._noted.called()
         self._calls += 1
         if self._calls > _CALLS_MAX or time.monotonic() > self._until:
             self._noted.cut = True

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from harness.evidence.traced import Traced
 from harness.recording.patches import patched
+from harness.recording.tracing.besides import Besides
 from harness.recording.tracing.between import BETWEEN, FROM_EXAMPLES, decisions_heard, of_program
 from harness.recording.tracing.changing import assigns, changes
 from harness.recording.tracing.noted import Noted
@@ -21,6 +25,7 @@ from harness.recording.watch.compiled import uncompiled
 
 __all__ = ["Tracer"]
 
+_NAMED = re.compile(r"\w*(Error|Exception)\b[^:]*: ")
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
 
 
@@ -42,6 +47,7 @@ class Tracer:
         self._process, self._strategy, self._batches = process, strategy, batches
         self.noted = Noted(process)
         self._stepping = Stepping(process, self.noted)
+        self._besides = Besides(process, self.noted, lambda: self._differentiated)
         self.traced: Traced | None = None
         self.outcomes: list[Outcome] = []
         self._inside = False
@@ -86,7 +92,8 @@ class Tracer:
             if self._differentiated:
                 why = "the program trains eagerly, operation by operation, so there is no graph to look at"
             return self._nothing(why)
-        return self.noted.into(self.traced, self._stepping.asked, self._stepping.lengths)
+        whole = self.noted.into(self.traced, self._stepping.asked, self._stepping.lengths)
+        return msgspec.structs.replace(whole, others=self._besides.traced)
 
     def _nothing(self, why: str) -> Traced:
         return Traced(self._process.task, self._process.replicas, why_not=why)
@@ -156,7 +163,7 @@ class Tracer:
             return
         if of_program(self._process.places):
             self.noted.limits.append(BETWEEN)
-            if name in _READS and any(inputs[0] is each for each in self._stepping.changed):
+            if name in _READS and any(inputs[0] is each for each in (*self._stepping.changed, *self._besides.changed)):
                 self.noted.doubts.append(
                     "the program reads a variable that the step changes, and that was not changed: what follows is not "
                     "known"
@@ -177,7 +184,14 @@ class Tracer:
                     return self._traced_or_run(original, function, args, options)
                 if function is self._stepping.function:
                     return self._stepping.again(self.traced, function, (args, options))
+                if function in self._besides:
+                    return self._besides.again(function, (args, options))
+                self._differentiated = False
                 graph = function.get_concrete_function(*args, **options).graph
+                if changes(graph):
+                    beside, result = self._besides.begin(function, args, options)
+                    if beside:
+                        return result
                 return self._by_another(original, function, graph, args, options)
 
         return call
@@ -214,7 +228,7 @@ class Tracer:
         except Exception as error:
             if not self._differentiated:
                 raise
-            why = f"TensorFlow does not give the graph of the function: {type(error).__name__}: {error}"
+            why = f"TensorFlow does not give the graph of the function: {_said(error)}"
             self.traced = self._nothing(why)
             raise Enough from error
         if not (self._differentiated or changes(concrete.graph)):
@@ -243,6 +257,12 @@ class Tracer:
             self.traced = self._nothing(f"the graph cannot be taken apart: {type(error).__name__}: {error}")
             raise Enough from error
         return result
+
+
+def _said(error: Exception) -> str:
+    """What an error of a traced program says, without the lines of code that lead to it."""
+    said = [line.strip() for line in str(error).splitlines() if _NAMED.match(line.strip())]
+    return said[-1] if said else f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
 def _in_main_thread() -> bool:

@@ -65,7 +65,7 @@ class Watch:
         self._places = Places()
         self._values = Values()
         self._variables = Variables(self._places.caller)
-        self._makers = Makers(self._places.caller)
+        self._makers = Makers(self._places.caller, self._places.is_own)
         self._ops: list[Op] = []
         self._tensors: dict[int, int] = {}
         self._numbers = itertools.count(1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.evidence.watched import OUTER, REPLICA, UPDATE, Frame
 
-__all__ = ["AROUND", "Places", "zone"]
+__all__ = ["AROUND", "LAMBDA", "Places", "zone"]
 
 # Frames of these files begin the function of a replica or of an update: what called them differs between strategies.
 _BOUNDARIES = (
@@ -29,6 +29,9 @@ _DIFFERENTIATING = ("backprop.py", "gradients_util.py", "imperative_grad.py")
 _CONVERTED = "__autograph_generated_file"
 # Functions of the noise that call those of TensorFlow which they stand for; all others make operations of their own.
 AROUND = ("call", "cast", "create", "creator", "execute", "gradient", "reduce", "reduce_to", "scan", "summed")
+
+LAMBDA = "<lambda>"
+"""What AutoGraph gives no name."""
 
 _Stack = tuple[tuple[str, int, str], ...]
 
@@ -121,7 +124,8 @@ class Places:
         if (file, line) not in self._lines:
             for mappers in list(tf_stack._source_mapper_stacks.values()):  # noqa: SLF001 - of other threads
                 self._lines.update(mappers[-1].get_effective_source_map())
-        return self._lines.get((file, line), (file, line, function))
+        found = self._lines.get((file, line), (file, line, function))
+        return found if found[2] else (*found[:2], LAMBDA)
 
     def _place(self, stack: _Stack, other: int | None) -> Place:
         begin = 0

@@ -10,54 +10,46 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Batch", "emit"]
+from harness.recording.witness._switch import FIRST, Switch
+
+__all__ = ["Batch", "emit", "is_processor"]
 
 Take = Callable[[Sequence[Any]], None]
 
 
 class Batch:
-    """Tensors of one graph, and who gets the values of which.
+    """Numbers of one graph, and who gets which.
 
     Args:
         graph: in which they are.
-        full: whether numbers are wanted of the step that is being made. Of most steps they are not, and then they stay
-            where they are.
+        switch: whether numbers are wanted of the step that is being made. Of most steps they are not, and then they
+            stay where they are.
     """
 
-    def __init__(self, graph: Any, full: Callable[[], bool]) -> None:
+    def __init__(self, graph: Any, switch: Switch) -> None:
         self.graph = graph
-        self._full = full
-        self._always, self._numbers = _Taken(), _Taken()
+        self._switch = switch
+        self._numbers: dict[str, _Taken] = {}
 
-    def add(self, tensors: Sequence[Any], take: Take, *, numbers: bool) -> None:
-        """Hand the values of these over to a taker of their own; of `numbers` only where they are wanted."""
-        (self._numbers if numbers else self._always).add(tensors, take)
+    def add(self, tensors: Sequence[Any], take: Take) -> None:
+        """Hand the values of these over to a taker of their own, at steps of which numbers are kept."""
+        self._numbers.setdefault(_place(tensors), _Taken()).add(tensors, take)
 
-    def leave(self) -> None:
-        """Build what hands them over."""
+    def leave(self, by: Callable[[Sequence[Any], Take], None] | None) -> None:
+        """Build what hands them over; where `by` is given, that does, at every step."""
         import tensorflow as tf
 
-        always, numbers = self._always, self._numbers
-        if not numbers.tensors:
-            if always.tensors:
-                emit(always.tensors, always.take)
-            return
-        full = emit(always.tensors, always.take, asked=self._full)
-
-        def handed_over() -> Any:
-            emit(numbers.tensors, numbers.take)
-            return tf.constant(True)
-
-        tf.cond(full, handed_over, lambda: tf.constant(False))
-
-    def leave_by(self, emit: Callable[[Sequence[Any], Take], None]) -> None:
-        """Have all of them handed over by something else, at every step."""
-        every = _Taken()
-        for some in (self._always, self._numbers):
-            if some.tensors:
+        if by is not None:
+            every = _Taken()
+            for some in self._numbers.values():
                 every.add(some.tensors, some.take)
-        if every.tensors:
-            emit(every.tensors, every.take)
+            if every.tensors:
+                by(every.tensors, every.take)
+            return
+        # What is on another device would be sent to that of the op at each step, wanted or not.
+        for place, numbers in self._numbers.items():
+            with tf.device(place):
+                tf.cond(self._switch.is_on(place), numbers.handing_over(place), lambda: tf.constant(False))
 
 
 class _Taken:
@@ -70,6 +62,16 @@ class _Taken:
     def add(self, tensors: Sequence[Any], take: Take) -> None:
         self.tensors += tensors
         self._takers.append((len(tensors), take))
+
+    def handing_over(self, place: str) -> Callable[[], Any]:
+        """As a branch of a graph."""
+        import tensorflow as tf
+
+        def branch() -> Any:
+            emit(self.tensors, self.take, place)
+            return tf.constant(True)
+
+        return branch
 
     def take(self, values: Sequence[Any]) -> None:
         """The values of all tensors, in their order."""
@@ -93,13 +95,21 @@ class _Joined:
             into[place] = values[begin:end].reshape(shape)
 
 
-def emit(tensors: Sequence[Any], take: Take, *, asked: Callable[[], bool] | None = None) -> Any:
-    """Call `take` with the values of these tensors each time that the graph is run which is being built.
+def is_processor(device: str) -> bool:
+    """Whether a device of this name is one of a CPU, where Python can be called."""
+    import tensorflow as tf
 
-    Returns:
-        What `asked` says then, a bool of no dimensions; None without it.
-    """
-    import numpy as np
+    return bool(tf.DeviceSpec.from_string(device).device_type == "CPU")
+
+
+def _place(tensors: Sequence[Any]) -> str:
+    """The device of all of these where Python can be called, or the first one that there is."""
+    devices = {tensor.device for tensor in tensors}
+    return devices.pop() if len(devices) == 1 and is_processor(min(devices)) else FIRST
+
+
+def emit(tensors: Sequence[Any], take: Take, device: str = FIRST) -> None:
+    """Call `take` on a device with the values of tensors each time that the graph is run which is being built."""
     import tensorflow as tf
 
     joined: dict[Any, list[int]] = {}
@@ -118,12 +128,9 @@ def emit(tensors: Sequence[Any], take: Take, *, asked: Callable[[], bool] | None
         for place, value in zip(single, values[len(groups) :], strict=True):
             found[place] = value
         take(found)
-        return [] if asked is None else np.bool_(asked())
+        return []
 
-    with tf.device("/cpu:0"):
+    with tf.device(device):
         flat = [tf.concat([tf.reshape(tensors[place], [-1]) for place in group.places], 0) for group in groups]
         given = [*flat, *(tensors[place] for place in single)]
-        answer = tf.numpy_function(called, given, [] if asked is None else tf.bool, stateful=True)
-        if asked is not None:
-            answer.set_shape(())
-    return answer
+        tf.numpy_function(called, given, [], stateful=True)

@@ -5,8 +5,6 @@ That op hashes the bytes of each row (FarmHash64), in any process alike, and lea
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,28 +14,42 @@ if TYPE_CHECKING:
 __all__ = ["examples_of"]
 
 
-def examples_of(replicas: Sequence[Sequence[Any]]) -> tuple[tuple[int, ...], list[np.ndarray[Any, Any]]]:
+def examples_of(
+    fingerprints: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]
+) -> tuple[tuple[int, ...], list[np.ndarray[Any, Any]]]:
     """Which tensors have a row for each example, by position, and for each replica the numbers of its examples.
 
     Those are the first tensor, and all that have as many rows in each replica.
 
     Args:
-        replicas: for each replica the fingerprints of all tensors that it was called with: bytes, [rows, 8].
+        fingerprints: words of 64 bits, replica by replica those of all rows of all tensors that it was called with, one
+            tensor after another.
+        counts: how many rows each tensor has, [replicas, tensors].
     """
     import numpy as np
 
-    rows = [len(tensors[0]) for tensors in replicas]
-    columns = [
-        position
-        for position in range(len(replicas[0]))
-        if all(len(tensors[position]) == count for tensors, count in zip(replicas, rows, strict=True))
-    ]
-    words = np.concatenate([np.concatenate([tensors[k] for tensors in replicas]) for k in columns], axis=1)
+    words = fingerprints.view(np.uint64)
+    replicas, width = counts.shape
+    if (counts == counts[0, 0]).all():  # mostly; and then all at once
+        parts = words.reshape(replicas, width, counts[0, 0])
+        return tuple(range(width)), list(_mixed(parts))
+    columns = [column for column in range(width) if (counts[:, column] == counts[:, 0]).all()]
+    tensors = iter(np.split(words, counts.cumsum()[:-1]))
+    found = []
+    for _ in range(replicas):
+        own = [next(tensors) for _ in range(width)]
+        found.append(_mixed(np.stack([own[column] for column in columns])))
+    return tuple(columns), found
+
+
+def _mixed(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """One number for each of the rows, [..., tensors, rows]; 63 bits of it."""
+    import numpy as np
+
     # Fingerprints are mixed well, so that a sum of multiples by odd numbers is as good as another hash of them.
-    total = (words.view(np.uint64) * _weights(len(columns))).sum(axis=1) + np.uint64(2 * len(columns))
-    total = (total >> np.uint64(1)).view(np.int64)
-    ends = list(itertools.accumulate(rows))
-    return tuple(columns), [total[end - count : end] for end, count in zip(ends, rows, strict=True)]
+    total = _weights(words.shape[-2]) @ words + np.uint64(2 * words.shape[-2])
+    numbers: np.ndarray[Any, Any] = (total >> np.uint64(1)).view(np.int64)
+    return numbers
 
 
 @lru_cache(maxsize=16)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from harness.recording.witness._registry import Entry
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import read
 from harness.recording.witness.protocol import Event, Gathered, Seam, StepSeen
+from simulator.agent import now
 
 __all__ = ["Witness"]
 
@@ -90,6 +90,10 @@ class Witness:
         self._gathered.look()
         self._calls += step
 
+    def trains(self, function: Any) -> bool:
+        """Whether a function that was called, or scheduled, has made a step."""
+        return function in self._gathered.training
+
     @property
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
@@ -117,7 +121,7 @@ class Witness:
         )
         seen = Seen(
             index=gathered.number,
-            at=time.monotonic(),
+            at=now(),
             after=self._calls,
             loss=None if "loss" in gathered.reported else step.loss,
             variables=variables,
@@ -126,6 +130,7 @@ class Witness:
             losses=_by_replica(taken, lambda name: name == LOSS),
             gradients=_by_replica(taken, lambda name: name != LOSS),
             reduced=_reduced(step.events),
+            worker=step.worker,
         )
         self.observed += bool(seen.variables or seen.loss or seen.losses)
         self._send(seen)

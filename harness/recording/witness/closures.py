@@ -7,6 +7,7 @@ So what they hand over is written to files by operations (`_files`), and read wh
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,15 +25,22 @@ def active(gathered: Gathered) -> Iterator[None]:
     """Know a closure that trains, within this context; what schedules has to wait until it is done."""
     from tensorflow.python.distribute.coordinator import cluster_coordinator
 
+    numbers = itertools.count()
+
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def schedule(coordinator: Any, fn: Any, args: Any = None, kwargs: Any = None) -> Any:
+            worker = next(numbers) % len(coordinator._cluster.workers)  # noqa: SLF001 - they take turns, see `turns`
             if not gathered.is_outermost:
                 return original(coordinator, fn, args, kwargs)
-            with gathered.call(known=fn in gathered.training) as was_step:
-                result = original(coordinator, fn, args, kwargs)
-                if gathered.files is not None:
-                    with gathered.looking("what closures hand over"):
-                        gathered.files.collect()
+            gathered.worker = worker
+            try:
+                with gathered.call(known=fn in gathered.training) as was_step:
+                    result = original(coordinator, fn, args, kwargs)
+                    if gathered.files is not None:
+                        with gathered.looking("what closures hand over"):
+                            gathered.files.collect()
+            finally:
+                gathered.worker = None
             if was_step():
                 gathered.training.add(fn)
             return result

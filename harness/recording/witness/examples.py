@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.witness._leaving import is_processor
 from harness.recording.witness._rows import examples_of
 from harness.recording.witness.protocol import Event, Gathered
 
@@ -41,6 +42,7 @@ def active(gathered: Gathered) -> Iterator[None]:
 
 
 def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
+    import numpy as np
     import tensorflow as tf
     from tensorflow.python.eager import record
 
@@ -53,16 +55,41 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
     if not leaves:
         gathered.note("examples: a replica's function is called with no tensors that have rows")
         return
-    site, width = gathered.site(), len(leaves)
+    site = gathered.site()
     positions = [position for position, _ in leaves]
     with record.stop_recording():
-        rows = [tf.fingerprint(parts[replica]) for replica in range(count) for _, parts in leaves]
+        fingerprints, counts = [], []
+        for replica, device in enumerate(_devices(strategy, count)):
+            with tf.device(device):
+                own = [tf.fingerprint(parts[replica]) for _, parts in leaves]
+                fingerprints.append(tf.concat(own, 0))
+                counts.append([_rows_of(each) for each in own])
+        # One array for Python to look at, however many tensors there are.
+        head = tf.bitcast(tf.reshape(tf.stack(counts), [-1]), tf.uint8)
+        seen = tf.concat([head, *fingerprints], 0)
 
-    def take(arrays: list[Any]) -> None:
-        columns, examples = examples_of([arrays[begin : begin + width] for begin in range(0, count * width, width)])
+    def take(rows: Any) -> None:
+        words = rows.reshape(-1).view(np.int64)
+        columns, examples = examples_of(words[count * len(leaves) :], words[: count * len(leaves)].reshape(count, -1))
         gathered.take(Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(examples)))
 
-    gathered.deliver(rows, take)
+    gathered.deliver_always(seen, take)
+
+
+def _devices(strategy: Any, count: int) -> list[str]:
+    """Where each replica's examples are; nothing where TensorFlow has to find a processor near by that can hash."""
+    devices = strategy.extended.worker_devices if count > 1 else ()
+    if len(devices) != count or not all(is_processor(device) for device in devices):
+        return [""] * count
+    return list(devices)
+
+
+def _rows_of(fingerprints: Any) -> Any:
+    """How many, a constant where that is known before."""
+    import tensorflow as tf
+
+    known = fingerprints.shape[0]
+    return tf.shape(fingerprints, tf.int64)[0] if known is None else tf.constant(known, tf.int64)
 
 
 def _has_rows(value: Any) -> bool:

@@ -15,6 +15,7 @@ from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
 from harness.recording.witness._reader import Reader
 from harness.recording.witness._registry import Entry, Registry
+from harness.recording.witness._switch import Switch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,11 +56,15 @@ class Event:
 
 @dataclass
 class StepSeen:
-    """A step that was made: what passed the seams in it, the variables that it left, and what `fit` logged of it."""
+    """A step that was made: what passed the seams in it, the variables that it left, and what `fit` logged of it.
+
+    `worker` is the one that ran it, if it is a closure.
+    """
 
     events: list[Event] = field(default_factory=list)
     variables: list[tuple[Entry, Any]] = field(default_factory=list)
     loss: Value | None = None
+    worker: int | None = None
 
 
 class Gathered:
@@ -83,7 +88,9 @@ class Gathered:
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         number: of the step that is being made, from 1.
         silent: a context in which noise perturbs nothing.
+        switch: tells graphs whether numbers are kept of the step that is being made.
         files: how values leave a graph that is run in another process, None where graphs are run in this one.
+        worker: whose turn it is to run the closure that is being scheduled.
         at_once: whether each step is looked at as soon as its call has returned, since the process may be killed before
             the next one begins. Nothing must be reported then, and what `fit` logs of an epoch is not seen.
     """
@@ -99,6 +106,7 @@ class Gathered:
         self.strategy = strategy
         self.at_once = at_once
         self.files: Files | None = None
+        self.worker: int | None = None
         self.local_replicas = max(1, local_replicas)
         self.silent = silent
         self.registry = Registry()
@@ -118,6 +126,8 @@ class Gathered:
         self._depth = 0
         self._trained = False
         self._batch: Batch | None = None
+        self.switch = Switch()
+        self.switch.turn(on=self.in_full)
 
     @property
     def in_full(self) -> bool:
@@ -207,7 +217,7 @@ class Gathered:
 
     def _step(self, events: list[Event]) -> StepSeen:
         # The program may have let go of its variables when they are read.
-        return StepSeen(events, [] if "variables" in self.reported else self.registry.judged())
+        return StepSeen(events, [] if "variables" in self.reported else self.registry.judged(), worker=self.worker)
 
     def look(self, *, last: bool = False) -> None:
         """Look at the step that was made last, if that has not been done; `last` says that no other will follow."""
@@ -217,6 +227,7 @@ class Gathered:
                 self._events = []
             self.written(step, last)
             self.number += 1
+            self.switch.turn(on=self.in_full)
 
     # ------------------------------------------------------------------ values
 
@@ -230,63 +241,60 @@ class Gathered:
         finally:
             self._apart.why = before
 
-    def deliver(
-        self,
-        tensors: Sequence[Any],
-        received: Callable[[list[np.ndarray[Any, Any]]], None],
-        *,
-        numbers: bool = False,
-    ) -> None:
-        """Hand the values of tensors over, now or each time that the graph is run which is being built.
+    def deliver(self, tensors: Sequence[Any], received: Callable[[list[np.ndarray[Any, Any]]], None]) -> None:
+        """Hand the values of tensors over, now or when the graph is run that is being built.
 
-        If they are `numbers`, only of the steps of which numbers are kept.
+        Only of the steps of which numbers are kept.
 
         The op that does it has no seed, and TensorFlow numbers the seeds of others by how many were asked for
         (`framework/random_seed.py`), so that the program draws the same numbers.
         """
         import numpy as np
+
+        def take(values: Sequence[Any]) -> None:
+            if self.in_full:
+                received([np.array(value) for value in values])  # copies: TensorFlow uses the memory again
+
+        self._hand_over(tensors, take)
+
+    def deliver_always(self, tensor: Any, received: Callable[[np.ndarray[Any, Any]], None]) -> None:
+        """Hand a tensor over at every step, by an op of its own, which can begin before the numbers are known."""
+        import numpy as np
+
+        self._hand_over([tensor], lambda values: received(np.array(values[0])), alone=self.files is None)
+
+    def _hand_over(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None], *, alone: bool = False) -> None:
         import tensorflow as tf
         from tensorflow.python.eager import record
         from tensorflow.python.framework import ops
 
         if not self.sees():
             return
-
-        def take(values: Sequence[Any]) -> None:
-            if self.in_full or not numbers:
-                received([np.array(value) for value in values])  # copies: TensorFlow uses the memory again
-
         with self.silent(), record.stop_recording():
             if tf.executing_eagerly():
                 take(tensors)
-            elif self._batch is not None and self._batch.graph is ops.get_default_graph():
-                self._batch.add(tensors, take, numbers=numbers)
+            elif not alone and self._batch is not None and self._batch.graph is ops.get_default_graph():
+                self._batch.add(tensors, take)
             else:
-                self._emit(tensors, take)
+                (emit if self.files is None else self.files.emit)(tensors, take)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Around a `Strategy.run` inside of a graph: what is delivered in it leaves the graph by one op, at its end.
+        """Around a `Strategy.run` inside of a graph: what is delivered in it leaves by one op a device, at its end.
 
         Each such op waits for Python, in a thread of TensorFlow's. What is inside of a loop or a branch has its own.
         """
         from tensorflow.python.eager import record
         from tensorflow.python.framework import ops
 
-        before, batch = self._batch, Batch(ops.get_default_graph(), lambda: self.in_full)
+        before, batch = self._batch, Batch(ops.get_default_graph(), self.switch)
         self._batch = batch
         try:
             yield
         finally:
             self._batch = before
         with self.silent(), record.stop_recording():
-            if self.files is None:
-                batch.leave()
-            else:
-                batch.leave_by(self.files.emit)
-
-    def _emit(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
-        (emit if self.files is None else self.files.emit)(tensors, take)
+            batch.leave(None if self.files is None else self.files.emit)
 
     def sees(self) -> bool:
         """Whether values can be had of what is being carried out or built here; if not, it is noted why."""

@@ -86,4 +86,4 @@ def _see(gathered: Gathered, found: Any) -> None:
     def take(arrays: list[Any]) -> None:
         gathered.take(Event("reduced", 0, site, tuple(range(len(arrays))), tuple(arrays)))
 
-    gathered.deliver(kept, take, numbers=True)
+    gathered.deliver(kept, take)

@@ -89,7 +89,7 @@ def _see(gathered: Gathered, target: Any, sources: Any, gradients: Any) -> None:
     def take(arrays: list[Any]) -> None:
         gathered.take(Event("tape", replica, site, names, tuple(arrays)))
 
-    gathered.deliver([tensor for _, tensor in named], take, numbers=True)
+    gathered.deliver([tensor for _, tensor in named], take)
 
 
 def _flat(sources: Any, gradients: Any) -> list[Any]:

@@ -30,19 +30,17 @@ _COUNTED = [
     "CollectiveReduceV2",
     "CollectiveGatherV2",
     "AddN",
+    "SplitV",
 ]
 
 
 def only_present(step: Step) -> bool:
     """Whether an operation does no more than count who has examples."""
-    present = any(each.kind is Kind.PRESENT for each in step.ins)
-    return (
-        present
-        and step.node.type in _COUNTED
-        and all(
-            each.kind is Kind.PRESENT or each.value is not None or each.term == step.terms.made("token")
-            for each in step.ins
-        )
+    if Kind.PRESENT not in step.kinds:  # as almost always
+        return False
+    return step.node.type in _COUNTED and all(
+        each.kind is Kind.PRESENT or each.value is not None or each.term == step.terms.made("token")
+        for each in step.ins
     )
 
 

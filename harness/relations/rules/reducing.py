@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.relations.facts import Fact, Kind
 from harness.relations.protocol import Step, rule
+from harness.relations.terms import ONE
 
 __all__ = ["axes_of"]
 
@@ -65,6 +66,8 @@ def _sum(step: Step) -> Fact:
     if given.shape == ():
         return given
     axes = axes_of(step, given)
+    if step.node.type == "Sum" and _is_of_nothing(given, axes):
+        return step.replicated((Fraction(0), ONE))
     rounded = step.node.type == "Mean" and step.is_integer()
     scaled = _linear(step, axes) if not rounded else _whole(step, axes)
     if axes == () and given.kind in (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL):
@@ -83,6 +86,14 @@ def _sum(step: Step) -> Fact:
         return step.partial(scaled)
     # Each replica divides by the number of its own examples, which is the Rth part of all.
     return step.partial((scaled[0] * step.replicas, scaled[1]), also=[step.even()])
+
+
+def _is_of_nothing(given: Fact, axes: tuple[int, ...] | None) -> bool:
+    """Whether a sum is over an axis that has no element, be there examples or not, such as an empty list of losses."""
+    empty = given.shape is not None and any(given.shape[axis] == 0 for axis in axes or ())
+    if given.kind is Kind.SPLIT:
+        return empty and given.axis in (axes or ()) and given.shape is not None and given.shape[given.axis] is None
+    return empty and given.kind in (Kind.REPLICATED, Kind.PARTIAL)
 
 
 def _of_stacked(step: Step, given: Fact) -> Fact:

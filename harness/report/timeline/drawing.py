@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.report.timeline.model import FaultRow, Life, LinkCondition, Save, Timeline
+from harness.report.timeline.model import FaultRow, Life, LinkCondition, MachineRow, Save, Timeline
 
 __all__ = ["Drawing", "Shape", "draw"]
 
@@ -47,7 +47,7 @@ class Drawing:
 
 
 def draw(timeline: Timeline) -> Drawing:
-    """A lane for each task, below them a row for each fault and for each condition of links, against one axis of time.
+    """A lane for each task, below them one for each machine, and rows of faults and conditions of links, over time.
 
     The picture is wider than a page when some task has announced more steps than the page has room for.
     """
@@ -55,12 +55,15 @@ def draw(timeline: Timeline) -> Drawing:
     width = min(_WIDTH_MAX, max(_WIDTH, _LEFT + _RIGHT + _PER_STEP * most))
     conditions = _rows(timeline.conditions)
     lanes = _LANE * len(timeline.tasks)
-    height = _TOP + lanes + _ROW * (len(timeline.faults) + len(conditions)) + 8.0
+    height = _TOP + lanes + _ROW * (len(timeline.machines) + len(timeline.faults) + len(conditions)) + 8.0
     picture = _Picture(timeline, width, height)
     shapes = [*picture.axis(), *(shape for fault in timeline.faults for shape in picture.strike(fault, lanes))]
     for number, task in enumerate(timeline.tasks):
         shapes += picture.lane(task, _TOP + _LANE * number)
     top = _TOP + lanes
+    for machine in timeline.machines:
+        shapes += picture.machine(machine, top)
+        top += _ROW
     for fault in timeline.faults:
         shapes += picture.fault(fault, top)
         top += _ROW
@@ -121,6 +124,7 @@ class _Picture:
         begin, stop = self.x(life.begin), self.x(end)
         error = (life.error or "").partition("\n")[0]  # a stack is nothing for a hover
         told = f"{life.task}, incarnation {life.incarnation}: {life.begin:.2f} to {end:.2f} s, "
+        told += f"on {life.machine}, " if life.machine else ""
         told += f"{len(life.steps)} steps, {life.ended}" + (f"\n{error}" if error else "")
         yield Shape("rect", "life", begin, top + 2, max(1.0, round(stop - begin, 1)), 22, title=told)
         if life.steps:
@@ -171,6 +175,24 @@ class _Picture:
             if fits or number == last:
                 yield Shape("text", "number", x=x, y=top + 33, words=str(number), anchor="middle")
                 free = x + _LABEL_PIXELS
+
+    def machine(self, machine: MachineRow, top: float) -> Iterator[Shape]:
+        """From the start to its loss, with the names of the tasks where they began there."""
+        yield Shape("text", "name", x=_LEFT - 10, y=top + 20, words=machine.name, anchor="end")
+        end = self.timeline.seconds if machine.lost is None else machine.lost
+        told = f"{machine.name}, clock known to {1e3 * machine.clock_error:.2f} ms"
+        told += "" if machine.lost is None else f"; lost at {machine.lost:.3f} s: {machine.why}"
+        yield Shape("rect", "link", self.x(0.0), top + 16, max(2.0, round(self.x(end) - self.x(0.0), 1)), 7, title=told)
+        began: dict[float, list[str]] = {}
+        for life in self.timeline.lives:
+            if life.machine == machine.name:
+                began.setdefault(self.x(life.begin), []).append(life.task)
+        for x, tasks in began.items():
+            yield self._beside(x, top + 11, ", ".join(dict.fromkeys(tasks)), "label")
+        for at in machine.silent:
+            yield Shape("path", "end", d=f"M{self.x(at)} {top + 13}v13", title=f"not heard from {at:.3f} s on")
+        if machine.lost is not None:
+            yield Shape("path", "failure", d=f"M{self.x(end) - 4} {top + 15.5}l8 8m0 -8l-8 8", title=told)
 
     def strike(self, fault: FaultRow, lanes: float) -> Iterator[Shape]:
         """A line through all lanes where it struck."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from harness.report.timeline.model import FaultRow, Life, Sighting
+from harness.report.timeline.machines import maybe_earlier
+from harness.report.timeline.model import FaultRow, Life, MachineRow, Sighting
 
 __all__ = ["fault_rows"]
 
@@ -15,7 +16,10 @@ Event = Mapping[str, Any]
 
 
 def fault_rows(
-    plan: Sequence[Mapping[str, Any]], events: Sequence[Event], lives: Sequence[Life]
+    plan: Sequence[Mapping[str, Any]],
+    events: Sequence[Event],
+    lives: Sequence[Life],
+    machines: Sequence[MachineRow] = (),
 ) -> tuple[FaultRow, ...]:
     """The faults of a plan, and those that only the journal knows.
 
@@ -23,13 +27,14 @@ def fault_rows(
         plan: tables of the expanded plan.
         events: with times since the start of the run, `t` written and `at` happened.
         lives: every process.
+        machines: where they were.
     """
     tables = {table["id"]: table for table in plan}
     for event in events:
         if event["event"] in ("fired", "undone") and event["fault"] not in tables:
             tables[event["fault"]] = {"id": event["fault"], "kind": event["kind"], "task": event["tasks"]}
     rows = [_row(table, events) for table in tables.values()]
-    seen = _attributed(rows, lives)
+    seen = _attributed(rows, lives, machines)
     return tuple(
         msgspec.structs.replace(row, detected=seen.get(row.id), recovered=_recovery(row, lives)) for row in rows
     )
@@ -83,7 +88,7 @@ def _struck(table: Mapping[str, Any], proof: Event | None, events: Sequence[Even
     return float(shown[-1] if shown else proof["at"])
 
 
-def _attributed(rows: Iterable[FaultRow], lives: Sequence[Life]) -> dict[str, Sighting]:
+def _attributed(rows: Iterable[FaultRow], lives: Sequence[Life], machines: Sequence[MachineRow]) -> dict[str, Sighting]:
     """The first failure that each fault caused in somebody else.
 
     A failure has one cause only. Of the faults that struck before it, one that has ended a process comes first, then
@@ -96,7 +101,9 @@ def _attributed(rows: Iterable[FaultRow], lives: Sequence[Life]) -> dict[str, Si
         if suspects:
             cause = max(suspects, key=lambda row: _suspicion(row, at, lives))
             if life.task not in cause.tasks:  # what a fault does to its own task is its effect
-                found.setdefault(cause.id, Sighting(life.task, at, (life.error or "").partition("\n")[0]))
+                others = [other for _, other in failed if other.task not in cause.tasks]
+                tied = maybe_earlier(at, life, others, machines)
+                found.setdefault(cause.id, Sighting(life.task, at, (life.error or "").partition("\n")[0], tied))
     return found
 
 

@@ -6,15 +6,19 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FaultRow", "Life", "LinkCondition", "Mark", "Save", "Sighting", "Timeline"]
+__all__ = ["FaultRow", "Life", "LinkCondition", "MachineRow", "Mark", "Save", "Sighting", "Timeline"]
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """Something that one task did: `task`, when (`at`, seconds since the start of the run), and `what`."""
+    """Something that one task did: `task`, when (`at`, seconds since the start of the run), and `what`.
+
+    `undecided` are tasks of other machines that may have been earlier, as far as the clocks tell.
+    """
 
     task: str
     at: float
     what: str
+    undecided: tuple[str, ...] = ()
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -86,6 +90,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
         planned: whether that failure was part of the plan.
         reason: why it was started, None for the first.
         counted_by: in what way its steps were counted, where it is a program.
+        machine: the name of that on which it was, None for this one.
     """
 
     task: str
@@ -102,6 +107,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     planned: bool = False
     reason: str | None = None
     counted_by: str | None = None
+    machine: str | None = None
 
     @property
     def ended(self) -> str:
@@ -155,6 +161,24 @@ class FaultRow(msgspec.Struct, frozen=True, kw_only=True):
         return _since(self.struck, self.recovered)
 
 
+class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several machines.
+
+    Attributes:
+        name: by which users know it.
+        clock_error: by how much times of what happened there may be wrong at the end, in seconds.
+        silent: since when it was not heard for a while, each time.
+        lost: when it was given up, or None.
+        why: it was.
+    """
+
+    name: str
+    clock_error: float
+    silent: tuple[float, ...] = ()
+    lost: float | None = None
+    why: str = ""
+
+
 class LinkCondition(msgspec.Struct, frozen=True):
     """A condition on links, from `begin` to `end` (None: to the end of the run)."""
 
@@ -180,6 +204,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         seconds: from the start of the run to the last event.
         wall: when it started, in seconds of the wall clock since 1970.
         lives: every process, by task and incarnation.
+        machines: those on which the tasks were, none where that was this one.
         saves: everything that was saved and restored, in the order of its begin.
         marks: the points of saves and restores at which a fault stopped a task.
         faults: those of the plan, in its order.
@@ -197,6 +222,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     wall: float = 0.0
     lives: tuple[Life, ...] = ()
+    machines: tuple[MachineRow, ...] = ()
     saves: tuple[Save, ...] = ()
     marks: tuple[Mark, ...] = ()
     faults: tuple[FaultRow, ...] = ()

@@ -12,6 +12,7 @@ import msgspec
 
 from harness.damaged import reading
 from harness.report.timeline.faults import fault_rows
+from harness.report.timeline.machines import machine_rows
 from harness.report.timeline.model import Life, LinkCondition, Mark, Save, Timeline
 from simulator import UsageError
 from simulator.journal import read_journal
@@ -84,16 +85,19 @@ def timeline_of(events: Sequence[Event], plan: Sequence[Mapping[str, Any]] = (),
     wall = next((float(event["wall"]) - (float(event["t"]) - origin) for event in events if "wall" in event), 0.0)
     moved = [_moved(event, origin) for event in events]
     lives = _lives(start["tasks"], moved)
+    seconds = max(0.0, *(event["t"] for event in moved), *(event["at"] for event in moved))
+    machines = machine_rows(start, moved, seconds)
     return Timeline(
         name=name,
         topology=str(start["topology"]),
         tasks=tuple(start["tasks"]),
-        seconds=max(0.0, *(event["t"] for event in moved), *(event["at"] for event in moved)),
+        seconds=seconds,
         wall=wall,
         lives=lives,
+        machines=machines,
         saves=tuple(sorted(_saves(moved), key=lambda save: save.begin)),
         marks=tuple(_marks(moved)),
-        faults=fault_rows(plan, moved, lives),
+        faults=fault_rows(plan, moved, lives, machines),
         conditions=_conditions(moved),
         links=tuple(_without(event, "t", "at", "event") for event in moved if event["event"] == "link"),
         fenced=sum(event["event"] == "fenced" for event in moved),
@@ -117,12 +121,15 @@ def _without(event: Event, *names: str) -> dict[str, Any]:
 
 def _lives(tasks: Sequence[str], events: Sequence[Event]) -> tuple[Life, ...]:
     found: dict[tuple[str, int], dict[str, Any]] = {(task, 0): {"begin": 0.0} for task in tasks}
+    places: Mapping[str, str] = {}
     for event in events:
         what = event["event"]
+        places = event["machines"] if what in ("start", "moved") and "machines" in event else places
         if "incarnation" not in event or what == "fenced":
             continue
         key = (event["task"], event["incarnation"])
         life = found.setdefault(key, {"begin": event["at"]})
+        life.setdefault("machine", places.get(event["task"]))
         if what == "restart":
             life.update(begin=event["at"], reason=event["reason"])
         elif what == "hello":

@@ -28,6 +28,7 @@ def lines(timeline: Timeline, width: int | None = None) -> list[str]:
         told += [
             f"  {task}{_life(life, timeline.saves_of(task, life.incarnation))}" for life in timeline.lives_of(task)
         ]
+    told += list(_machines(timeline))
     if timeline.faults:
         told += ["faults (seconds since the start; detected and recovered after the strike):"]
         told += (
@@ -45,7 +46,18 @@ def _life(life: Life, saves: Sequence[Save]) -> str:
     steps = f"{len(life.steps)} steps" if life.steps else "no steps"
     error = f"; {life.error.partition(chr(10))[0]}" if life.error and not life.planned else ""
     end = "" if life.end is None else f" at {life.end:.2f} s"
-    return f"{number}: from {life.begin:.2f} s, {steps}{_saves(saves)}, {life.ended}{end}{error}"
+    where = f" on {life.machine}" if life.machine else ""
+    return f"{number}{where}: from {life.begin:.2f} s, {steps}{_saves(saves)}, {life.ended}{end}{error}"
+
+
+def _machines(timeline: Timeline) -> Iterator[str]:
+    """How well the clock of each is known, and what has become of it."""
+    if timeline.machines:
+        yield "machines (orders of events of two of them that are closer than their clocks are known are undecided):"
+    for machine in timeline.machines:
+        silent = "".join(f"; not heard from {at:.2f} s on" for at in machine.silent)
+        lost = "" if machine.lost is None else f"; lost at {machine.lost:.2f} s: {machine.why}"
+        yield f"  {machine.name}: clock known to {1e3 * machine.clock_error:.2f} ms{silent}{lost}"
 
 
 def _saves(saves: Sequence[Save]) -> str:
@@ -88,7 +100,10 @@ def _seconds(value: float | None) -> str:
 
 
 def _seen(seconds: float | None, sighting: Sighting | None) -> str:
-    return "-" if seconds is None or sighting is None else f"+{seconds:.2f} {sighting.task}"
+    if seconds is None or sighting is None:
+        return "-"
+    tied = f" or {', '.join(sighting.undecided)} (undecided)" if sighting.undecided else ""
+    return f"+{seconds:.2f} {sighting.task}{tied}"
 
 
 def _measured(fault: FaultRow) -> str:

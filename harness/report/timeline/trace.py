@@ -67,7 +67,8 @@ def _tasks(timeline: Timeline, pids: dict[str, int]) -> Iterator[Event]:
     for life in timeline.lives:
         pid = pids[life.task]
         end = timeline.seconds if life.end is None else life.end
-        args = {"exit": life.exit, "signal": life.signal, "asked": life.asked, "error": life.error}
+        args: dict[str, Any] = {"exit": life.exit, "signal": life.signal, "asked": life.asked, "error": life.error}
+        args |= {"machine": life.machine} if life.machine else {}
         yield _slice(f"incarnation {life.incarnation}", pid, _LIVES, life.begin, end, args)
         if life.failed_at is not None:
             yield _instant("error", pid, _LIVES, life.failed_at, {"error": life.error, "planned": life.planned})

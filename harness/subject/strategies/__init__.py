@@ -7,6 +7,7 @@ import pkgutil
 import re
 from functools import cache
 
+from harness.subject.over import OnMachines, Over
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import UsageError
 from simulator.errors import meant
@@ -14,7 +15,7 @@ from simulator.network import NETWORKS
 
 __all__ = ["HARDWARE", "StrategyCase", "StrategyKind", "all_kinds", "catalogue", "kind_of", "strategy_case"]
 
-HARDWARE = ("cpu", "gpu", "gpu-simulated", "tpu")
+HARDWARE = ("cpu", "gpu", "gpu-simulated", "tpu", "tpu-rehearsed")
 
 
 @cache
@@ -30,13 +31,16 @@ def kind_of(name: str) -> StrategyKind | None:
     return all_kinds().get(re.split("[-:]", name)[0])
 
 
-def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str | None = None) -> StrategyCase:
+def strategy_case(
+    name: str | StrategyCase, hardware: str = "cpu", network: str | None = None, over: Over | OnMachines | None = None
+) -> StrategyCase:
     """The case for a strategy name.
 
     Args:
         name: for example `mirrored-2` or `multi_worker-2x2:ring`.
-        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
+        hardware: `cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`.
         network: what the tasks of a cluster are joined by, as of `simulator.Cluster`; a single process has no network.
+        over: the machines of its tasks; by default this one, or where the session has clusters.
 
     Raises:
         UsageError: the name, the hardware or the network is unknown; the message lists the accepted forms.
@@ -47,6 +51,7 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str 
         raise UsageError(f"hardware {hardware!r} is unknown; accepted are {', '.join(HARDWARE)}")
     if network not in (None, *NETWORKS):
         raise UsageError(f"network {network!r} is unknown; accepted are {', '.join(NETWORKS)}")
+    there = over if isinstance(over, Over) else Over.of(**(over or {}))
     for kind in all_kinds().values():
         if match := re.fullmatch(kind.name + kind.form, str(name)):
             parts = match.groupdict()
@@ -59,6 +64,7 @@ def strategy_case(name: str | StrategyCase, hardware: str = "cpu", network: str 
                 option=parts.get("option"),
                 hardware=hardware,
                 network=network if kind.clustered else None,
+                over=there or (Over.by_default() if kind.clustered else None),
             )
     near = meant(name, [each for kind in all_kinds().values() for each in kind.examples])
     raise UsageError(f"strategy {name!r} is unknown; {near}accepted are {_accepted()}")

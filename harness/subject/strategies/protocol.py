@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
+from harness.subject.over import Over
 from simulator import Topology
+from simulator.agent.devices import TF32_VARIABLE
 
 __all__ = ["StrategyCase", "StrategyKind"]
 
@@ -28,6 +31,7 @@ class StrategyKind:
         draws_apart: whether each client draws what `tf.data` shuffles without a seed, as workers of a cluster do.
         variables_on: where variables stand: on the devices of their `replicas`, on the `cpu`, or on `servers`.
         steps_apart: why replicas cannot be seen to run in step, for a report; empty where they can.
+        on_tpu: whether it computes on TPUs, which no other strategy does.
     """
 
     name: str = ""
@@ -41,6 +45,7 @@ class StrategyKind:
     draws_apart: bool = False
     variables_on: str = "replicas"
     steps_apart: str = ""
+    on_tpu: bool = False
 
     def replicas(self, case: StrategyCase) -> int:
         """Replicas in sync, as TensorFlow counts them."""
@@ -70,6 +75,10 @@ class StrategyKind:
         """Replicas in the client's own process."""
         return case.devices
 
+    def computes_on(self, strategy: Any, case: StrategyCase) -> tuple[str, ...]:
+        """What a client's replicas compute on, in words; nothing where what the simulator says is all there is."""
+        return ()
+
 
 @dataclass(frozen=True)
 class StrategyCase:
@@ -82,8 +91,9 @@ class StrategyCase:
         devices: devices each worker computes on.
         ps: parameter-server tasks.
         option: the suffix after the colon, or `None`.
-        hardware: `cpu`, `gpu`, `gpu-simulated` or `tpu`.
+        hardware: `cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`.
         network: `loopback` or `namespaces`, as of `simulator.Cluster`; None for the default of the session.
+        over: the machines of its tasks; None for this one.
     """
 
     name: str
@@ -94,11 +104,17 @@ class StrategyCase:
     option: str | None = None
     hardware: str = "cpu"
     network: str | None = None
+    over: Over | None = None
 
     @property
     def kind(self) -> str:
         """The part of the name before the first dash, for example `multi_worker`."""
         return self.family.name
+
+    @property
+    def on(self) -> dict[str, Any]:
+        """Keyword arguments of `simulator.Cluster` that say where its tasks are."""
+        return {"network": self.network, **({} if self.over is None else self.over.options)}
 
     @property
     def synchronous(self) -> bool:
@@ -139,9 +155,38 @@ class StrategyCase:
         return "gpu" if self.option == "nccl" else "cpu"
 
     @property
+    def accelerator(self) -> str:
+        """What its replicas compute on, `cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`."""
+        if self.family.on_tpu:
+            return "tpu-rehearsed" if self.rehearsed else "tpu"
+        return self.device_kind
+
+    @property
+    def rehearsed(self) -> bool:
+        """Whether the steps are compiled as for a TPU, and computed on a CPU."""
+        return self.family.on_tpu and self.hardware == "tpu-rehearsed"
+
+    @property
+    def on_device(self) -> bool:
+        """Whether TensorFlow takes what its replicas compute on for something else than a CPU."""
+        return self.accelerator not in ("cpu", "tpu-rehearsed")
+
+    @property
+    def tf32(self) -> bool:
+        """Whether its replicas may multiply float32 in TF32, which is off unless the environment asks for it."""
+        return self.device_kind != "cpu" and os.environ.get(TF32_VARIABLE) == "1"
+
+    @property
+    def unfit(self) -> str:
+        """Why a strategy does not compute on the hardware that was asked for, whatever machine it is; else nothing."""
+        if self.hardware.startswith("tpu") and not self.family.on_tpu:
+            return f"{self.name} does not compute on TPUs; strategy tpu does"
+        return ""
+
+    @property
     def computes_apart(self) -> bool:
         """Whether the kernels that it computes with are others than those of the reference, which runs on a CPU."""
-        return self.device_kind != "cpu" or self.hardware == "tpu"
+        return self.accelerator != "cpu"
 
     @property
     def device_type(self) -> str:

@@ -1,4 +1,7 @@
-"""`TPUStrategy` on the TPU of this machine, or on one that has a name or an address."""
+"""`TPUStrategy` on the TPU of this machine, or on one that has a name or an address; rehearsed on a CPU if asked.
+
+A rehearsal has one replica, as one core of a TPU. `harness.recording.rehearsing` makes XLA compile what it runs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from typing import Any
 
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 
-__all__ = ["KIND", "tpu_of"]
+__all__ = ["KIND", "REHEARSED", "tpu_of"]
+
+REHEARSED = "TPU REHEARSED on the CPU (one replica, compiled by XLA)"
+"""What a task says that it computes on where there is no TPU."""
 
 _LOCAL = "local"
 
@@ -31,13 +37,16 @@ class _Tpu(StrategyKind):
     accepted = "tpu"
     examples = ("tpu",)
     steps_apart = "the replicas of a TPU are traced as one, so that none can be told from another"
+    on_tpu = True
 
     def needs(self, case: StrategyCase) -> str | None:
-        return "a TPU"
+        return None if case.rehearsed else "a TPU"
 
     def build(self, case: StrategyCase) -> Any:
         import tensorflow as tf
 
+        if case.rehearsed:
+            return tf.distribute.OneDeviceStrategy("/device:CPU:0")
         which = tpu_of(os.environ)
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=which)
         if which != _LOCAL:
@@ -47,6 +56,15 @@ class _Tpu(StrategyKind):
 
     def replicas_seen(self, strategy: Any, case: StrategyCase) -> int:
         return case.replicas  # as many as the TPU has cores
+
+    def local_replicas(self, strategy: Any, case: StrategyCase) -> int:
+        return int(strategy.num_replicas_in_sync)
+
+    def computes_on(self, strategy: Any, case: StrategyCase) -> tuple[str, ...]:
+        if case.rehearsed:
+            return (REHEARSED,)
+        cores = strategy.num_replicas_in_sync
+        return (f"TPU {tpu_of(os.environ)!r} ({cores} cores)",)
 
 
 KIND = _Tpu()

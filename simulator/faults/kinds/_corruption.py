@@ -33,6 +33,7 @@ class Corruption(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     replica: int | str = 0
 
     in_task: ClassVar[bool] = True
+    anywhere: ClassVar[bool] = True
     drawn: ClassVar[Mapping[str, str]] = {"element": "0..4294967295"}
 
     repeats: ClassVar[tuple[str, ...]] = ("changed",)

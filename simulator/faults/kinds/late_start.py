@@ -22,6 +22,7 @@ class LateStart(TaskFault, tag="late_start", kw_only=True, frozen=True, forbid_u
     duration: str = "1s"
 
     in_task: ClassVar[bool] = True
+    anywhere: ClassVar[bool] = True
     implied: ClassVar[Mapping[str, object]] = {"step": 0}
 
     cause: ClassVar[str] = "hang"

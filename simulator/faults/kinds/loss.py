@@ -22,6 +22,7 @@ class Loss(ConditionFault, tag="loss", kw_only=True, frozen=True, forbid_unknown
 
     loss: str = "1%"
 
+    anywhere: ClassVar[bool] = False
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "loss")
 
     unsearched: ClassVar[str] = "strikes packets between hosts, and a search runs on one"

@@ -38,6 +38,8 @@ class Oom(Death, tag="oom", kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
     environment: ClassVar[bool] = True
     in_task: ClassVar[bool] = True
+    # The bound of one that is not fatal is looked at, and lifted, from outside the task.
+    anywhere: ClassVar[bool] = False
 
     repeats: ClassVar[tuple[str, ...]] = ("ended", "restarted", "refused", "lifted")
     cause: ClassVar[str] = "disk and memory"

@@ -106,10 +106,21 @@ def _tensorflow() -> tuple[Path, str]:
 
 def _digest(include: Path, sources: Sequence[Path]) -> str:
     """What a build depends on besides TensorFlow's version and the kind of machine."""
-    found = hashlib.sha256(" ".join((*_FLAGS, str(include))).encode())
+    found = hashlib.sha256(" ".join((*_FLAGS, _wheel() or str(include))).encode())
     for path in [*sources, *sorted(_SOURCES.glob("*.h"))]:
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
+
+
+def _wheel() -> str:
+    """What TensorFlow's headers and libraries are, as its installation has noted it; empty if it has not.
+
+    So environments that have the same wheel have one build.
+    """
+    noted = importlib.metadata.distribution("tensorflow").read_text("RECORD") or ""
+    return "".join(
+        line for line in sorted(noted.splitlines()) if line.startswith(("tensorflow/include/", "tensorflow/lib"))
+    )
 
 
 def _say(text: str) -> None:

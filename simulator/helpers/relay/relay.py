@@ -194,7 +194,7 @@ class _Relay:
 
     async def _is_ours(self, host: str, port: str) -> bool:
         if host == PROBE_HOST:
-            return port in self._start.listeners
+            return port in self._start.targets.values()
         if self._address(host, port) in self._start.targets:
             return True
         if not port.isdecimal() or not 0 < int(port) < 2**16:
@@ -203,6 +203,8 @@ class _Relay:
             # Hosts have nobody else on them, and each its own loopback interface.
             hosts = self._start.addresses
             return host in LOOPBACK or host in hosts or host in hosts.values()
+        if host in self._start.addresses.values():  # another machine of the run
+            return True
         # In a thread: it takes some milliseconds, in which bytes have to be relayed.
         return host in LOOPBACK and await asyncio.to_thread(listens, port, frozenset(self._sessions))
 

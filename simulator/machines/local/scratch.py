@@ -22,23 +22,22 @@ __all__ = ["make_scratch", "remove_scratch", "scratch"]
 _PARENT_LENGTH_MAX = 55
 
 
-def make_scratch(purpose: str) -> Path:
+def make_scratch(purpose: str, parent: Path | None = None) -> Path:
     """A new directory, `lockstep-PURPOSE-...`, removed by `remove_scratch`, or when this process ends in whatever way.
 
-    It lies where `tempfile` would put it, unless that path is too long for the Unix sockets within, or is not UTF-8,
-    which messages and environments have to be.
+    It lies in `parent`, and is hidden there, or else where `tempfile` would put it, unless that path is too long for
+    the Unix sockets within, or is not UTF-8, which messages and environments have to be.
 
     Raises:
         LockstepError: it cannot be made.
     """
     try:
-        parent = tempfile.gettempdir()
-        if len(os.fsencode(parent)) > _PARENT_LENGTH_MAX or not _is_text(parent):
-            parent = "/tmp"  # noqa: S108 - a directory of our own is made there
+        prefix = f"lockstep-{purpose}-" if parent is None else f".lockstep-{purpose}-"
+        within = _temporary() if parent is None else parent
         while True:
             # Nobody guesses or meets a name of 48 random bits, so that the warden may hear of it before it exists:
             # this process may be killed at any moment.
-            directory = Path(parent, f"lockstep-{purpose}-{secrets.token_urlsafe(6)}")
+            directory = within / f"{prefix}{secrets.token_urlsafe(6)}"
             warden.watch_directory(directory)
             try:
                 directory.mkdir(mode=0o700)
@@ -62,6 +61,12 @@ def remove_scratch(directory: Path) -> None:
     warden.forget_directory(directory)
 
 
+def _temporary() -> Path:
+    parent = tempfile.gettempdir()
+    fits = len(os.fsencode(parent)) <= _PARENT_LENGTH_MAX and _is_text(parent)
+    return Path(parent if fits else "/tmp")  # noqa: S108 - a directory of our own is made there
+
+
 def _is_text(path: str) -> bool:
     try:
         path.encode()
@@ -71,9 +76,9 @@ def _is_text(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def scratch(purpose: str) -> Iterator[Path]:
-    """A temporary directory for the duration of the context."""
-    directory = make_scratch(purpose)
+def scratch(purpose: str, parent: Path | None = None) -> Iterator[Path]:
+    """A temporary directory for the duration of the context; as of `make_scratch`."""
+    directory = make_scratch(purpose, parent)
     try:
         yield directory
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ class Warden:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._pid = 0
         # What is watched now.
         self._watched: dict[tuple[str, bytes], None] = {}
 
@@ -67,7 +69,7 @@ class Warden:
             else:
                 self._watched.pop(key, None)
             for _ in range(2):  # once more if the warden itself was killed
-                is_new = self._process is None or self._process.poll() is not None
+                is_new = self._process is None or _has_ended(self._process)
                 pipe = self._running().stdin
                 assert pipe is not None
                 # A path may hold any byte but 0. A warden that is new knows nothing of what its predecessor was told.
@@ -80,12 +82,22 @@ class Warden:
                 else:
                     return
 
+    @property
+    def pid(self) -> int | None:
+        """Process id of the warden; `None` before there is anything to watch."""
+        if self._process is None:
+            return None
+        assert self._process.stdout is not None
+        self._pid = self._pid or int(self._process.stdout.readline())
+        return self._pid
+
     def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or _has_ended(self._process):
+            self._pid = 0
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd="/",
@@ -103,7 +115,20 @@ class Warden:
                 # Not only closed: a child that was forked from here may have the pipe as well.
                 process.stdin.write(_END)
                 process.stdin.close()
+            assert process.stdout is not None
+            while process.stdout.read():  # until the warden itself ends
+                pass
+            process.stdout.close()
             process.wait()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the warden is gone. It is no child of this process, but the other end of its output is its alone."""
+    process.poll()  # the child that has forked it
+    assert process.stdout is not None
+    poll = select.poll()
+    poll.register(process.stdout.fileno(), 0)  # which reports the other end's close alone
+    return bool(poll.poll(0))
 
 
 warden = Warden()

@@ -341,3 +341,29 @@ def train_bfloat_report(strategy, record):
 
     for x, y in strategy.experimental_distribute_dataset(plain_data()):
         record.step(loss=train_step(x, y) * strategy.num_replicas_in_sync, variables=variables)  # guilty
+
+
+def train_evaluation_lowers_rate(strategy, record):
+    """An evaluation changes what the next step uses."""
+    variables, rate = plain(strategy), rate_of(strategy)
+
+    @tf.function
+    def evaluate():
+        rate.assign(rate * 0.5 * strategy.num_replicas_in_sync)  # guilty
+
+    rate_loop(strategy, record, variables, rate, lambda *_: evaluate(), plain_data())
+
+
+def train_evaluation_keeps(strategy, record):
+    """An evaluation changes what is reported as a variable, by the number of replicas."""
+    variables, rate = plain(strategy), rate_of(strategy)
+    with strategy.scope():
+        best = tf.Variable(0.0, trainable=False, name="best")
+
+    @tf.function
+    def evaluate():
+        best.assign_add(1.0 * strategy.num_replicas_in_sync)  # guilty
+
+    rate_loop(
+        strategy, record, (*variables,), rate, lambda *_: (evaluate(), record.step(variables=[best])), plain_data()
+    )

@@ -76,3 +76,17 @@ def rate_loop(strategy, record, variables, rate, between, data):
         loss = train_step(x, y)
         record.step(loss=loss, variables=variables)
         between(number, loss)
+
+
+def trained(strategy, record, loss_of, *, uneven=False, change=None):
+    """Descend along the gradients of `loss_of(x, y, w, b)`, which replicas add up; `change` is made to them before."""
+    variables = plain(strategy)
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(x, y, *variables)
+        gradients = tape.gradient(loss, variables)
+        descend(variables, gradients if change is None else change(gradients))
+        return loss
+
+    (uneven_loop if uneven else plain_loop)(strategy, record, replica_step, variables)

@@ -7,14 +7,11 @@ import selectors
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING
 
+from simulator.machines.protocol import Who
 from simulator.wire import control
 
-if TYPE_CHECKING:
-    from simulator.run.task import Task
-
-__all__ = ["Connection", "half_said"]
+__all__ = ["Connection"]
 
 _READ_BYTES_MAX = 1 << 20
 # struct ucred of <sys/socket.h>: process, user, group.
@@ -35,7 +32,7 @@ class Connection:
         self._selector = selector
         self.inbox = control.Inbox()
         # The task as which it has greeted.
-        self.owner: Task | None = None
+        self.owner: Who | None = None
         self.closed = False
         self._outbox = bytearray()
         self._lock = threading.Lock()
@@ -49,6 +46,12 @@ class Connection:
             return pid, os.getsid(pid)
         except OSError:
             return pid, None
+
+    @property
+    def half_said(self) -> str:
+        """That a message has begun and not ended, for the end of a sentence; empty if none has."""
+        unfinished = self.inbox.unfinished
+        return f"; of its last message it has sent {unfinished}" if unfinished else ""
 
     def receive(self) -> bytes | None:
         """What has come; empty at its end, `None` if there is nothing now."""
@@ -90,9 +93,3 @@ class Connection:
             self._outbox.clear()
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outbox else 0)
         self._selector.modify(self._wire, wanted, self)
-
-
-def half_said(heard: object) -> str:
-    """That a task has begun a message and not ended it, for the end of a sentence; empty if it has not."""
-    unfinished = heard.inbox.unfinished if isinstance(heard, Connection) else ""
-    return f"; of its last message it has sent {unfinished}" if unfinished else ""

@@ -1,0 +1,23 @@
+"""What the Python of another environment calls: which Lockstep it has, and the reference of a program."""
+
+from __future__ import annotations
+
+from _lockstep import names
+
+__all__ = ["answer", "code"]
+
+
+def code() -> str:
+    """Stands for the code of the Lockstep that this Python has."""
+    names.claim()
+    from harness.running.depends import code_digest
+
+    return code_digest()
+
+
+def answer(request: str, reply: str) -> None:
+    """Make the runs of a reference; see `harness.running.answering`."""
+    names.claim()
+    from harness.running.answering import answer as make
+
+    make(request, reply)

@@ -1,0 +1,13 @@
+"""What a machine's command starts on another machine: the site of runs there, behind its standard streams."""
+
+from __future__ import annotations
+
+from _lockstep import names
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    names.claim("simulator")
+    from simulator.site.main import main
+
+    main()

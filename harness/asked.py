@@ -1,0 +1,101 @@
+"""What was asked of a verification besides the program, the strategy and what disturbs the run."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.running.disturbance import Disturbance
+from harness.running.elsewhere import Interpreter
+from harness.running.interrupt import Interrupting
+from harness.subject.strategies import StrategyCase
+from simulator import UsageError
+
+__all__ = ["Asked", "Tier"]
+
+Tier = Literal["derived", "exact"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What was asked for besides the program, the strategy and what disturbs the run; as of `verify`."""
+
+    tier: Tier
+    forced: bool
+    explain: bool | None
+    prove: bool | None
+    seed: int
+    timeout: float
+    stream: bool
+    keep: bool
+    reference: str = "cpu"
+    python: Interpreter | None = None
+
+    def makes(self, case: StrategyCase) -> dict[str, Any]:
+        """What the reference of such a run computes on, and whether its kernels are the run's."""
+        if self.reference == "device":
+            return {"hardware": case.device_kind}
+        return {"kernels": case.computes_apart or self.python is not None, "tf32": case.tf32}
+
+    def on(self, case: StrategyCase, python: str | Path | None) -> Asked:
+        """The same, after a check that the reference can run where it was asked for.
+
+        Args:
+            case: the strategy.
+            python: of the environment that makes the reference, None for this one.
+
+        Raises:
+            UsageError: there is no such place, or the strategy computes on a CPU.
+        """
+        if self.reference not in ("cpu", "device"):
+            raise UsageError(f"reference={self.reference!r} is unknown; accepted are cpu, device")
+        if self.reference == "device" and case.device_kind == "cpu":
+            raise UsageError(f"{case.name} computes on a CPU, as its reference does; give hardware='gpu' as well")
+        return self if python is None else dataclasses.replace(self, python=Interpreter.of(python))
+
+    @property
+    def derived(self) -> bool:
+        """Whether rounding is allowed for."""
+        return self.tier == "derived"
+
+    @property
+    def of_reference(self) -> dict[str, Any]:
+        """Of runs in this environment."""
+        return {"seed": self.seed, "timeout": self.timeout}
+
+    @property
+    def of_truth(self) -> dict[str, Any]:
+        """Of what the run is held against, in the environment that was asked for."""
+        return {**self.of_reference, "python": self.python}
+
+    @property
+    def of_run(self) -> dict[str, Any]:
+        """Of the run to be judged."""
+        return {**self.of_reference, "stream": self.stream, "keep": self.keep}
+
+    def check(self, changes: Interrupting | Disturbance | None) -> None:
+        """Fail before anything starts if these make no sense together.
+
+        Raises:
+            UsageError: there is no such tier, a reference is to follow a run that does not take its steps, or one of
+                another environment is to be had as only one of this environment can.
+        """
+        if self.tier not in ("derived", "exact"):
+            raise UsageError(f"tier {self.tier!r} is unknown; accepted are derived, exact")
+        if self.forced and changes is not None:
+            raise UsageError(
+                "forced=True sets the reference to the run after each step, so the run has to take the reference's "
+                "steps, each once: leave out interrupt_at, faults and restarts"
+            )
+        if self.python is None:
+            return
+        for given, why in (
+            ("forced=True" if self.forced else None, "sets the reference to the run after each step"),
+            ("explain=True" if self.explain else None, "compares operations of the reference with those of the run"),
+            ("reference='device'" if self.reference == "device" else None, "runs it on the strategy's device"),
+        ):
+            if given is not None:
+                raise UsageError(
+                    f"{given} {why}, which needs the same environment for both; leave it out, or reference_python"
+                )

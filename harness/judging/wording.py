@@ -1,0 +1,12 @@
+"""How messages list things: `a`, `a and b`, `a, b and c`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["joined"]
+
+
+def joined(texts: Sequence[str]) -> str:
+    """These, of which there is at least one, with commas and an "and" before the last."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

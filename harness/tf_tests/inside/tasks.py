@@ -1,0 +1,51 @@
+"""The processes that a test has started: which there are, and which signals the test itself has sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ended_now", "is_manager", "left", "sent", "started", "watch_kill"]
+
+_live: list[Any] = []
+_sent: dict[int, set[int]] = {}
+
+
+def is_manager(name: str) -> bool:
+    """Whether a process of this name is `multiprocess`'s server of queues and barriers, which lives with its file."""
+    return "Manager" in name
+
+
+def started(process: Any) -> None:
+    """Note a process that has just been started."""
+    _live.append(process)
+
+
+def left() -> list[Any]:
+    """The processes that have not ended; the manager is none of them."""
+    _live[:] = [each for each in _live if each.exitcode is None]
+    return [each for each in _live if not is_manager(each.name)]
+
+
+def sent(pid: int) -> set[int]:
+    """The signals that this process has sent to that one."""
+    return _sent.get(pid, set())
+
+
+def watch_kill() -> None:
+    """From now on know which signals this process sends, and so which deaths of its tasks are meant."""
+    kill: Callable[[int, int], None] = os.kill
+
+    def noted(pid: int, number: int, /) -> None:
+        _sent.setdefault(pid, set()).add(int(number))
+        kill(pid, number)
+
+    os.kill = noted
+
+
+def ended_now() -> list[tuple[str, int]]:
+    """The names and exit codes of processes that have ended since they were last asked for."""
+    ended = [(each.name, each.exitcode) for each in _live if each.exitcode is not None]
+    left()
+    return ended

@@ -1,0 +1,3 @@
+"""Ways to reach machines: one file each."""
+
+__all__: list[str] = []

@@ -1,0 +1,298 @@
+"""What a machine is to a run: it starts tasks, hears and signals them, and ends them for certain.
+
+A run asks its machines and knows nothing else of where its tasks are. A call is one of a *machine*, for any number of
+its tasks. What tasks say and how they end comes as events, in order for each task, each with the time when it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from simulator.wire.control import FromTask
+from simulator.wire.spec import TaskSpec
+
+__all__ = [
+    "CATCHING",
+    "GROUP",
+    "LEFT",
+    "LOCAL",
+    "PROCESS",
+    "Broke",
+    "Ended",
+    "Engine",
+    "Event",
+    "Facts",
+    "Fenced",
+    "Greeted",
+    "Launched",
+    "Lost",
+    "Machine",
+    "Process",
+    "Said",
+    "Share",
+    "Silent",
+    "TurnedAway",
+    "Who",
+]
+
+# The name of the machine of this process.
+LOCAL = "local"
+# The folder of a run for what tasks on other machines have left, and that of each of these machines.
+LEFT = "left"
+# Whom a signal is for: the task's process, its whole group, or its process if it would not die of it.
+PROCESS, GROUP, CATCHING = "process", "group", "catching"
+
+
+class Who(NamedTuple):
+    """One process of a run: its task, and which incarnation of that; its number means nothing elsewhere."""
+
+    task: str
+    incarnation: int
+
+
+class Process(Protocol):
+    """A process that was started for a task; it leads a process group of its own."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    @property
+    def sentinel(self) -> int:
+        """A file descriptor that becomes readable when it has ended."""
+
+    @property
+    def ended_at(self) -> float | None:
+        """When its end was seen where it was started, in seconds of CLOCK_MONOTONIC; `None` if that is not known."""
+
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; `None` while the process runs. Does not block."""
+
+    def end(self, seconds: float) -> None:
+        """Wait for its end, and kill it if that does not come within so many seconds."""
+
+
+# -- events; times are seconds of CLOCK_MONOTONIC of the process that holds the run
+
+
+@dataclass(frozen=True)
+class Launched:
+    """The process of a task has been started."""
+
+    who: Who
+    pid: int
+
+
+@dataclass(frozen=True)
+class Greeted:
+    """The agent of a task has connected itself."""
+
+    who: Who
+    pid: int
+
+
+@dataclass(frozen=True)
+class Said:
+    """A task says something."""
+
+    who: Who
+    message: FromTask
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """A process of an incarnation that has been replaced has greeted, and is not heard."""
+
+    who: Who
+    pid: int
+
+
+@dataclass(frozen=True)
+class TurnedAway:
+    """What is no message has come; from a process of `who`, or from a stranger."""
+
+    who: Who | None
+    pid: int
+    why: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The process of a task has ended.
+
+    Attributes:
+        who: of which task.
+        code: its exit code, negative for a signal.
+        at: when that was seen.
+        half_said: that it had begun a message and not ended it, for the end of a sentence, or nothing.
+    """
+
+    who: Who
+    code: int | None
+    at: float
+    half_said: str = ""
+
+
+@dataclass(frozen=True)
+class Broke:
+    """Something of the machine's own does not work any more: `what`, because of `error`."""
+
+    what: str
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class Silent:
+    """The machine has not been heard for a while, since `at`; it will be heard, or be lost."""
+
+    machine: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The machine is not heard any more; its tasks are dead, or will be before anything is started in their place."""
+
+    machine: str
+    why: str
+    at: float
+
+
+Event = Launched | Greeted | Said | Fenced | TurnedAway | Ended | Broke | Silent | Lost
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run has to know of a machine before it gives it tasks.
+
+    Attributes:
+        cores: how many threads its tasks can run at once.
+    """
+
+    cores: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a run that is a machine's.
+
+    Attributes:
+        tasks: those that it runs.
+        networked: those of them that need a port for their server.
+        directory: where the run keeps logs, stacks and what tasks leave, in folders of these names.
+        launcher: pickles how a task becomes a process, for a machine that is not this one.
+    """
+
+    tasks: tuple[str, ...]
+    networked: tuple[str, ...]
+    directory: Path = Path()
+    launcher: Callable[[], bytes] = bytes
+
+
+class Machine(Protocol):
+    """Where tasks of a run are. No call of it waits for a task, and none waits for ever."""
+
+    @property
+    def name(self) -> str:
+        """By which users know it."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of it."""
+
+    @property
+    def clock_error(self) -> float:
+        """By how much times of its events may be wrong now, in seconds."""
+
+    @property
+    def there(self) -> bool:
+        """Whether it has not been lost."""
+
+    @property
+    def dead_at(self) -> float:
+        """From when on its tasks are dead for certain, if it is lost, in seconds of CLOCK_MONOTONIC."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is not heard for now, so that what has become of it is open; it will be heard, or be lost."""
+
+    def listen(self, hear: Callable[[Event], None]) -> None:
+        """Have `hear` called with every event, in a thread of the machine's; before anything is opened.
+
+        `hear` raises `simulator.wire.framing.Malformed` where a task has said what cannot be taken in.
+        """
+
+    def sees(self, directory: Path) -> bool:
+        """Whether a directory of this process is the same one there, which is tried.
+
+        Raises:
+            OSError: nothing can be written into it.
+        """
+
+    def open(self, share: Share) -> Mapping[str, str]:
+        """Get ready for these tasks, and return `host:port` of each one's server."""
+
+    def launch(self, specs: Sequence[TaskSpec]) -> None:
+        """Start the processes of these tasks; `Launched` comes for each of them before this returns.
+
+        Of a specification the machine itself fills in what is its own: paths, the key, and its environment around the
+        variables that are given.
+        """
+
+    def send(self, who: Who, data: bytes) -> None:
+        """Tell the agent of a task something, in order; nothing happens if it has gone. Does not block."""
+
+    def signal(self, who: Sequence[Who], number: int, to: str) -> bool:
+        """Send a signal to `PROCESS`, `GROUP` or `CATCHING` of each; False if it is known that none is there."""
+
+    def half_said(self, who: Who) -> str:
+        """That a task has begun a message and not ended it, for the end of a sentence; empty if it has not."""
+
+    def end(self, who: Sequence[Who], grace: float | None, seconds: float = 30.0) -> frozenset[Who]:
+        """End the process groups of these for certain: TERM, after `grace` seconds KILL, and the proof.
+
+        Args:
+            who: which processes; they may have ended, and what they have started may be left.
+            grace: None for KILL at once.
+            seconds: how long to wait for the proof.
+
+        Returns:
+            Those that had ended and had left something behind in their group.
+
+        Raises:
+            DeadlineExceeded: something is still alive.
+        """
+
+    def power_off(self) -> None:
+        """End it at once, with all that runs there, as the loss of its power would; `Lost` follows."""
+
+    def cut(self) -> None:
+        """Pull its cable, by which everybody reaches it; `Lost` follows, when its lease is over.
+
+        Raises:
+            LockstepError: that could not be done.
+        """
+
+    def close(self) -> Sequence[int]:
+        """Kill what tasks have left behind, give back what `open` took; process ids of what was killed.
+
+        Harmless if nothing was opened. Every task has been ended before.
+        """
+
+
+class Engine(Protocol):
+    """Hands out machines for as long as its context is open."""
+
+    def __enter__(self) -> Sequence[Machine]:
+        """Reach them.
+
+        Raises:
+            LockstepError: one cannot be reached, or cannot be used; nothing is left of the others then.
+        """
+
+    def __exit__(self, *raised: object) -> None:
+        """Let them go."""

@@ -1,0 +1,113 @@
+"""The parent's side of a relay on another machine: its words go through the machine's stream."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.helpers.relay.door import proxy_url
+from simulator.launch.relaying import LinkRefused
+from simulator.machines.far.machine import FarMachine
+from simulator.network.helper import Helper
+from simulator.network.relay import RelayEnded
+from simulator.wire import network as wire
+from simulator.wire import site
+
+__all__ = ["FarRelay"]
+
+_END_SECONDS_MAX = 5.0
+# Besides what a probe itself waits.
+_ANSWER_SECONDS_MAX = 5.0
+
+
+class FarRelay:
+    """A started relay process on the machine of these tasks; see `Relay`.
+
+    Args:
+        machine: where it is.
+        tasks: those of the machine that have servers.
+        addresses: `host:port` of the server of each task of the run.
+        seed: of the jitter.
+        queue_bytes: what each direction of a connection has on its way at most.
+        changed: notified whenever the relay has said something or ended.
+        hear: gets what the relay says unasked.
+        on_ended: called when the relay ends before it was told to.
+    """
+
+    def __init__(
+        self,
+        machine: FarMachine,
+        tasks: Sequence[str],
+        addresses: Mapping[str, str],
+        *,
+        seed: int,
+        queue_bytes: int,
+        changed: threading.Condition,
+        hear: Callable[[wire.FromHelper], None],
+        on_ended: Callable[[], None],
+    ) -> None:
+        self._machine = machine
+        self._key = secrets.token_hex(16)
+        control, self._far = socket.socketpair()
+        self.helper = Helper("relay", control, changed, hear=hear, on_ended=on_ended, error=RelayEnded)
+        asked = partial(
+            site.Relay,
+            tasks=tuple(tasks),
+            targets={address: task for task, address in addresses.items()},
+            hosts=tuple(dict.fromkeys(address.rpartition(":")[0] for address in addresses.values())),
+            seed=seed,
+            queue_bytes=queue_bytes,
+            key=self._key,
+        )
+        try:
+            self._ports = machine.relay(asked, self._said)
+        except BaseException:
+            self._far.close()
+            raise
+        self._thread = threading.Thread(target=self._carry, name="lockstep-relay", daemon=True)
+        self._thread.start()
+
+    def environ(self, task: str) -> dict[str, str]:
+        """What the environment of a task needs so that its gRPC connections go through the relay."""
+        port = self._ports.get(task)
+        return {} if port is None else {"grpc_proxy": proxy_url(port, self._key)}
+
+    def has(self, task: str) -> bool:
+        """Whether it is the one through which this task connects."""
+        return task in self._ports
+
+    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool] = lambda: False) -> float:
+        """As of `Relay`; it is not given up before its time."""
+        try:
+            asked = partial(site.Probe, src=src, dst=dst, seconds=timeout)
+            return self._machine.ask(asked, timeout + _ANSWER_SECONDS_MAX).seconds
+        except LockstepError as error:
+            if "LinkRefused: " in str(error):
+                raise LinkRefused(str(error)) from None
+            if "DeadlineExceeded: " in str(error):
+                raise DeadlineExceeded(f"a round trip from {src} to {dst}", timeout) from None
+            raise
+
+    def close(self) -> None:
+        """End the relay."""
+        self.helper.dismiss()
+        self.helper.close(_END_SECONDS_MAX)
+        self._far.close()
+
+    def _said(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            self._far.sendall(data) if data else self._far.shutdown(socket.SHUT_WR)
+
+    def _carry(self) -> None:
+        data = b"?"
+        while data:
+            try:
+                data = self._far.recv(1 << 16)
+            except OSError:
+                return
+            self._machine.tell_relay(data)

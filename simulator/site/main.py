@@ -1,0 +1,191 @@
+"""The site of runs on another machine: obeys what comes on standard input, and tells on standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.machines.local import facts
+from simulator.machines.local.host import cores, memory_bytes
+from simulator.machines.local.scratch import make_scratch, remove_scratch
+from simulator.machines.protocol import Broke, Ended, Event, Fenced, Greeted, Launched, Said, TurnedAway
+from simulator.site.lease import Lease
+from simulator.site.meeting import Answering, reached
+from simulator.site.share import Share
+from simulator.wire import site as wire
+from simulator.wire.framing import Malformed
+
+__all__ = ["main"]
+
+_READ_BYTES_MAX = 1 << 20
+
+
+def main() -> None:
+    """Serve until the other end closes, or the lease is over; then nothing is left."""
+    every, seconds = (float(word) for word in sys.argv[1:3])
+    # As in an activated environment: what ssh starts has read no profile, and `python` may be another one, or none.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    told, teller = os.dup(0), os.dup(1)
+    # Nobody else may read or write there; what a library prints goes where errors go.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    _Site(told, teller, every, seconds).serve()
+    os._exit(0)
+
+
+@dataclass
+class _Site:
+    told: int
+    teller: int
+    every: float
+    seconds: float
+
+    def __post_init__(self) -> None:
+        self._outbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._ordered: queue.SimpleQueue[wire.ToSite] = queue.SimpleQueue()
+        self._ending = threading.Lock()
+        self._share: Share | None = None
+        self._folder: Path | None = None
+        self._directory = make_scratch("machine")
+        self._answering = Answering()
+        for work in (self._write, self._obey_all):
+            threading.Thread(target=work, name=f"lockstep{work.__name__}", daemon=True).start()
+
+    # -- the stream
+
+    def serve(self) -> None:
+        """Hear what comes, until there is no more."""
+        self._say(self._up())
+        self._lease = Lease(self._say, self._leave, every=self.every, seconds=self.seconds)
+        inbox = wire.inbox(wire.TO_SITE)
+        with contextlib.suppress(OSError, Malformed):
+            while data := os.read(self.told, _READ_BYTES_MAX):
+                for message in inbox.feed(data):
+                    self._hear(message)
+        self._leave()
+
+    def _say(self, message: wire.FromSite) -> None:
+        self._outbox.put(wire.encode(message))
+
+    def _write(self) -> None:
+        while data := memoryview(self._outbox.get()):
+            try:
+                while data:
+                    data = data[os.write(self.teller, data) :]
+            except OSError:  # whoever reads has gone, which is seen at the other stream
+                return
+
+    def _up(self) -> wire.Up:
+        return wire.Up(
+            host=os.uname().nodename,
+            cores=cores(),
+            memory=memory_bytes(),
+            python=facts.python_version(),
+            tensorflow=facts.tensorflow_version(),
+            code=facts.code_digest(),
+            addresses=facts.addresses(),
+            kernel=facts.kernel(),
+            port=self._answering.port,
+            token=self._answering.token,
+            at=time.monotonic(),
+        )
+
+    def _leave(self) -> None:
+        """End every task, and this process: nobody will ask for anything any more, or is allowed to."""
+        with self._ending:
+            self._lease.close()
+            if self._share is not None:
+                self._share.end_all()
+            remove_scratch(self._directory)
+            os._exit(0)
+
+    # -- what is asked for
+
+    def _hear(self, message: wire.ToSite) -> None:
+        if isinstance(message, wire.Grant):
+            self._lease.granted(message.number)
+        elif isinstance(message, wire.Off):
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif isinstance(message, wire.Clock):
+            self._say(wire.Done(message.request, time.monotonic()))
+        elif isinstance(message, (wire.End, wire.Probe, wire.Reach)):
+            # They take a while, and the tasks are told other things meanwhile.
+            threading.Thread(target=self._obey, args=(message,), name="lockstep-asked", daemon=True).start()
+        else:
+            self._ordered.put(message)
+
+    def _obey_all(self) -> None:
+        while True:
+            self._obey(self._ordered.get())
+
+    def _obey(self, message: wire.ToSite) -> None:
+        request = getattr(message, "request", 0)
+        try:
+            answer = self._answer(message, request)
+        except Exception as error:  # noqa: BLE001 - whoever has asked has to hear of it
+            number = error.errno if isinstance(error, OSError) and error.errno is not None else 0
+            answer = wire.Refused(request, type(error).__name__, str(error), number)
+        if request:
+            self._say(answer)
+
+    def _answer(self, message: wire.ToSite, request: int) -> wire.FromSite:
+        if isinstance(message, wire.Open):
+            self._answering.close()
+            cwd = message.cwd or str(self._folder)
+            directory = self._directory / str(request)
+            self._share = Share.of(message, directory, cwd, self._hear_event, self._say)
+            return wire.Done(request, time.monotonic(), addresses=dict(self._share.addresses))
+        if isinstance(message, wire.Reach):
+            met = reached(message.peers, message.seconds)
+            return wire.Done(request, time.monotonic(), addresses=met)
+        if isinstance(message, wire.Sought):
+            with contextlib.suppress(OSError):
+                return wire.Done(request, time.monotonic(), found=Path(message.path).read_text() == message.text)
+            return wire.Done(request, time.monotonic())
+        if isinstance(message, wire.Ship):
+            self._folder = Share.unpacked(message.archive, self._directory / "files")
+            return wire.Done(request, time.monotonic())
+        if isinstance(message, wire.Close):
+            share, self._share = self._share, None
+            pids = () if share is None else share.close()
+            return wire.Done(request, time.monotonic(), pids=tuple(pids))
+        assert self._share is not None
+        if isinstance(message, wire.Relay):
+            return self._share.relay(message, self._say)
+        if isinstance(message, (wire.Probe, wire.Relayed)):
+            return self._relayed(message)
+        return self._share.answer(message, request)
+
+    def _relayed(self, message: wire.Probe | wire.Relayed) -> wire.FromSite:
+        relaying = None if self._share is None else self._share.relaying
+        if isinstance(message, wire.Probe):
+            assert relaying is not None
+            return relaying.probe(message)
+        if relaying is not None:
+            relaying.told(message.data)
+        return wire.Done(0, 0.0)
+
+    def _hear_event(self, event: Event) -> None:
+        """Tell the run, which is on another machine, what the machinery of this one has told."""
+        if isinstance(event, Launched):
+            self._say(wire.Began(event.who, event.pid))
+        elif isinstance(event, (Greeted, Fenced)):
+            self._say(wire.Met(event.who, event.pid, fenced=isinstance(event, Fenced)))
+        elif isinstance(event, Said):
+            self._say(wire.Said(event.who, event.message))
+        elif isinstance(event, TurnedAway):
+            self._say(wire.Strange(event.who, event.pid, event.why, event.at))
+        elif isinstance(event, Ended):
+            if self._share is not None:
+                self._share.following.catch_up(event.who.task)
+            self._say(wire.Finished(event.who, event.code, event.at, event.half_said))
+        elif isinstance(event, Broke):
+            self._say(wire.Broken(event.what, type(event.error).__name__, str(event.error)))

@@ -1,0 +1,74 @@
+"""`lockstep run --machines` and `lockstep doctor --machines`: options, exit codes, and what is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import _lockstep
+
+TWO = ("--machines", "env MACHINE={}:m0,m1")
+
+
+def _called(*arguments: str) -> Result:
+    return CliRunner().invoke(_lockstep, list(arguments))
+
+
+def _ended(*arguments: str) -> Result:
+    return CliRunner().invoke(_lockstep, list(arguments), standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--machines", "ssh m0"), "--machines 'ssh m0' is not understood; write a command with {}"),
+        ((*TWO, "--place", "worker:0"), "--place 'worker:0' is not understood"),
+        ((*TWO, "--place", "worker:0=m7"), "there is no machine 'm7'; machines are m0, m1"),
+        (("--place", "worker:0=m1"), "place is about machines"),
+        ((*TWO, "--network", "namespaces"), "cannot be had with --machines"),
+        ((*TWO, "--link", "src=worker,dst=worker:0,rate=1MB/s"), "goes through the relays of two machines"),
+        ((*TWO, "--fault", "kind=pause,task=worker:1,step=1,duration=1s"), "kind pause acts on processes or files"),
+        ((*TWO, "--devices", "gpu:1"), "GPUs are lent on this machine alone"),
+    ],
+)
+def test_what_cannot_be_had_is_a_usage_error(options: tuple[str, ...], why: str) -> None:
+    """Before anything starts, with exit code 2 and one sentence."""
+    result = _called("run", *options, "--worker", "2", "--", "true")
+    assert result.exit_code == 2, result.output
+    assert result.output.count("Error: ") == 1
+    assert why in " ".join(result.output.split())
+
+
+def test_a_dry_run_says_which_task_is_where() -> None:
+    """By the names of machines: nothing is started to find their addresses."""
+    result = _ended("run", *TWO, "--place", "worker:0=m1", "--worker", "2", "--dry-run", "--json", "--", "true")
+    configs = json.loads(result.output)["tf_config"]
+    hosts = [address.partition(":")[0] for address in configs["worker:0"]["cluster"]["worker"]]
+    assert hosts == ["m1", "m0"]
+
+
+def test_a_job_over_machines_ends_and_can_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory has logs and journal as of a local run, and where it ran."""
+    (tmp_path / "prog.sh").write_text("echo $LOCKSTEP_TASK on $MACHINE\n")
+    monkeypatch.chdir(tmp_path)
+    result = _ended("run", *TWO, "--worker", "2", "--quiet", "--out", "kept", "--", "sh", "prog.sh")
+    assert result.return_value == 0, result.output
+    logs = [(tmp_path / "kept" / "0" / "logs" / f"worker-{number}.log").read_text() for number in range(2)]
+    assert logs == ["worker:0 on m0\n", "worker:1 on m1\n"]
+    assert json.loads((tmp_path / "kept" / "run.json").read_text())["job"]["machines"] == TWO[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "prog.sh"]
+    again = _ended("replay", "--yes", "kept")
+    assert again.return_value == 0, again.output
+
+
+def test_the_doctor_reaches_machines() -> None:
+    """It says how each is reached and how well its clock is known; one that is not there is exit code 4."""
+    found = json.loads(_ended("doctor", *TWO, "--json").output)["machines"]
+    assert [machine["name"] for machine in found] == ["m0", "m1"]
+    assert all(abs(machine["clock_offset_seconds"]) <= machine["clock_error_seconds"] for machine in found)
+    gone = _called("doctor", "--machines", "sh -c 'exit 9' {}:m0")
+    assert gone.exit_code == 4
+    assert "machine m0 cannot be used: the command that leads to it ended with exit code 9" in gone.output

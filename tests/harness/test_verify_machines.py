@@ -1,0 +1,247 @@
+"""`verify` over machines: the run's tasks there, its reference here; both machines are this one, with a site each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from click.testing import CliRunner
+
+from harness import StrategyCase, strategy_case, verify
+from harness.cli import _lockstep
+from harness.running.places import placed_program, record_directory
+from harness.subject.over import OVER_VARIABLE, Over
+from harness.subject.program import Program
+from simulator import Cluster, FaultPlan, UsageError
+from simulator.faults import Kill, MachineLost
+from tests.harness._programs import commuting, exact
+from tests.harness._resumable import training
+from tests.simulator.lab.machines import lab
+
+ROOT = Path(__file__).parents[2]
+TWO = "env MACHINE={}:m0,m1"
+
+
+class _Seeing:
+    """A cluster whose machines see these directories as this one does."""
+
+    def __init__(self, *seen: Path) -> None:
+        self._seen = seen
+
+    def sees(self, directory: Path) -> bool:
+        return directory in self._seen
+
+
+def _over(files: str | None) -> StrategyCase:
+    return strategy_case("multi_worker-2", over=Over(TWO, files=files))
+
+
+def test_what_is_saved_is_where_all_machines_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the run's own directory, else in one of the working directory, which they share; that one does not stay."""
+    monkeypatch.chdir(tmp_path)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with record_directory(cast("Cluster", _Seeing(kept)), _over("ship"), kept, needed=True) as directory:
+        assert directory == kept
+    with record_directory(cast("Cluster", _Seeing()), _over(None), kept, needed=True) as directory:
+        assert directory is not None
+        assert directory.parent == tmp_path
+        (directory / "checkpoint").write_text("saved")
+    assert (kept / "checkpoint").read_text() == "saved"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_directory_that_machines_do_not_share_is_refused_where_it_is_needed(tmp_path: Path) -> None:
+    """Where it is not, each machine has one of its own."""
+    nobody, case = cast("Cluster", _Seeing()), _over("ship")
+    refused = pytest.raises(UsageError, match=r"the machines share none: run from a directory that all of them have")
+    with refused, record_directory(nobody, case, tmp_path, needed=True):
+        pass
+    with record_directory(nobody, case, tmp_path, needed=False) as directory:
+        assert directory is None
+
+
+def test_clusters_of_a_session_are_on_its_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pytest's option has it; what was asked for goes first, and a single process stays here."""
+    monkeypatch.setenv(OVER_VARIABLE, Over(TWO, (("worker:0", "m1"),), "ship").as_default())
+    found = strategy_case("multi_worker-2").over
+    assert found is not None
+    asked = {name: value for name, value in found.options.items() if value is not None}
+    assert asked == {"machines": TWO, "place": {"worker:0": "m1"}, "files": "ship"}
+    assert strategy_case("mirrored-2").over is None
+    assert strategy_case("multi_worker-2", over=Over("ssh {}:a,b")).over == Over("ssh {}:a,b")
+    assert strategy_case("mirrored-2", over=Over("ssh {}:a")).over == Over("ssh {}:a")
+
+
+def test_a_script_is_refused(tmp_path: Path) -> None:
+    """Its view of the files is one of this machine; a function is not."""
+    script = tmp_path / "train.py"
+    script.write_text("print('trains')")
+    with pytest.raises(UsageError, match=r"train\.py is a script, .* cannot be verified over machines; verify a func"):
+        verify(["python", str(script)], "multi_worker-2", machines=TWO)
+    function = Program.of(exact())
+    assert placed_program(function, _over(None)) is function
+
+
+def test_a_file_that_is_not_sent_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is gets known by its place below the working directory."""
+    (tmp_path / "below").mkdir()
+    for path in (tmp_path / "other.py", tmp_path / "below" / "sent.py"):
+        path.write_text("def train(strategy, record): return strategy")
+    monkeypatch.chdir(tmp_path / "below")
+    sent = placed_program(Program.of("sent.py:train"), _over("ship"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        sent.load()
+    monkeypatch.chdir(tmp_path / "below")
+    assert sent.load()("loaded", None) == "loaded"
+    with pytest.raises(UsageError, match=r"is not below .*, whose files are sent; run from a folder that has it"):
+        placed_program(Program.of(f"{tmp_path}/other.py:train"), _over("ship"))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"place": {"worker:0": "m1"}}, "place is about machines"),
+        ({"files": "ship"}, "files is about machines"),
+        ({"machines": TWO, "place": {"worker:7": "m1"}}, "there is no task 'worker:7'"),
+        ({"machines": "ssh m0"}, "is not understood"),
+        ({"machines": TWO, "network": "namespaces"}, "cannot be had with --machines"),
+        (
+            {"machines": TWO, "faults": FaultPlan.from_mapping({"link": [{"src": "*", "dst": "*", "rate": "1MB/s"}]})},
+            "the relays of two machines",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_anything_runs(options: dict[str, Any], why: str) -> None:
+    """By one sentence."""
+    with pytest.raises(UsageError, match=why):
+        verify(exact(), "multi_worker-2", **options)
+
+
+def test_a_machine_that_cannot_be_reached_is_exit_code_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the reference is made; in JSON with the keys of a verdict."""
+    monkeypatch.chdir(ROOT)
+    asked = ["examples/verify_custom_loop.py:train", "--strategy", "multi_worker-2", "--json"]
+    result = CliRunner().invoke(
+        _lockstep,
+        ["verify", *asked, "--machines", "sh -c 'exit 9' {}:m0"],
+        standalone_mode=False,
+        catch_exceptions=False,
+    )
+    assert result.return_value == 4
+    found = json.loads(result.stdout)
+    assert found["consistent"] is False
+    assert "machine m0 cannot be used: the command that leads to it ended with exit code 9" in found["error"]
+
+
+@pytest.mark.full
+def test_a_right_program_is_consistent_over_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By traces that were brought here while they grew; the verdict says which task was where."""
+    monkeypatch.chdir(ROOT)
+    out = tmp_path / "out"
+    place = {"worker:0": "m1", "worker:1": "m0"}
+    verdict = verify(exact(), "multi_worker-2", machines=TWO, place=place, tier="exact", out=out)
+    assert verdict, str(verdict)
+    assert verdict.machines == {"m1": ["worker:0"], "m0": ["worker:1"]}
+    assert sorted(path.name for path in (out / "traces").glob("*.trace")) == ["worker-0.trace", "worker-1.trace"]
+    assert "machines: " in str(verdict)
+    assert "tasks_connected" in {law.law for law in verdict.judgements if law.status == "held"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("files", ["shared", "ship"])
+def test_a_wrong_program_is_found_over_machines(files: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the law and the step as on one machine."""
+    monkeypatch.chdir(ROOT)
+    verdict = verify(exact("example_dropped"), "multi_worker-2", tier="exact", machines=TWO, files=files)
+    assert not verdict
+    broken = {judgement.law for judgement in verdict.judgements if judgement.status == "broken"}
+    assert "examples_match_reference" in broken
+    assert verdict.findings[0].step == 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("scratch", False)])
+def test_an_interrupted_training_is_judged_over_machines(
+    mistake: str, consistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both parts of it, with what was saved in a directory that all machines see."""
+    monkeypatch.chdir(ROOT)
+    verdict = verify(training(mistake), "multi_worker-2", interrupt_at=5, machines=TWO)
+    assert verdict.consistent is consistent, str(verdict)
+    assert verdict.interrupted is not None or not consistent
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("older", False)])
+def test_a_training_under_faults_is_judged_over_machines(
+    mistake: str, consistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is killed, all are started again on their machines, and each part is judged."""
+    monkeypatch.chdir(ROOT)
+    plan = FaultPlan(faults=(Kill(task="worker:1", step=5),))
+    verdict = verify(training(mistake), "multi_worker-2", faults=plan, machines=TWO)
+    assert verdict.consistent is consistent, str(verdict)
+    assert {task["incarnation"] for task in verdict.tasks.values()} == {1}
+
+
+def _apart(strategy: Any, record: Any) -> None:
+    """The same training in every task, with nobody to agree with."""
+    import tensorflow as tf
+
+    w = tf.Variable(1.0, name="w")
+    strategy.run(lambda: None)
+    for _ in range(3):
+        w.assign_sub(0.25 * w)
+        record.step(loss=w * w, variables=[w])
+
+
+@pytest.mark.full
+def test_workers_that_train_apart_are_found_over_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what went between their machines, which is too little."""
+    monkeypatch.chdir(ROOT)
+    verdict = verify(_apart, "multi_worker-2", tier="exact", machines=TWO)
+    assert not verdict
+    assert {law.law for law in verdict.judgements if law.status == "broken"} == {"tasks_connected"}
+
+
+@pytest.mark.full
+def test_a_coordinator_is_judged_over_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its servers are on the other machine."""
+    monkeypatch.chdir(ROOT)
+    place = {"chief:0": "m0", "worker:0": "m1", "ps:0": "m1"}
+    verdict = verify(commuting(), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
+    assert verdict, str(verdict)
+    assert verdict.machines == {"m0": ["chief:0"], "m1": ["worker:0", "ps:0"]}
+    wrong = verify(commuting(lost=1), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
+    assert not wrong
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("older", False)])
+def test_a_training_that_loses_a_machine_is_judged(
+    mistake: str, consistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on from its last checkpoint, with a machine that had nothing to do until then."""
+    monkeypatch.chdir(ROOT)
+    plan = FaultPlan(faults=(MachineLost(task="worker:1", step=5),))
+    verdict = verify(training(mistake), "multi_worker-2", faults=plan, machines="env MACHINE={}:m0,m1,m2")
+    assert verdict.consistent is consistent, str(verdict)
+    assert verdict.machines == {"m0": ["worker:0"], "m2": ["worker:1"]}
+
+
+@pytest.mark.full
+def test_machines_that_share_little_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither clocks, by which parts are told apart, nor temporary files: checkpoints are in the working directory."""
+    monkeypatch.chdir(ROOT)
+    # Steps count from 1 in each process, and the second one goes on after step 2.
+    plan = FaultPlan(faults=(Kill(task="worker:1", step=2), Kill(task="worker:1", step=5)))
+    with lab(tmp_path) as made:
+        verdict = verify(training(), "multi_worker-2", faults=plan, machines=made.machines)
+    assert verdict, str(verdict)
+    assert {task["incarnation"] for task in verdict.tasks.values()} == {2}
+    assert verdict.interrupted == {"at": 7, "resumed_at": 6, "resume_strategy": "multi_worker-2"}
+    assert not list(ROOT.glob(".lockstep-*"))

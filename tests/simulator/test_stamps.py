@@ -1,0 +1,49 @@
+"""When a process ended is known from where that was seen, however late the run hears of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from simulator import Cluster, RunFailed, Topology
+from simulator.journal import read_journal
+from tests.simulator._wire import eventually
+
+
+def _follows(directory: str) -> None:
+    """Worker 1 is killed; worker 0 sees that and fails of it, as a peer does."""
+    mine = Path(directory)
+    if os.environ["LOCKSTEP_TASK"] == "worker:1":
+        (mine / "pid.new").write_text(str(os.getpid()))
+        (mine / "pid.new").rename(mine / "pid")
+        os.kill(os.getpid(), signal.SIGKILL)
+    eventually((mine / "pid").exists, "worker 1")
+    eventually(lambda: not psutil.pid_exists(int((mine / "pid").read_text())), "the end of worker 1")
+    (mine / "seen").touch()
+    raise RuntimeError("its peer has gone")
+
+
+def test_an_exit_that_is_heard_late_is_not_taken_for_a_late_one(tmp_path: Path) -> None:
+    """The thread that hears of it is busy meanwhile; the error of the peer, which has its own time, came after."""
+    with (
+        Cluster(Topology(worker=2), preload=(), timeout=30, out=tmp_path / "out") as cluster,
+        cluster.start(_follows, str(tmp_path)) as run,
+    ):
+        with run.changed:
+            eventually((tmp_path / "seen").exists, "worker 0 to fail")
+            heard = time.monotonic()
+        with pytest.raises(RunFailed) as caught:
+            run.join()
+    assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("worker:1", "Signal")
+    assert caught.value.root_cause.at < heard
+    exits = {
+        event["task"]: event["at"]
+        for event in read_journal(tmp_path / "out" / "0" / "journal.jsonl")
+        if event["event"] == "exit"
+    }
+    assert exits["worker:1"] < heard

@@ -1,0 +1,53 @@
+"""Which pages the site has, and under which heading each stands; the build fails for one that stands nowhere."""
+
+from __future__ import annotations
+
+__all__ = ["NAVIGATION"]
+
+NAVIGATION: dict[str, tuple[str, ...]] = {
+    "Begin": ("docs/getting-started", "docs/commands", "docs/embedding", "docs/errors", "docs/versions"),
+    "A training as a function": (
+        "docs/writing-programs",
+        "docs/checkpoints",
+        "docs/proof",
+        "docs/comparing",
+        "docs/loss-reduction",
+    ),
+    "A script that you will not touch": ("docs/scripts",),
+    "A job that has to survive": (
+        "docs/run",
+        "docs/faults",
+        "docs/search",
+        "docs/network",
+        "docs/machines",
+        "docs/timeline",
+    ),
+    "TensorFlow, Keras, hardware": (
+        "docs/your-own-tensorflow",
+        "docs/matrix",
+        "docs/matrix-simulated",
+        "docs/known-issues",
+        "docs/hardware",
+        "docs/tf-tests",
+        "docs/wild",
+    ),
+    "How it works": (
+        "docs/truthfulness",
+        "docs/numerics",
+        "docs/ledger",
+        "docs/sharding",
+        "docs/culprits",
+        "docs/sweep",
+        "docs/checkpoint-sweeps",
+        "docs/architecture",
+    ),
+    "What it means": (
+        "reference/laws",
+        "reference/rules",
+        "reference/causes",
+        "reference/faults",
+        "reference/strategies",
+    ),
+    "Reference": ("reference/harness", "reference/simulator", "docs/limitations", "CONTRIBUTING", "CHANGELOG"),
+}
+"""Headings of the navigation, with the pages below each, by their paths in the repository or under `reference/`."""

@@ -1,0 +1,116 @@
+"""The text of an issue, ready to be filed: what is wrong, the program that shows it, what came and what should have."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.judging.known_issues import KnownIssue
+from tools.upstreaming.observed import FOLDER, Observed
+
+__all__ = ["path_of", "repository", "text_of"]
+
+_EXPECTED = Path(__file__).with_name("expected.toml")
+_REPOSITORIES = {"keras": "keras-team/keras", "tf_keras": "keras-team/tf-keras", "tensorflow": "tensorflow/tensorflow"}
+_AS_ALONE = "No error: the same program runs with one replica, or without a strategy."
+
+
+def path_of(name: str) -> Path:
+    """Where the text of a defect stands: beside its program."""
+    return FOLDER / f"{name}.md"
+
+
+def repository(issue: KnownIssue) -> str:
+    """Where it is to be filed, by the source that its reference begins with."""
+    if found := re.match(r"https://github\.com/([\w-]+/[\w-]+)/", issue.reference):
+        return found[1]
+    return _REPOSITORIES[issue.reference.partition("/")[0]]
+
+
+def text_of(issue: KnownIssue, seen: Observed) -> str:
+    """The whole text, as Markdown."""
+    source = (FOLDER / f"{issue.id}.py").read_text()
+    tree = ast.parse(source)
+    program = "\n".join(source.splitlines()[tree.body[0].end_lineno :]).strip("\n")
+    about = _about().get(issue.id, {})
+    observed, expected = _told(issue, seen, about.get("expected", ""))
+    packages = ", ".join(f"{name} {number}" for name, number in seen.packages.items())
+    return "\n".join([
+        f"# {issue.summary}",
+        "",
+        f"For {repository(issue)}. Written by `python tools/upstream.py` from [{issue.id}.py]({issue.id}.py) and its",
+        "entry among the [known issues](../known-issues.md).",
+        "",
+        "## What happens",
+        "",
+        *(ast.get_docstring(tree) or "").splitlines(),
+        "",
+        f"**Versions.** {packages}; Python {seen.python}, Linux, CPU devices. Affected, as far as it is known:",
+        f"{', '.join(f'{name} {specifier}' for name, specifier in issue.packages.items())}.",
+        "",
+        "## Program",
+        "",
+        "```python",
+        program,
+        "```",
+        "",
+        "## Observed",
+        "",
+        "```text",
+        *observed,
+        "```",
+        "",
+        "## Expected",
+        "",
+        *expected,
+        "",
+        "## Cause",
+        "",
+        *_cause(issue, about.get("related", ())),
+        "",
+    ])  # fmt: skip
+
+
+def _told(issue: KnownIssue, seen: Observed, expected: str) -> tuple[list[str], list[str]]:
+    """What came, and what is right: as the program says it, else as is said here."""
+    came, right = [], []
+    for line in seen.lines:
+        wrong, says, after = line.partition("right:")
+        if not says:
+            came.append(_plain(line))
+            continue
+        if wrong.strip():
+            came.append(_plain(wrong))
+        right.append(after.strip())
+    if seen.raised:
+        came.append(seen.raised)
+    if seen.hung:
+        came.append("(still there after five minutes)")
+    if right:
+        return came, ["```text", *dict.fromkeys(right), "```", *([expected] if expected else [])]
+    return came, [expected or (_AS_ALONE if issue.symptom.exception else "")]
+
+
+def _plain(line: str) -> str:
+    return line.removeprefix("wrong:").strip().rstrip(",")
+
+
+def _cause(issue: KnownIssue, related: tuple[str, ...]) -> list[str]:
+    if issue.reference.startswith("https://"):
+        said = [f"It is reported already: <{issue.reference}>. This is a smaller program that shows it today."]
+    else:
+        said = [f"{issue.reference}, in the versions above."]
+    return [*said, *(["", "See also " + ", ".join(f"<{each}>" for each in related) + "."] if related else [])]
+
+
+@cache
+def _about() -> dict[str, dict[str, Any]]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(_EXPECTED.read_text())

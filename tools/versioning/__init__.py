@@ -1,0 +1,1 @@
+"""What holds with other versions of TensorFlow, Keras and Python, measured in environments of their own."""

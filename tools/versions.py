@@ -1,0 +1,146 @@
+"""Run programs, tests and scenarios with other versions of TensorFlow, Keras and Python: `python tools/versions.py`."""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
+
+from harness.judging.known_issues import registry  # noqa: E402
+from tools.update_tables import filled  # noqa: E402
+from tools.versioning.environments import Environment, Unavailable, build, environments, installed  # noqa: E402
+from tools.versioning.results import Measured, Result, read, write  # noqa: E402
+from tools.versioning.running import of_program, of_tests  # noqa: E402
+from tools.versioning.table import sections  # noqa: E402
+
+__all__ = ["main"]
+
+PAGE = ROOT / "docs" / "versions.md"
+MEASURED = ROOT / "tools" / "versioning" / "measured.json"
+_KINDS = ("upstream", "tests", "scenarios")
+_PROGRAM_SECONDS_MAX = 120.0
+_FILE_SECONDS_MAX = 900.0
+
+EPILOG = """\b
+Examples:
+  python tools/versions.py --at ~/versions --list
+  python tools/versions.py --at ~/versions --only 'upstream/*' --page
+  python tools/versions.py --at ~/versions --environment 'tf2.16*' --only 'tests/harness/test_noise*'
+\b
+Exit codes: 0 all that was asked for has been measured, whatever came of it; 2 usage error; 4 an environment cannot be
+had here.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--at",
+    "place",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the environments, each 2 GB, which are made where they are missing.",
+)
+@click.option("--environment", "names", default="*", show_default=True, metavar="GLOB", help="Those called like this.")
+@click.option(
+    "--only",
+    default="*",
+    show_default=True,
+    metavar="GLOB",
+    help="upstream/ID, tests/.../FILE.py or scenarios/.../FILE.py, in this order.",
+)
+@click.option("--list", "listed", is_flag=True, help="Show what would be run, and run nothing.")
+@click.option("--again", is_flag=True, help="Measure again what the file already has.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), default=MEASURED, show_default=True)
+@click.option("--pytest", "options", multiple=True, metavar="OPTION", help="One more option for pytest, such as -n2.")
+@click.option("--page", is_flag=True, help=f"Write the tables into docs/{PAGE.name} afterwards.")
+@click.option("--table", is_flag=True, help="Run nothing; write the tables from what the file has.")
+def main(
+    place: Path | None,
+    names: str,
+    only: str,
+    listed: bool,
+    again: bool,
+    file: Path,
+    options: tuple[str, ...],
+    page: bool,
+    table: bool,
+) -> None:
+    """Measure what holds with other versions, and keep it in a file, which a run that is started again goes on with.
+
+    First every program of docs/upstream, then each file of tests/, then each file of scenarios/, in each environment.
+    """
+    if table:
+        _write_page(read(file))
+        return
+    if place is None:
+        raise click.UsageError("--at names the folder of the environments; each of them is 2 GB")
+    place = place.expanduser().resolve()
+    chosen = [each for each in environments() if fnmatch.fnmatchcase(each.name, names)]
+    if not chosen:
+        raise click.UsageError(f"--environment: none is called like {names!r}")
+    wanted = [name for name in everything() if fnmatch.fnmatchcase(name, only)]
+    if not wanted:
+        raise click.UsageError(f"--only: nothing is called like {only!r}; see --list")
+    if listed:
+        click.echo("\n".join(f"{each.name} {name}" for each in chosen for name in wanted))
+        return
+    measured = read(file)
+    lacking = False
+    for environment in chosen:
+        try:
+            build(environment, place)
+        except Unavailable as why:
+            click.echo(f"{environment.name}: {why}", err=True)
+            lacking = True
+            continue
+        measured.versions[environment.name] = installed(environment, place)
+        _measure(environment, place, wanted, measured, file, again=again, options=options)
+    if page:
+        _write_page(measured)
+    sys.exit(4 if lacking else 0)
+
+
+def _write_page(measured: Measured) -> None:
+    PAGE.write_text(filled(PAGE.read_text(), "versions", sections(measured)))
+
+
+def everything() -> Iterator[str]:
+    """All that can be measured, by name."""
+    yield from (f"upstream/{issue.id}" for issue in registry())
+    for folder in _KINDS[1:]:
+        yield from sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("test_*.py"))
+
+
+def _measure(
+    environment: Environment,
+    place: Path,
+    wanted: list[str],
+    measured: Measured,
+    file: Path,
+    *,
+    again: bool,
+    options: tuple[str, ...],
+) -> None:
+    results = measured.results.setdefault(environment.name, {})
+    for name in wanted:
+        if name in results and not again:
+            continue
+        result = results[name] = _result(environment.interpreter(place), name, options)
+        write(file, measured)
+        click.echo(f"{environment.name} {name}: {result.outcome}, {result.seconds:g} s  {result.why}")
+
+
+def _result(python: Path, name: str, options: tuple[str, ...]) -> Result:
+    kind, _, rest = name.partition("/")
+    if kind != "upstream":
+        return of_tests(python, name, _FILE_SECONDS_MAX, options)
+    return of_program(python, next(issue for issue in registry() if issue.id == rest), _PROGRAM_SECONDS_MAX)
+
+
+if __name__ == "__main__":
+    main()
