@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("harness.plugin",)
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("lockstep", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("lockstep")
-
 # Most of what is inconsistent here is wrong on purpose, or for a reason that is known; tests of culprits ask for them.
 os.environ.setdefault("LOCKSTEP_CULPRIT", "0")
 os.environ.setdefault("LOCKSTEP_PROVE", "0")
+
+# How long an example takes says how busy the machine is. New examples are drawn in the full profile: a change is judged
+# by the same ones wherever it is tried, also where Hypothesis does not see that it is a CI.
+settings.register_profile("lockstep", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("lockstep-full", settings.get_profile("lockstep"), derandomize=False)
 
 _IGNORED_VARIABLE = "LOCKSTEP_TESTS_IGNORE"
 
@@ -46,6 +47,12 @@ def _take_signals_from_the_shell() -> None:
 
 
 _take_signals_from_the_shell()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how Hypothesis draws before a test module is read, unless the command line does."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("lockstep-full" if config.getoption("--profile") == "full" else "lockstep")
 
 
 @pytest.fixture

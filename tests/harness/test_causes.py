@@ -257,13 +257,15 @@ def test_random_shards_must_overlap_as_random_ones_do() -> None:
         assert "shuffle_before_shard" not in _named(_case([batched(order, BATCH // 2) for order in orders]))
 
 
-@settings(max_examples=60)
-@given(seeds=st.lists(st.integers(0, 10**6), min_size=3, max_size=3, unique=True), workers=st.sampled_from([2, 3]))
-def test_a_shuffle_before_the_shard_is_named_for_any_seeds(seeds: list[int], workers: int) -> None:
-    """Four standard deviations are wide enough for the shuffles that happen."""
-    orders = [random.Random(seed).sample(IDS, N) for seed in seeds[:workers]]
-    case = _case([batched(orders[k][k::workers], BATCH // workers) for k in range(workers)])
-    assert _named(case) == ["shuffle_before_shard"]
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_shuffle_before_the_shard_is_named_for_nearly_any_seeds(workers: int) -> None:
+    """Four standard deviations are wide enough for the shuffles that happen: one in some thousand is further off."""
+    unnamed = 0
+    for number in range(40):
+        orders = [random.Random(10 * number + k).sample(IDS, N) for k in range(workers)]
+        case = _case([batched(order[k::workers], BATCH // workers) for k, order in enumerate(orders)])
+        unnamed += _named(case) != ["shuffle_before_shard"]
+    assert unnamed <= 1
 
 
 @settings(max_examples=80)

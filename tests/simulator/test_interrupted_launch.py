@@ -15,7 +15,7 @@ import pytest
 from multiprocess import forkserver as mp_forkserver
 
 from simulator import Cluster, Topology
-from simulator.launch import forkserver
+from simulator.launch import Forkserver, at_import, forkserver
 from simulator.machines.local.hearing import Ear
 from simulator.machines.local.undivided import undivided
 from simulator.machines.local.warden import Warden
@@ -45,8 +45,13 @@ def _fail() -> None:
     raise Interrupted
 
 
+def _parent() -> Forkserver:
+    """Where the tasks are forked: with what TensorFlow reads at its import as this process has it."""
+    return forkserver((), at_import(os.environ))
+
+
 def _forked() -> list[psutil.Process]:
-    server = forkserver(())._server._forkserver_pid
+    server = _parent()._server._forkserver_pid
     return psutil.Process(server).children(recursive=True)
 
 
@@ -63,7 +68,7 @@ def test_an_interruption_between_fork_and_registration_leaves_nobody(
     how: str, where: tuple[Any, str], interrupt: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second of two tasks has been forked, and the run does not know that yet."""
-    forkserver(()).warm_up()
+    _parent().warm_up()
     original, calls = getattr(*where), []
 
     def hook(*args: Any) -> Any:

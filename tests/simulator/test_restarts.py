@@ -29,6 +29,7 @@ from simulator.run.restarts import RestartPolicy
 from simulator.run.task import Task
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
+from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=30)
 
@@ -385,20 +386,32 @@ def test_servers_restart_as_servers() -> None:
     assert [result[name].incarnation for name in ("chief:0", "worker:0", "ps:0")] == [0, 1, 1]
 
 
-def test_a_planned_restart_and_the_policy_do_not_fight() -> None:
+def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
     """The job restarts because of a survivor; the restart that the plan has for later then finds its task alive."""
+    victim = tmp_path / "pid of worker:1"
+
+    def ends(process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return process.status() == psutil.STATUS_ZOMBIE
+        return True
 
     def body() -> int:
         agent = _agent()
+        if agent.spec.incarnation == 0 and agent.spec.task == "worker:1":
+            victim.write_text(str(os.getpid()))
+            eventually((tmp_path / "worker:0 waits").exists, "worker:0 to wait")
         agent.step(1)
         if agent.spec.incarnation == 0:
-            # The peer of a killed worker notices, as collectives do; the killed one only waits for its end.
-            threading.Event().wait(1 if agent.spec.task == "worker:0" else 30)
+            # The peer of a killed worker notices, as collectives do.
+            eventually(lambda: victim.exists() and victim.read_text(), "worker:1 to be there")
+            process = psutil.Process(int(victim.read_text()))
+            (tmp_path / "worker:0 waits").touch()
+            eventually(lambda: ends(process), "worker:1 to be killed")
             os._exit(7)
-        threading.Event().wait(1.5)
+        threading.Event().wait(2.5)  # longer than the plan waits
         return int(agent.spec.incarnation)
 
-    plan = FaultPlan(faults=(Kill("worker:1", step=1, restart="1500ms"),))
+    plan = FaultPlan(faults=(Kill("worker:1", step=1, restart="2s"),))
     with bare(Topology(worker=2), restarts=1, faults=plan) as cluster:
         result = cluster.run(body)
     assert [task.value for task in result.values()] == [1, 1]
