@@ -70,7 +70,7 @@ def wrong_together(run: RunTrace, natives: Sequence[RunTrace], updates: Updates 
     yield from badly_shared(run, natives[0])
     if apart and len(natives) > 1:
         yield from added_up(run, natives[0], natives[1])
-    if updates is not None and not apart:
+    if not apart:
         yield from scaled_otherwise(run, natives[0], updates)
 
 

@@ -159,7 +159,9 @@ def test_later_rounds_count_too() -> None:
     [
         (2.0, None, "consistent"),
         (1.0, None, "abstained"),
+        (4.0, None, "inconsistent"),
         (2.0, "updates", "consistent"),
+        (4.0, "updates", "inconsistent"),
         (1.0, "updates", "inconsistent"),
         (2.0, "shares", "inconsistent"),
         (1.0, "shares", "consistent"),
@@ -167,7 +169,7 @@ def test_later_rounds_count_too() -> None:
     ],
 )
 def test_what_closures_are_decides_how_they_scale(gradient: float, updates: Updates | None, outcome: str) -> None:
-    """A loss that is divided by the workers is right or wrong as the user says, and else not judged."""
+    """A loss that is divided by the workers is right or wrong as the user says, and else not judged; times is wrong."""
     run = _read([DATA, DATA])
     seen = run.clients[0].seen
     part = Value("w", (Array.of([gradient, gradient]),), per_replica=True)
