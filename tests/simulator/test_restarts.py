@@ -403,7 +403,7 @@ def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
         agent.step(1)
         if agent.spec.incarnation == 0:
             # The peer of a killed worker notices, as collectives do.
-            eventually(lambda: victim.exists() and victim.read_text(), "worker:1 to be there")
+            eventually(lambda: victim.exists() and victim.read_text() != "", "worker:1 to be there")
             process = psutil.Process(int(victim.read_text()))
             (tmp_path / "worker:0 waits").touch()
             eventually(lambda: ends(process), "worker:1 to be killed")
