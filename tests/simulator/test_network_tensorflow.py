@@ -51,8 +51,8 @@ def quickest(result: RunResult) -> float:
 
     Who comes later finds the requests of the other on their way, and so needs less than a step without haste.
     """
-    seconds: list[list[float]] = [result[task].value[1] for task in ("worker:0", "worker:1")]
-    return min(max(step) for step in zip(*seconds, strict=True))
+    of_steps: list[list[float]] = [result[task].value[1] for task in ("worker:0", "worker:1")]
+    return float(min(max(step) for step in zip(*of_steps, strict=True)))
 
 
 @pytest.mark.parametrize("one_way", [False, True], ids=["both_ways", "one_way"])
