@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from harness.cli import _lockstep
 from harness.report.timeline import lines, timeline_of
+from tests._ended import living
 from tests.simulator._wire import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def test_the_report_says_that_a_run_did_not_come_to_its_end(
     assert "is in use by another run of Lockstep" in said
     running.send_signal(number)
     running.wait(20)
-    assert psutil.wait_procs(family, timeout=10)[1] == []
+    assert living(family) == []
     assert (out / "0" / "logs" / "worker-0.log").read_text() == "began\n"
     code, said = _lines_of("report", str(out))
     assert code == 0

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli import _lockstep
 from simulator.journal import read_journal
+from tests._ended import living
 
 ROOT = Path(__file__).parents[2]
 LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
@@ -356,8 +357,7 @@ def test_a_signal_stops_everything(number: signal.Signals, program: Program, tmp
     assert started.returncode == 128 + number
     assert "interrupted" in said
     assert "Traceback" not in said
-    _, alive = psutil.wait_procs(family, timeout=10)
-    assert alive == []
+    assert living(family) == []
     assert any(event["event"] == "exit" for event in read_journal(tmp_path / "out" / "0" / "journal.jsonl"))
 
 

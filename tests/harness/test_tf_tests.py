@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import psutil
 import pytest
 
 from harness.tf_tests.inside import checkouts, held_ports, main_block, strict_pool, tasks
 from harness.tf_tests.inside.state import STATE
 from harness.tf_tests.inside.strict_tests import Answer, expected_tasks, judge
+from tests._ended import has_ended
 
 _WRONG = Path(__file__).parent / "tf_tests" / "wrong_tests.txt"
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "tf_tests"
@@ -99,7 +99,7 @@ def test_trouble_of_a_files_own_process_ends_with_the_test(tmp_path: Path) -> No
     assert "not over after 20 s; its processes have been killed\nstacks of the process of the file" in said
     assert "in wait_for_ever" in said
     assert "troubles_test.py left processes running, now killed: _Process" in said
-    assert not psutil.pid_exists(int((tmp_path / "left").read_text()))
+    assert has_ended(int((tmp_path / "left").read_text()))
 
 
 @pytest.mark.full

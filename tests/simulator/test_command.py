@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import simulator
@@ -20,6 +18,8 @@ from simulator import Cluster, RunFailed, RunResult, Topology, UsageError
 from simulator.journal import read_journal
 from simulator.launch.programs import last_exception
 from simulator.run.task import Task
+from tests._ended import has_ended
+from tests.simulator._wire import eventually
 
 ROOT = Path(__file__).parents[2]
 bare = partial(Cluster, preload=(), timeout=30)
@@ -226,7 +226,7 @@ def test_what_a_program_leaves_behind_is_killed(program: Program, tmp_path: Path
     with bare(Topology(worker=1)) as cluster:
         cluster.run_command(command)
     child = int((tmp_path / "child").read_text())
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert has_ended(child)
 
 
 def test_a_restarted_program_finds_its_port_again(program: Program) -> None:
@@ -428,8 +428,7 @@ def test_programs_die_with_their_parent(program: Program, tmp_path: Path) -> Non
         [sys.executable, "-c", code, str(tmp_path / "pid"), *command], cwd=ROOT, timeout=30, check=False
     )
     assert done.returncode == -9
-    with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(int((tmp_path / "pid").read_text())).wait(timeout=10)  # raises where it lives on
+    eventually(lambda: has_ended(int((tmp_path / "pid").read_text())), "the task to end")
 
 
 @pytest.mark.full

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology
@@ -28,6 +27,7 @@ from simulator.faults import (
     TornCheckpoint,
 )
 from simulator.faults.injector.strike import Strike
+from tests._ended import has_ended
 from tests.simulator._faults import events, plan_of, run_steps, steps
 
 
@@ -387,7 +387,7 @@ def test_faults_are_undone_when_the_run_fails(tmp_path: Path) -> None:
             cluster.run(body)
         pid = cluster.task("worker:1").pid
     assert pid is not None
-    assert not psutil.pid_exists(pid)
+    assert has_ended(pid)
     assert _effects(tmp_path)[1] == {"continued": ["worker:1"]}
 
 

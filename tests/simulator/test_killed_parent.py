@@ -19,6 +19,7 @@ from simulator.helpers import warden as program
 from simulator.helpers.warden import FORKSERVER_VARIABLE
 from simulator.launch import Forkserver
 from simulator.machines.local.warden import Warden
+from tests._ended import has_ended, living
 from tests.simulator._killed_parent import WAYS
 from tests.simulator._wire import eventually
 
@@ -37,8 +38,7 @@ def escaped(tmp_path: Path) -> Iterator[Path]:
 
 def _lives(pid: int, began: float) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        return process.create_time() == began and process.status() != psutil.STATUS_ZOMBIE
+        return psutil.Process(pid).create_time() == began and not has_ended(pid)
     return False
 
 
@@ -99,7 +99,7 @@ def test_a_new_warden_knows_what_a_killed_one_was_told(tmp_path: Path) -> None:
     warden.forget_directory(folders[0])
     first = psutil.Process(warden.pid)
     first.kill()
-    first.wait(10)
+    assert living([first]) == []
     warden.watch_directory(folders[2])
     second = warden._process
     assert second is not None

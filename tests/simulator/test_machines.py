@@ -20,6 +20,7 @@ from simulator.faults import Kill
 from simulator.journal import read_journal
 from simulator.machines.engines.command import Commands
 from simulator.machines.far.checks import MachinesUnavailable
+from tests._ended import has_ended
 from tests.simulator._wire import eventually
 
 TWO = "env MACHINE={}:m0,m1"
@@ -128,7 +129,7 @@ def test_a_site_that_is_killed_is_named_and_leaves_nothing(tmp_path: Path) -> No
         cause = caught.value.root_cause
         assert (cause.task, cause.kind) == ("worker:1", "MachineLost")
         assert "machine m1, on which it ran, is lost: the command that leads to it ended" in cause.message
-        eventually(lambda: not any(psutil.pid_exists(pid) for pid in _pids(tmp_path)), "the tasks to be gone")
+        eventually(lambda: all(map(has_ended, _pids(tmp_path))), "the tasks to be gone")
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_nothing_outlives_a_killed_driver(tmp_path: Path, short: Path) -> None:
             assert len(list(short.glob("lockstep-machine-*"))) == 2
         finally:
             driver.kill()
-    eventually(lambda: not any(psutil.pid_exists(pid) for pid in _pids(tmp_path)), "the tasks to be gone")
+    eventually(lambda: all(map(has_ended, _pids(tmp_path))), "the tasks to be gone")
     eventually(lambda: not list(short.glob("lockstep-*")), "the directories to be gone")
 
 
@@ -240,4 +241,4 @@ def test_ctrl_c_ends_the_tasks_of_all_machines(tmp_path: Path) -> None:
         eventually(lambda: len(_pids(tmp_path)) == 2, "the tasks")
         os.killpg(driver.pid, signal.SIGINT)
         driver.wait(30)
-    assert not any(psutil.pid_exists(pid) for pid in _pids(tmp_path))
+    assert all(map(has_ended, _pids(tmp_path)))

@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
 from simulator.machines.local.connection import Connection
 from simulator.wire import control, framing
+from tests._ended import has_ended
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=20)
@@ -194,7 +194,7 @@ def test_who_does_not_listen_is_not_waited_for() -> None:
 
 
 def _gone(pid: int | None) -> bool:
-    return pid is None or not psutil.pid_exists(pid)
+    return pid is None or has_ended(pid)
 
 
 def test_the_end_of_the_thread_of_events_fails_the_run_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

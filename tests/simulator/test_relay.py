@@ -12,7 +12,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +20,7 @@ from simulator.helpers.relay.directed import Directed
 from simulator.helpers.relay.timers import Timers
 from simulator.network import Fired, LinkRule, network_causes
 from simulator.wire import network as messages
+from tests._ended import has_ended
 from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, least, wire
 
 FORTH = {"src": "worker:0", "dst": "worker:1", "one_way": True}
@@ -430,8 +430,7 @@ def test_the_relay_ends_with_its_parent() -> None:
     """)
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=60, check=False)
     assert done.returncode == -9
-    relay = Path("/proc", done.stdout.decode())
-    eventually(lambda: not relay.exists(), "the relay to end")
+    eventually(lambda: has_ended(int(done.stdout)), "the relay to end")
 
 
 def test_a_relay_that_meets_an_error_ends_with_it() -> None:

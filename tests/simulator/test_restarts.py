@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
@@ -29,6 +28,7 @@ from simulator.run.restarts import RestartPolicy
 from simulator.run.task import Task
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
+from tests._ended import has_ended
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=30)
@@ -125,7 +125,7 @@ def test_a_stopped_process_and_its_children_are_dead_before_the_next_incarnation
         run.restart("worker:0")
         assert run.join()["worker:0"].value == 0
     child = int((tmp_path / "child").read_text())
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert has_ended(child)
 
 
 def test_a_message_of_an_older_incarnation_is_ignored(tmp_path: Path) -> None:
@@ -390,11 +390,6 @@ def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
     """The job restarts because of a survivor; the restart that the plan has for later then finds its task alive."""
     victim = tmp_path / "pid of worker:1"
 
-    def ends(process: psutil.Process) -> bool:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return process.status() == psutil.STATUS_ZOMBIE
-        return True
-
     def body() -> int:
         agent = _agent()
         if agent.spec.incarnation == 0 and agent.spec.task == "worker:1":
@@ -404,9 +399,8 @@ def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
         if agent.spec.incarnation == 0:
             # The peer of a killed worker notices, as collectives do.
             eventually(lambda: victim.exists() and victim.read_text() != "", "worker:1 to be there")
-            process = psutil.Process(int(victim.read_text()))
             (tmp_path / "worker:0 waits").touch()
-            eventually(lambda: ends(process), "worker:1 to be killed")
+            eventually(lambda: has_ended(int(victim.read_text())), "worker:1 to be killed")
             os._exit(7)
         threading.Event().wait(2.5)  # longer than the plan waits
         return int(agent.spec.incarnation)
