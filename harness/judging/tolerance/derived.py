@@ -99,6 +99,8 @@ class Derived:
         if value is None:
             return np.zeros(())
         size = _magnitude(value)
+        if size.all():  # as of most weights, and balancing is dear
+            return size
         return np.where(size > 0, size, group_sizes(size, examples=observable == "predictions"))
 
     def describe(self) -> str:
