@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from harness.errors import NotReproducible
+from harness.errors import NoRoom, NotReproducible
 from harness.evidence.independence import check_independent
 from harness.evidence.reference import Reference, ReferenceFiles, read_reference
 from harness.evidence.trace import RunTrace
@@ -115,7 +115,7 @@ def left_reference(
         runs, differing = Runs(program, directory, seed, timeout, hardware=hardware, beside=beside), None
         try:
             runs.make_apart(at_once)
-            runs.furthest(names)
+            runs.furthest(names, doubts=True)
             doubt = check and not (names and not any(map(runs.in_doubt, names)))
             if doubt:
                 runs, differing = reproducible(runs)
@@ -125,6 +125,9 @@ def left_reference(
                 seeds = MORE_SEEDS[:-1] if doubt else MORE_SEEDS
                 reruns += runs.furthest([noisy(noise) for noise in seeds])
             runs.make_all(others)
+        except NoRoom:
+            runs.remove_unfinished()
+            raise
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())
             raise

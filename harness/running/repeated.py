@@ -158,10 +158,14 @@ class Runs:
                 for name in (into, note.parent.name):
                     shutil.rmtree(self.directory / name, ignore_errors=True)
 
-    def furthest(self, names: Sequence[str]) -> list[Path]:
+    def furthest(self, names: Sequence[str], *, doubts: bool = False) -> list[Path]:
         """`make_all` of these with noise, and keep of each element what is furthest from the run without.
 
         So they need the room of one, and one more for each that is being made.
+
+        Args:
+            names: of these runs.
+            doubts: whether `in_doubt` will be asked about them.
 
         Returns:
             Their traces: of those that record alike a single one.
@@ -172,11 +176,11 @@ class Runs:
                 shutil.rmtree(self._folder(name), ignore_errors=True)
         for some in self._batches(names):
             self.make(some)
-            self._take_in(names)
-        self._take_in(names)
+            self._take_in(names, doubts)
+        self._take_in(names, doubts)
         return [trace for name in names if (trace := self.trace(name)).exists()]
 
-    def _take_in(self, names: Sequence[str]) -> None:
+    def _take_in(self, names: Sequence[str], doubts: bool) -> None:
         """Put the traces of these runs, as far as they have been made, into that of the first one."""
         if not names:
             return
@@ -185,7 +189,7 @@ class Runs:
             folder, trace = self._folder(name), self.trace(name)
             if not (folder / _DONE).exists() or not trace.exists():
                 continue
-            if not (folder / _DOUBT).exists():
+            if doubts and not (folder / _DOUBT).exists():
                 doubt = in_doubt(read_client(self.trace(PLAIN)), read_client(trace))
                 (folder / _DOUBT).write_bytes(msgspec.msgpack.encode(doubt))
             if folder != into and first.exists() and take_in(self.trace(PLAIN), first, trace):
@@ -193,8 +197,14 @@ class Runs:
                 trace.unlink()
 
     def in_doubt(self, name: str) -> bool:
-        """Whether this run with noise, of which `furthest` was asked, leaves it open if equal runs are equal."""
+        """Whether this run with noise, for which `furthest` looked for that, leaves it open if equal runs are equal."""
         return msgspec.msgpack.decode((self._folder(name) / _DOUBT).read_bytes(), type=bool)
+
+    def remove_unfinished(self) -> None:
+        """Remove what runs have left that have not come to their end."""
+        for trace in self.directory.glob(f"*/{_TRACES}"):
+            if not (trace.parent / _DONE).exists():
+                shutil.rmtree(trace.parent, ignore_errors=True)
 
     def _batches(self, names: Sequence[str]) -> Iterator[list[str]]:
         """Those that are missing, as many at a time as there are cores, and room on the disk."""
