@@ -21,7 +21,7 @@ _also_preload(*(f"harness.recording.{module}" for module in ("client", "forcing"
 _also_preload("numpy.ma", "numpy.random")
 
 if TYPE_CHECKING:
-    from harness.errors import MissingHardware, NothingObserved, SharedState
+    from harness.errors import MissingHardware, NoRoom, NothingObserved, SharedState
     from harness.judging.verdict import Verdict
     from harness.ledger import Ledger
     from harness.proofs import prove
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ledger",
     "MissingHardware",
+    "NoRoom",
     "NothingObserved",
     "Program",
     "Proof",
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "harness.errors": ("MissingHardware", "NothingObserved", "SharedState"),
+    "harness.errors": ("MissingHardware", "NoRoom", "NothingObserved", "SharedState"),
     "harness.judging.verdict": ("Verdict",),
     "harness.ledger": ("Ledger",),
     "harness.proofs": ("prove",),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from simulator import LockstepError, UsageError
+from simulator.units import format_size
 
-__all__ = ["Abstained", "MissingHardware", "NotReproducible", "NothingObserved", "SharedState"]
+__all__ = ["Abstained", "MissingHardware", "NoRoom", "NotReproducible", "NothingObserved", "SharedState"]
 
 
 class NothingObserved(UsageError):
@@ -56,3 +57,23 @@ class SharedState(UsageError):
 
 class MissingHardware(LockstepError):
     """Raised when a strategy needs hardware that this machine lacks."""
+
+
+class NoRoom(LockstepError):
+    """Raised when a disk has no room for what a verification is about to record, before it is full."""
+
+    @classmethod
+    def of(cls, directory: str, needed: int, free: int, why: str) -> NoRoom:
+        """What to say of it.
+
+        Args:
+            directory: on the disk.
+            needed: bytes that have to fit there yet.
+            free: bytes that do.
+            why: they are needed, or what is known so far.
+        """
+        return cls(
+            f"{directory} has no room for this verification: {why}; {format_size(needed)} have to fit there yet, and "
+            f"{format_size(free)} are free. Take fewer steps (of a script: --first), give record.step fewer variables "
+            "and gradients, or keep it on a larger disk: TMPDIR names that of runs, LOCKSTEP_CACHE that of references"
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import msgspec
 
 from harness.damaged import reading
+from harness.evidence.arrays import arrays_in
 from harness.evidence.parts import TRACES, Parts, read_parts
 from harness.evidence.reference import Reference, read_reference
-from harness.evidence.trace import Array, RunTrace, write_client
+from harness.evidence.trace import RunTrace, write_client
 from harness.judging.alone import StepsAlone
 from harness.judging.culprit import Culprit, Looked
 from harness.judging.laws.protocol import Finding
@@ -146,15 +146,5 @@ def _check_whole(trace: RunTrace) -> None:
     for client in trace.clients:
         if not client.whole:
             raise ValueError(f"the trace of {client.header.task} has lost its end")
-        for array in _arrays(client):
+        for array in arrays_in(client):
             array.check()
-
-
-def _arrays(thing: Any) -> Iterator[Array]:
-    """Every array within."""
-    if isinstance(thing, Array):
-        yield thing
-    elif isinstance(thing, msgspec.Struct):
-        yield from (array for name in thing.__struct_fields__ for array in _arrays(getattr(thing, name)))
-    elif isinstance(thing, tuple):
-        yield from (array for each in thing for array in _arrays(each))

@@ -41,7 +41,8 @@ from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import check_hardware, disturbed_by, run_once
 from harness.running.places import on_machines, placed_program
-from harness.running.reference import reference_of
+from harness.running.reference import cache_directory, reference_of
+from harness.running.room import check_run_fits, files_beside
 from harness.running.scripted import check_apart, check_whole, native_traces, ready
 from harness.saved import save_run
 from harness.subject.over import OnMachines
@@ -145,7 +146,8 @@ def _verified(
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
         makes: dict[str, Any] = {"perturbed": asked.derived and not forced, "check": forced}
-        reference = reference_of(program, **makes, **asked.makes(case), **asked.of_truth)
+        beside = files_beside(cache_directory(), directory, len(case.clients), keep=asked.keep)
+        reference = reference_of(program, **makes, **asked.makes(case), **asked.of_truth, beside=beside)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -387,6 +389,7 @@ def _run(
     **options: Any,
 ) -> RunResult:
     """The run to be judged, which leaves what its clients recorded in `directory`."""
+    check_run_fits(directory, len(case.clients), reference.trace)
     with _independent(program.name, case, directory, reference):
         if isinstance(disturbed, Interrupting):
             disturbed.check_reached(program.name, reference.trace)

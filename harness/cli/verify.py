@@ -248,7 +248,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | Non
 def _one(
     program: Program, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Exit, dict[str, Any]]:
-    from harness.errors import MissingHardware
+    from harness.errors import MissingHardware, NoRoom
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
     from simulator.hardware import HardwareMissing
@@ -264,6 +264,7 @@ def _one(
         HostsUnavailable,
         MachinesUnavailable,
         MissingHardware,
+        NoRoom,
         PrivateFilesUnavailable,
     ) as error:
         show(str(error), err=True)

@@ -15,15 +15,19 @@ _since = 0
 _open: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
-def mapped(path: Path) -> memoryview:
+def mapped(path: Path, *, changed: bool = False) -> memoryview:
     """The bytes of a file as it is now; they are read when they are looked at, also after the file was removed.
+
+    Args:
+        path: of the file.
+        changed: whether what is written into them is to be written into the file.
 
     Raises:
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
+    with path.open("r+b" if changed else "rb") as file:
         try:
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if changed else mmap.ACCESS_READ)
         except ValueError:  # an empty file
             return memoryview(b"")
     _open.add(view)

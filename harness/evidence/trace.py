@@ -2,24 +2,24 @@
 
 A trace file is a sequence of frames: a four-byte little-endian length, then that many bytes of MessagePack. The first
 frame is a `Header`; a process that is killed while writing leaves at most one incomplete frame, which `read_client`
-ignores. Nothing here imports TensorFlow, and NumPy only when an array is decoded, so that a saved run can be listed
-anywhere.
+ignores. Copies of a variable that are bit for bit the same are written once. Nothing here imports TensorFlow, and NumPy
+only when an array is decoded, so that a saved run can be listed anywhere.
 """
 
 from __future__ import annotations
 
-import math
+import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from harness.errors import NoRoom
+from harness.evidence.arrays import Array
 from harness.evidence.mapped import give_back, looked_at, mapped
-
-if TYPE_CHECKING:
-    import numpy as np
+from simulator.units import format_size
 
 __all__ = [
     "OUTSIDE",
@@ -28,6 +28,7 @@ __all__ = [
     "Counters",
     "Final",
     "Forced",
+    "Frame",
     "Header",
     "NoHeader",
     "Placement",
@@ -48,67 +49,6 @@ __all__ = [
 ]
 
 _LENGTH = struct.Struct("<I")
-# These have no native NumPy type; they are stored widened to float32, which is lossless.
-_STORED_AS = {"bfloat16": "float32"}
-
-
-class Array(msgspec.Struct, frozen=True, array_like=True, eq=False):
-    """One tensor: its TensorFlow dtype name, shape, and C-ordered bytes, which may be a view of the trace's file.
-
-    Of a RaggedTensor these are its flat values, and `rows` has the lengths of its rows, the outermost dimension first.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    data: memoryview
-    rows: tuple[tuple[int, ...], ...] = ()
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the values; bfloat16 comes back widened to float32."""
-        import numpy as np
-
-        looked_at(self.data.nbytes)
-        return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both are of the same dtype and shape, and every bit is the same."""
-        import numpy as np
-
-        if not isinstance(other, Array):
-            return NotImplemented
-        if (self.dtype, self.shape, self.rows) != (other.dtype, other.shape, other.rows):
-            return False
-        looked_at(self.data.nbytes + other.data.nbytes)
-        return np.array_equal(np.frombuffer(self.data, np.uint8), np.frombuffer(other.data, np.uint8))
-
-    def __ne__(self, other: object) -> bool:
-        """The opposite, which msgspec does not derive."""
-        return not self == other
-
-    __hash__ = None  # type: ignore[assignment]  # as of an array
-
-    def check(self) -> None:
-        """Raise ValueError or TypeError if the bytes are not those of such an array."""
-        import numpy as np
-
-        kind = np.dtype(_STORED_AS.get(self.dtype, self.dtype))
-        if kind.hasobject or min(self.shape, default=0) < 0 or kind.itemsize * math.prod(self.shape) != len(self.data):
-            raise ValueError(f"{len(self.data)} bytes are no {self.dtype} of shape {self.shape}")
-
-    @classmethod
-    def of(cls, value: Any, rows: tuple[tuple[int, ...], ...] = ()) -> Array:
-        """Encode anything that `numpy.asarray` accepts and that holds numbers."""
-        import numpy as np
-
-        array = np.asarray(value)
-        name = array.dtype.name
-        if name in _STORED_AS:
-            array = array.astype(_STORED_AS[name])
-        if not array.dtype.isnative:  # its name says nothing of the order of its bytes
-            array = array.astype(array.dtype.newbyteorder("="))
-        return cls(
-            dtype=name, shape=tuple(array.shape), data=memoryview(np.ascontiguousarray(array).tobytes()), rows=rows
-        )
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -125,7 +65,10 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """One variable: every local replica's copy, or the aggregate of an on-read variable."""
+    """One variable: every local replica's copy, or the aggregate of an on-read variable.
+
+    `places` is in files only, where `copies` are those that differ: which of them each replica has.
+    """
 
     name: str
     copies: tuple[Array, ...]
@@ -133,11 +76,31 @@ class Variable(msgspec.Struct, frozen=True):
     # value.
     kind: str = "plain"
     aggregated: Array | None = None
+    places: tuple[int, ...] = ()
 
     @property
     def value(self) -> Array:
         """The value to compare with the reference."""
         return self.copies[0] if self.aggregated is None else self.aggregated
+
+    def packed(self) -> Variable:
+        """The same as it is written: each copy once."""
+        different: list[Array] = []
+        places = []
+        for copy in self.copies:
+            place = next((k for k, known in enumerate(different) if known == copy), len(different))
+            different += [copy] * (place == len(different))
+            places.append(place)
+        if len(different) == len(places):
+            return self
+        return msgspec.structs.replace(self, copies=tuple(different), places=tuple(places))
+
+    def unpacked(self) -> Variable:
+        """The same as it was before it was written: a copy for each replica."""
+        if not self.places:
+            return self
+        copies = tuple(self.copies[place] for place in self.places)
+        return msgspec.structs.replace(self, copies=copies, places=())
 
 
 class Header(msgspec.Struct, frozen=True, tag=True):
@@ -352,20 +315,34 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
 
 
 Frame = Header | Step | Seen | Final | Counters
+_Frame = TypeVar("_Frame", bound=Frame)
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Frame)
 
 
 class TraceWriter:
-    """Appends frames to a trace file, each flushed to the operating system before `write` returns."""
+    """Appends frames to a trace file, each flushed to the operating system before `write` returns.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: of the file.
+        beside: how many more files of its size its disk has to have room for. Nobody knows how many steps a program
+            takes, so this is looked at with each of them.
+    """
+
+    def __init__(self, path: Path, beside: int = 0) -> None:
         self._path = path
+        self._beside = beside
+        self._steps = 0
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, frame: Frame) -> None:
-        """Append one frame; a kill of this process afterwards cannot lose it."""
-        payload = _ENCODER.encode(frame)
+        """Append one frame; a kill of this process afterwards cannot lose it.
+
+        Raises:
+            NoRoom: what has to fit beside this file does not any more.
+            OSError: nor does the file itself.
+        """
+        payload = _ENCODER.encode(_with_variables(frame, Variable.packed))
         rest = memoryview(_LENGTH.pack(len(payload)) + payload)
         try:
             # Where the disk becomes full a part is written, and only the next attempt fails.
@@ -373,6 +350,18 @@ class TraceWriter:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
             raise OSError(error.errno, f"what was recorded cannot be kept: {error.strerror}", str(self._path)) from None
+        if self._beside:
+            self._steps += isinstance(frame, (Step, Seen))
+            self._check_room()
+
+    def _check_room(self) -> None:
+        disk, size = os.fstatvfs(self._file.fileno()), self._file.tell()
+        free = disk.f_bavail * disk.f_frsize
+        if self._beside * size > free:
+            steps = f"{self._steps} step{'' if self._steps == 1 else 's'}"
+            recorded = f"the reference has recorded {format_size(size)} in {steps}"
+            why = f"{recorded}, and the other runs take {self._beside} times that"
+            raise NoRoom.of(str(self._path.parent), self._beside * size, free, why)
 
     def close(self) -> None:
         """Close the file."""
@@ -413,14 +402,25 @@ class NoHeader(ValueError):
     """Raised when a file does not begin with a `Header`: its process died before it had written one."""
 
 
-def frames(path: Path) -> Iterator[Frame | None]:
+def _with_variables(frame: _Frame, change: Callable[[Variable], Variable]) -> _Frame:
+    """The frame with each variable of `record` changed."""
+    if not isinstance(frame, (Step, Final)) or not frame.variables:
+        return frame
+    return msgspec.structs.replace(frame, variables=tuple(map(change, frame.variables)))
+
+
+def frames(path: Path, *, changed: bool = False) -> Iterator[Frame | None]:
     """The frames, one after another, and None where the writer was killed inside one.
+
+    Args:
+        path: of the file.
+        changed: whether numbers that are written into the arrays are to be written into the file.
 
     Raises:
         ValueError: the file is damaged.
         OSError: it cannot be read.
     """
-    data = mapped(path)
+    data = mapped(path, changed=changed)
     position = 0
     while position < len(data):
         (length,) = _LENGTH.unpack_from(data, position) if position + _LENGTH.size <= len(data) else (len(data),)
@@ -429,7 +429,7 @@ def frames(path: Path) -> Iterator[Frame | None]:
             yield None
             return
         try:
-            yield _DECODER.decode(data[position : position + length])
+            yield _with_variables(_DECODER.decode(data[position : position + length]), Variable.unpacked)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"{path} is damaged at byte {position}: {error}") from error
         position += length

@@ -84,7 +84,8 @@ class Assignment(msgspec.Struct, frozen=True):
     `ahead` is by how many seconds the clock that the program sees is. `forced` is the trace of a run whose variables
     are set after each step. `watching` says which step is to be watched, operation by operation; the program ends with
     it. `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file
-    system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32.
+    system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
+    many more files as large as the trace its disk is to have room for.
     """
 
     traces: str
@@ -99,6 +100,7 @@ class Assignment(msgspec.Struct, frozen=True):
     witness: bool = True
     view: View | None = None
     tf32: bool = False
+    beside: int = 0
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -124,14 +126,14 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         header,
         trace=trace,
         directory=Path(assignment.directory),
+        beside=assignment.beside,
         noise=noise,
         forcing=forcing,
         watch=watch,
         witness=Witness(strategy, header.local_replicas, all_seams(), noise, watch) if assignment.witness else None,
     )
-    ours = [trace.parent, Path(assignment.traces), Path(assignment.directory)]
-    if assignment.forced is not None:
-        ours.append(Path(assignment.forced).parent)
+    forced = [] if assignment.forced is None else [Path(assignment.forced).parent]
+    ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *forced]
     note_modules = note_files(notes_of(trace), ours)
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead))

@@ -55,11 +55,13 @@ class Recorder:
         watch: Watch | None = None,
         witness: Witness | None = None,
         stepped: Callable[[int], None] = lambda index: None,
+        *,
+        beside: int = 0,
     ) -> None:
         self.directory = directory
         self.scheduled: Callable[[], int | None] = lambda: None
         self._strategy = strategy
-        self._writer = TraceWriter(trace)
+        self._writer = TraceWriter(trace, beside)
         self._writer.write(header)
         self._noise = noise
         self._forcing = forcing

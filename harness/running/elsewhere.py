@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from _lockstep.names import HOME
-from harness.errors import Abstained, NothingObserved
+from harness.errors import Abstained, NoRoom, NothingObserved
 from harness.evidence.reference import ReferenceFiles
 from harness.running.depends import code_digest
 from harness.subject.program import Program
@@ -123,7 +123,7 @@ class Failed(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, error: Exception) -> Failed:
         """What is told of an error."""
-        kinds = (NothingObserved, Abstained, UsageError, RunFailed)
+        kinds = (NothingObserved, Abstained, NoRoom, UsageError, RunFailed)
         kind = next((each.__name__ for each in kinds if isinstance(error, each)), type(error).__name__)
         if not isinstance(error, RunFailed):
             return cls(kind, str(error))
@@ -242,6 +242,8 @@ def _raised(failed: Failed, program: Program, python: Interpreter, folder: Path)
         return NothingObserved(program.name)
     if failed.kind == "Abstained":
         return Abstained(failed.message)
+    if failed.kind == "NoRoom":
+        return NoRoom(failed.message)
     if failed.kind == "RunFailed":
         causes = tuple(
             TaskError(each.task, each.kind, each.message, traceback=each.traceback, at=each.at, bases=each.bases)

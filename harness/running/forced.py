@@ -56,22 +56,20 @@ def forced_reference(
     """
     # Not in two looks: it is needed where there is something to be found.
     names = [noisy(noise) for noise in (*FIRST_SEEDS, *MORE_SEEDS[:2])] if perturbed else []
-    if perturbed and reference.kernels:
-        names.append(OTHER_KERNELS)
-    if perturbed and reference.tf32:
-        names.append(TF32)
+    others = [OTHER_KERNELS] * (perturbed and reference.kernels) + [TF32] * (perturbed and reference.tf32)
     with scratch("forced") as place:
         forced = _first_client(directory)
         runs = Runs(program, place, seed, timeout, reference.threads, forced=forced, hardware=reference.hardware)
         try:
             runs.make([PLAIN])
-            runs.make_all(names)
+            reruns = runs.furthest(names)
+            runs.make_all(others)
         except RunFailed:
             check_independent(program.name, _touched(runs, directory, reference))
             raise
         touched = _touched(runs, directory, reference)
         check_independent(program.name, touched)
-        found = read_reference(runs.trace(PLAIN), [runs.trace(name) for name in names])
+        found = read_reference(runs.trace(PLAIN), [*reruns, *map(runs.trace, others)])
     notes = (*reference.notes, *_notes(found.trace))
     return replace(
         found,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,20 +12,20 @@ from typing import Any
 
 from filelock import FileLock
 
-from harness.errors import NotReproducible
+from harness.errors import NoRoom, NotReproducible
 from harness.evidence.independence import check_independent
 from harness.evidence.reference import Reference, ReferenceFiles, read_reference
-from harness.evidence.reproduced import in_doubt
-from harness.evidence.trace import RunTrace, read_client
+from harness.evidence.trace import RunTrace
 from harness.running.depends import environment_digest
 from harness.running.elsewhere import Interpreter, asked_elsewhere
 from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy, reproducible
+from harness.running.room import RERUNS
 from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import make_scratch
 
-__all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "left_reference", "reference_of"]
+__all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "cache_directory", "left_reference", "reference_of"]
 
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 # An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
@@ -47,6 +47,7 @@ def reference_of(
     kernels: bool = False,
     tf32: bool = False,
     hardware: str = "cpu",
+    beside: int = 0,
     python: Interpreter | None = None,
 ) -> Reference:
     """Run the program under the default strategy on one device, or take the run of the same program from the cache.
@@ -68,25 +69,19 @@ def reference_of(
         tf32: whether it computes products of float32 in TF32. How far that is from float32 then counts as noise: one
             run more has factors that are rounded so.
         hardware: what the reference computes on.
+        beside: how many files as large as its own trace the disk has to have room for, besides those of a reference.
         python: of another environment, in which all runs of the reference are made.
 
     Raises:
         NothingObserved: the program reported nothing.
+        NoRoom: the disk has none for all of that.
         NotReproducible: its numbers differ from run to run.
         SharedState: one of these runs has read what another one had written.
         RunFailed: the program fails even on one device.
         UsageError: another environment has no such program.
     """
-    asked: dict[str, Any] = {
-        "seed": seed,
-        "perturbed": perturbed,
-        "timeout": timeout,
-        "check": check,
-        "more": more,
-        "kernels": kernels,
-        "tf32": tf32,
-        "hardware": hardware,
-    }
+    asked: dict[str, Any] = {"seed": seed, "perturbed": perturbed, "timeout": timeout, "check": check, "more": more}
+    asked |= {"kernels": kernels, "tf32": tf32, "hardware": hardware, "beside": beside}
     if python is None:
         left = left_reference(program, **asked)
     else:
@@ -106,25 +101,33 @@ def left_reference(
     kernels: bool,
     tf32: bool,
     hardware: str,
+    beside: int,
 ) -> ReferenceFiles:
     """Make the runs of a reference as of `reference_of`, and say where they are."""
     place = "" if hardware == "cpu" else f"-{hardware}"
     directory = cache_directory() / f"{program.digest}-{seed}-{environment_digest()}{place}"
     with _locked(directory):
-        runs, differing = Runs(program, directory, seed, timeout, hardware=hardware), None
         names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
         others = [OTHER_KERNELS] * (perturbed and kernels) + [TF32] * (perturbed and tf32)
+        # The first two at once, if there is a core for each.
+        at_once = [PLAIN, *names[: min(1, cores() - 1)]]
+        beside += len(others) + _beside_plain(perturbed) - len(at_once[1:])
+        runs, differing = Runs(program, directory, seed, timeout, hardware=hardware, beside=beside), None
         try:
-            # The first two at once, if there is a core for each.
-            runs.make_apart([PLAIN, *names[: min(1, cores() - 1)]])
-            runs.make_all(names)
-            doubt = check and _may_differ(runs, names)
+            runs.make_apart(at_once)
+            runs.furthest(names, doubts=True)
+            doubt = check and not (names and not any(map(runs.in_doubt, names)))
             if doubt:
                 runs, differing = reproducible(runs)
+            reruns = runs.furthest(names)
             if perturbed and more:
                 # A second plain run stands for one of those with noise: six are enough.
-                names += [noisy(noise) for noise in (MORE_SEEDS[:-1] if doubt else MORE_SEEDS)]
-            runs.make_all([*names, *others])
+                seeds = MORE_SEEDS[:-1] if doubt else MORE_SEEDS
+                reruns += runs.furthest([noisy(noise) for noise in seeds])
+            runs.make_all(others)
+        except NoRoom:
+            runs.remove_unfinished()
+            raise
         except (NotReproducible, RunFailed):  # what another one had left may be why
             check_independent(program.name, runs.touched())
             raise
@@ -135,7 +138,7 @@ def left_reference(
     return ReferenceFiles(
         str(directory),
         str(plain),
-        tuple(str(runs.trace(name)) for name in (*names, *others)),
+        tuple(map(str, [*reruns, *map(runs.trace, others)])),
         notes,
         {run: tuple(touches) for run, touches in touched.items()},
         runs.threads,
@@ -145,10 +148,12 @@ def left_reference(
     )
 
 
-def _may_differ(runs: Runs, names: Sequence[str]) -> bool:
-    """Whether the runs until now leave it open if equal ones are equal; without any with noise they do."""
-    plain = read_client(runs.trace(PLAIN))
-    return not names or any(in_doubt(plain, read_client(runs.trace(name))) for name in names)
+def _beside_plain(perturbed: bool) -> int:
+    """How many more files like that of the plain run a reference has at most, at a time.
+
+    The reruns with noise, and one that is being made; in the exact tier the second plain run.
+    """
+    return RERUNS + 1 if perturbed else 1
 
 
 @contextlib.contextmanager

@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from harness.errors import Abstained, NothingObserved, NotReproducible
+from harness.errors import Abstained, NoRoom, NothingObserved, NotReproducible
+from harness.evidence.furthest import take_in
 from harness.evidence.independence import Touch, read_touched, reads_back
-from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference
+from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference, in_doubt
 from harness.evidence.trace import read_client
 from harness.recording.client import Assignment
 from harness.recording.scripts import CANNOT
 from harness.running.clients import client_of, viewed
 from harness.running.depends import keep_depends, still_the_same
+from harness.running.room import check_room, fitting
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
@@ -39,6 +41,7 @@ _ONEDNN_VARIABLE = "TF_ENABLE_ONEDNN_OPTS"
 _AGAIN, _EARLIER = "again", "earlier-"
 _NOISE = "noise-"
 _TRACES, _KEPT = "traces", "kept"
+_DONE, _DOUBT, _TAKEN_IN = "done", "doubt", "taken-in"
 # By how much the clocks of the first run, and of those with noise but their opposites, are ahead: it is another second
 # and another day for a second run without noise, and for the run that is to be judged.
 _AHEAD_SECONDS = 100_000.0
@@ -48,6 +51,8 @@ _AHEAD_SECONDS = 100_000.0
 class Runs:
     """The runs of one reference, each in a folder of its own that says when it is complete.
 
+    The trace of a rerun with noise may be in that of another one; then the folder says in whose.
+
     Attributes:
         program: what is run, under the default strategy.
         directory: holds the folders.
@@ -56,6 +61,7 @@ class Runs:
         threads: that TensorFlow's pools have, None for as many as there are.
         forced: the trace of a run whose variables are set after each step, None in runs that go their own way.
         hardware: what they compute on.
+        beside: how many more files as large as the trace of the plain run the disk is to have room for.
     """
 
     program: Program
@@ -65,6 +71,7 @@ class Runs:
     threads: int | None = None
     forced: Path | None = None
     hardware: str = "cpu"
+    beside: int = 0
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -81,9 +88,12 @@ class Runs:
 
         Raises:
             NothingObserved: the program reported nothing.
+            NoRoom: the disk has none for them.
             RunFailed: it fails even on one device.
         """
         missing = self._missing(names)
+        if PLAIN not in missing:
+            check_room(self.directory, len(missing) * self._size, "reruns of the reference are to be made")
         if self.hardware != "cpu" and len(missing) > 1:
             for name in missing:  # each may want the only GPU that there is
                 self.make([name])
@@ -103,6 +113,8 @@ class Runs:
                 except RunFailed as failure:
                     if failure.root_cause.kind == CANNOT:
                         raise Abstained(failure.root_cause.message) from failure
+                    if failure.root_cause.kind == NoRoom.__name__:
+                        raise NoRoom(failure.root_cause.message) from failure
                     follows = "" if self.forced is None else " that is set to the run's variables"
                     during = f"the reference run{follows} (default strategy, one device)"
                     raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
@@ -110,7 +122,7 @@ class Runs:
                     raise NothingObserved(self.program.name)
                 script = None if self.program.script is None else self.program.script.path
                 keep_depends(folder, read_touched(folder), script)
-                (folder / "done").touch()
+                (folder / _DONE).touch()
 
     def _environ(self, name: str) -> dict[str, str]:
         """Of the run with other kernels, those that the plain one, which was made before, has not used."""
@@ -120,6 +132,7 @@ class Runs:
 
     def _assignment(self, name: str) -> Assignment:
         folder = self._folder(name)
+        self._forget(folder)
         shutil.rmtree(folder, ignore_errors=True)
         for inner in (_TRACES, _KEPT):
             (folder / inner).mkdir(parents=True)
@@ -134,7 +147,79 @@ class Runs:
             ahead=ahead,
             forced=None if self.forced is None else str(self.forced),
             tf32=name == TF32,
+            beside=self.beside if name == PLAIN else 0,
         )
+
+    def _forget(self, folder: Path) -> None:
+        """Remove the reruns whose trace is in that of a run which is about to be made again, or was held against it."""
+        for note in self.directory.glob(f"*/{_TAKEN_IN}"):
+            into, plain = note.read_text().split()
+            if folder.name in (into, plain):
+                for name in (into, note.parent.name):
+                    shutil.rmtree(self.directory / name, ignore_errors=True)
+
+    def furthest(self, names: Sequence[str], *, doubts: bool = False) -> list[Path]:
+        """`make_all` of these with noise, and keep of each element what is furthest from the run without.
+
+        So they need the room of one, and one more for each that is being made.
+
+        Args:
+            names: of these runs.
+            doubts: whether `in_doubt` will be asked about them.
+
+        Returns:
+            Their traces: of those that record alike a single one.
+        """
+        if any((self._folder(name) / _DONE).exists() for name in self._missing(names)):
+            # What one has read is otherwise now, and in whose trace it is nobody could tell any more.
+            for name in names:
+                shutil.rmtree(self._folder(name), ignore_errors=True)
+        for some in self._batches(names):
+            self.make(some)
+            self._take_in(names, doubts)
+        self._take_in(names, doubts)
+        return [trace for name in names if (trace := self.trace(name)).exists()]
+
+    def _take_in(self, names: Sequence[str], doubts: bool) -> None:
+        """Put the traces of these runs, as far as they have been made, into that of the first one."""
+        if not names:
+            return
+        plain, into, first = self._folder(PLAIN), self._folder(names[0]), self.trace(names[0])
+        for name in names:
+            folder, trace = self._folder(name), self.trace(name)
+            if not (folder / _DONE).exists() or not trace.exists():
+                continue
+            if doubts and not (folder / _DOUBT).exists():
+                doubt = in_doubt(read_client(self.trace(PLAIN)), read_client(trace))
+                (folder / _DOUBT).write_bytes(msgspec.msgpack.encode(doubt))
+            if folder != into and first.exists() and take_in(self.trace(PLAIN), first, trace):
+                (folder / _TAKEN_IN).write_text(f"{into.name} {plain.name}")
+                trace.unlink()
+
+    def in_doubt(self, name: str) -> bool:
+        """Whether this run with noise, for which `furthest` looked for that, leaves it open if equal runs are equal."""
+        return msgspec.msgpack.decode((self._folder(name) / _DOUBT).read_bytes(), type=bool)
+
+    def remove_unfinished(self) -> None:
+        """Remove what runs have left that have not come to their end."""
+        for trace in self.directory.glob(f"*/{_TRACES}"):
+            if not (trace.parent / _DONE).exists():
+                shutil.rmtree(trace.parent, ignore_errors=True)
+
+    def _batches(self, names: Sequence[str]) -> Iterator[list[str]]:
+        """Those that are missing, as many at a time as there are cores, and room on the disk."""
+        missing = self._missing(names)
+        most = 1 if missing and self.reads_back else cores()
+        while missing:
+            size = fitting(self.directory, self._size, most)
+            yield missing[:size]
+            missing = missing[size:]
+
+    @property
+    def _size(self) -> int:
+        """Bytes that a run without noise has recorded, and one with noise will have."""
+        trace = self.trace(PLAIN)
+        return trace.stat().st_size if trace.exists() else 0
 
     def difference(self) -> Difference | None:
         """Run without noise a second time, and say where the two differ first; found once and then kept."""
@@ -147,11 +232,9 @@ class Runs:
         return msgspec.msgpack.decode(known.read_bytes(), type=Difference | None)
 
     def make_all(self, names: Sequence[str]) -> None:
-        """`make` as many of these at once as there are cores, or one by one if the program reads what it writes."""
-        missing = self._missing(names)
-        size = 1 if missing and self.reads_back else cores()
-        for start in range(0, len(missing), size):
-            self.make(missing[start : start + size])
+        """`make` these, many at once, or one by one if the program reads what it writes."""
+        for some in self._batches(names):
+            self.make(some)
 
     def make_apart(self, names: Sequence[str]) -> None:
         """`make`, and again one after the other if these runs may have met in each other's files.
@@ -178,7 +261,7 @@ class Runs:
 
     def _missing(self, names: Sequence[str]) -> list[str]:
         folders = {name: self._folder(name) for name in names}
-        return [name for name, at in folders.items() if not ((at / "done").exists() and still_the_same(at))]
+        return [name for name, at in folders.items() if not ((at / _DONE).exists() and still_the_same(at))]
 
     def _touches(self, name: str) -> tuple[Touch, ...]:
         return read_touched(self._folder(name))

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.eps import EPS
+from harness.evidence.furthest import distance
 from harness.evidence.latest import Latest
 from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
@@ -44,6 +45,8 @@ _CACHE_BYTES = 1 << 27
 @dataclass(frozen=True)
 class Derived:
     """Bounds from `perturbed`, reruns of the reference with rounding-sized noise in every floating variable.
+
+    One of these traces may stand for several reruns, see `harness.evidence.furthest`: the bounds are the same.
 
     For each element i of a value at step t::
 
@@ -96,6 +99,8 @@ class Derived:
         if value is None:
             return np.zeros(())
         size = _magnitude(value)
+        if size.all():  # as of most weights, and balancing is dear
+            return size
         return np.where(size > 0, size, group_sizes(size, examples=observable == "predictions"))
 
     def describe(self) -> str:
@@ -144,10 +149,8 @@ class Derived:
         found = np.zeros(truth.array.shape)
         for other in others:
             if other is not None and (other.array.shape, other.rows) == (truth.array.shape, truth.rows):
-                with np.errstate(invalid="ignore", over="ignore"):
-                    apart = np.abs(_wide(other.array) - _wide(truth.array))
                 # A rerun that overflows must not make the bound infinite.
-                np.maximum(found, np.where(np.isfinite(apart), apart, 0.0), out=found)
+                np.maximum(found, distance(other.array, truth.array), out=found)
         cast, _ = self._cast(observable, name)
         return np.maximum(found - cast * _magnitude(truth), 0.0) if cast else found
 

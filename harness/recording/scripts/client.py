@@ -163,6 +163,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
             msgspec.structs.replace(_header(case, assignment), at_once=program.script.disturbed),
             trace=trace,
             directory=Path(assignment.directory),
+            beside=assignment.beside,
             noise=noise,
             watch=watch,
             witness=witness,
@@ -175,10 +176,9 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)
         stack.enter_context(adopting(session.built))
         stack.enter_context(unscoped_named(stand_ins))
-        if noise is not None:
-            stack.enter_context(noise.active())
-        if watch is not None:
-            stack.enter_context(watch.active())
+        for one in (noise, watch):
+            if one is not None:
+                stack.enter_context(one.active())
         # Last, so that it sees what the script gets.
         with contextlib.suppress(Ended):
             stack.enter_context(recorder.witnessing())
