@@ -12,6 +12,9 @@ __all__ = ["sketch"]
 
 _SUMS = 16
 
+_PIECE = _SUMS << 16
+"""Numbers of a row that are looked at together."""
+
 
 def sketch(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Every row as 16 sums, each over every sixteenth of its elements, with signs that follow from their positions.
@@ -25,13 +28,23 @@ def sketch(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     rows = value.reshape(value.shape[0] if value.ndim > 1 else 1, -1)
     length = rows.shape[1]
     signs = _signs(length)
-    found = np.zeros((len(rows), _SUMS))
-    for number, row in enumerate(rows):  # one by one, since values are large
-        signed = np.zeros(-(-length // _SUMS) * _SUMS)
-        signed[:length] = signs * row
-        found[number] = signed.reshape(-1, _SUMS).sum(axis=0)
+    found = np.stack([_sums(row, signs) for row in rows])
     sketched: np.ndarray[Any, Any] = (found / max(1.0, length / _SUMS) ** 0.5).astype(value.dtype)
     return sketched
+
+
+def _sums(row: np.ndarray[Any, Any], signs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Its sums, a piece at a time: a row may be all gradients of a large model."""
+    import numpy as np
+
+    total = np.zeros(_SUMS)
+    for begin in range(0, len(row), _PIECE):
+        signed = signs[begin : begin + _PIECE] * row[begin : begin + _PIECE]
+        piece = np.zeros((-(-len(signed) // _SUMS), _SUMS))
+        piece.reshape(-1)[: len(signed)] = signed
+        piece[0] += total  # so that all are added in one order
+        total = piece.sum(axis=0)
+    return total
 
 
 @lru_cache(maxsize=4)

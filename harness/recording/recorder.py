@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.evidence.trace import Counters, Final, Header, Seen, Step, TraceWriter
+from harness.evidence.trace import Counters, Final, Header, Step, TraceWriter
 from harness.recording.accepted import Place, came, checked_call
 from harness.recording.capture import (
     capture_examples,
@@ -152,7 +152,9 @@ class Recorder:
 
     def witnessing(self) -> contextlib.AbstractContextManager[None]:
         """Around the program: within, what the harness sees by itself is written next to what is reported."""
-        return contextlib.nullcontext() if self._witness is None else self._witness.active(self._saw)
+        if self._witness is None:
+            return contextlib.nullcontext()
+        return self._witness.active(self._writer.write, self._saw)
 
     def adopt(self, strategy: Any) -> None:
         """Know the strategy of the run, which an unmodified script builds itself."""
@@ -160,11 +162,10 @@ class Recorder:
         if self._witness is not None:
             self._witness.adopt(strategy)
 
-    def _saw(self, seen: Seen) -> None:
-        self._writer.write(seen)
+    def _saw(self, index: int) -> None:
         if self._watch is not None and not self._steps:
-            self._watch.after_step(seen.index)
-        self._stepped(seen.index)
+            self._watch.after_step(index)
+        self._stepped(index)
 
     def _reports(self, reported: dict[str, Any], *, step: bool) -> None:
         """Tell the witness of a call that was accepted so far, before anything of it is read or perturbed."""

@@ -53,3 +53,13 @@ def test_a_list_of_numbers_is_one_row() -> None:
     assert Relation(PARTIAL) in holding(sketch(value), [sketch(share), sketch(value - share)], _allowed(value))
     assert Relation(REPLICATED) in holding(sketch(value), [sketch(value)] * 2, _allowed(value))
     assert not holding(sketch(value), [sketch(value), sketch(share)], _allowed(value))
+
+
+def test_a_row_of_any_length_is_summed_in_one_order() -> None:
+    """A piece at a time gives the bits of all at once."""
+    value = np.random.default_rng(2).normal(size=(1 << 20) + 5).astype(np.float32)
+    signs = np.random.default_rng(len(value)).integers(0, 2, size=len(value), dtype=np.int8) * 2 - 1
+    signed = np.zeros(-(-len(value) // 16) * 16)
+    signed[: len(value)] = signs * value
+    sums = signed.reshape(-1, 16).sum(axis=0) / (len(value) / 16) ** 0.5
+    assert np.array_equal(sketch(value), [sums.astype(np.float32)])

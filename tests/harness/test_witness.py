@@ -16,6 +16,7 @@ from harness.recording.witness import Witness, all_seams
 from harness.recording.witness.protocol import Gathered
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
+from tests.harness._held_back import held_back
 from tests.harness._sharing import sharing
 
 
@@ -398,6 +399,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "loads": _loads,
     "fails": _fails_between,
     "many": _many_in_a_call,
+    "held": held_back,
 }
 
 
@@ -456,6 +458,13 @@ def test_what_a_failed_call_read_belongs_to_no_step(in_a_task: dict[str, Any]) -
 def test_all_examples_of_a_call_are_seen(in_a_task: dict[str, Any]) -> None:
     """However often the graph hands them over."""
     assert in_a_task["many"] == [12, 12]
+
+
+def test_what_is_written_together_belongs_to_its_own_step(in_a_task: dict[str, Any]) -> None:
+    """And not to the evaluations between; of a program that fails all is there but the step that nothing followed."""
+    ended, failed = in_a_task["held"]
+    assert ended == [2 + number % 5 for number in range(41)]
+    assert failed == ended[:-1]
 
 
 def test_numbers_of_eight_steps_in_each_doubling_are_kept() -> None:

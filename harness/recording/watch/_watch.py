@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from harness.evidence.watched import Op, Watched, write_watched
+from harness.recording.beside import beside
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.makers import Makers
@@ -274,7 +275,7 @@ class Watch:
 
         # No other device has a kernel for it.
         with tf.device("/device:CPU:0"):
-            tf.numpy_function(seen, tensors, [], stateful=True)
+            beside(tf.numpy_function(seen, tensors, [], stateful=True))
 
     def _variable(self, handle: Any) -> str:
         key = _id(handle)

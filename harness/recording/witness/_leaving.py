@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.recording.beside import beside
 from harness.recording.witness._switch import FIRST, Switch
 
 __all__ = ["Batch", "emit", "is_processor"]
@@ -49,7 +50,9 @@ class Batch:
         # What is on another device would be sent to that of the op at each step, wanted or not.
         for place, numbers in self._numbers.items():
             with tf.device(place):
-                tf.cond(self._switch.is_on(place), numbers.handing_over(place), lambda: tf.constant(False))
+                handed = tf.cond(self._switch.is_on(place), numbers.handing_over(place), lambda: tf.constant(False))
+            for branching in handed.op.inputs:  # what a branch gives is passed on by an Identity
+                beside(branching.op)
 
 
 class _Taken:
@@ -133,4 +136,4 @@ def emit(tensors: Sequence[Any], take: Take, device: str = FIRST) -> None:
     with tf.device(device):
         flat = [tf.concat([tf.reshape(tensors[place], [-1]) for place in group.places], 0) for group in groups]
         given = [*flat, *(tensors[place] for place in single)]
-        tf.numpy_function(called, given, [], stateful=True)
+        beside(tf.numpy_function(called, given, [], stateful=True))

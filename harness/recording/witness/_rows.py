@@ -5,18 +5,40 @@ That op hashes the bytes of each row (FarmHash64), in any process alike, and lea
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["examples_of"]
+__all__ = ["examples_of", "examples_of_several"]
+
+Examples = tuple[tuple[int, ...], list["np.ndarray[Any, Any]"]]
 
 
-def examples_of(
-    fingerprints: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]
-) -> tuple[tuple[int, ...], list[np.ndarray[Any, Any]]]:
+def examples_of_several(several: Sequence[np.ndarray[Any, Any]], shape: tuple[int, int]) -> list[Examples]:
+    """The same for the words of several steps, each with its counts of this shape before it.
+
+    Mostly the counts are the same, and then all is done at once.
+    """
+    import numpy as np
+
+    size = shape[0] * shape[1]
+    found: list[Examples] = []
+    for _, alike in itertools.groupby(several, key=lambda words: words[:size].tobytes()):
+        words = np.stack(list(alike))
+        counts = words[0, :size].reshape(shape)
+        if (counts == counts[0, 0]).all():
+            columns, examples = _of_equal(words[:, size:], counts)
+            found += [(columns, list(each)) for each in examples]
+        else:
+            found += [examples_of(each[size:], counts) for each in words]
+    return found
+
+
+def examples_of(fingerprints: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]) -> Examples:
     """Which tensors have a row for each example, by position, and for each replica the numbers of its examples.
 
     Those are the first tensor, and all that have as many rows in each replica.
@@ -28,11 +50,11 @@ def examples_of(
     """
     import numpy as np
 
+    if (counts == counts[0, 0]).all():
+        equal, examples = _of_equal(fingerprints, counts)
+        return equal, list(examples)
     words = fingerprints.view(np.uint64)
     replicas, width = counts.shape
-    if (counts == counts[0, 0]).all():  # mostly; and then all at once
-        parts = words.reshape(replicas, width, counts[0, 0])
-        return tuple(range(width)), list(_mixed(parts))
     columns = [column for column in range(width) if (counts[:, column] == counts[:, 0]).all()]
     tensors = iter(np.split(words, counts.cumsum()[:-1]))
     found = []
@@ -40,6 +62,16 @@ def examples_of(
         own = [next(tensors) for _ in range(width)]
         found.append(_mixed(np.stack([own[column] for column in columns])))
     return tuple(columns), found
+
+
+def _of_equal(
+    fingerprints: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]
+) -> tuple[tuple[int, ...], np.ndarray[Any, Any]]:
+    """Where every tensor has as many rows; of steps too, [..., words] gives [..., replicas, rows]."""
+    import numpy as np
+
+    parts = np.ascontiguousarray(fingerprints).view(np.uint64)
+    return tuple(range(counts.shape[1])), _mixed(parts.reshape(*parts.shape[:-1], *counts.shape, counts[0, 0]))
 
 
 def _mixed(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

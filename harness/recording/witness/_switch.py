@@ -6,23 +6,25 @@ graph that was saved and loaded asks for another one, which nobody has turned on
 
 from __future__ import annotations
 
-import itertools
+import uuid
 from typing import Any
 
-__all__ = ["FIRST", "Switch"]
+__all__ = ["FIRST", "Switch", "unique_name"]
 
 FIRST = "/cpu:0"
 """The device that every process has."""
 
-_NUMBERS = itertools.count()
-"""Of all of this process: names belong to a device."""
+
+def unique_name(what: str) -> str:
+    """The name of something of a device: also a graph that is loaded in another process finds there what is its own."""
+    return f"lockstep_{what}_{uuid.uuid4().hex}"
 
 
 class Switch:
     """Something that graphs can ask for at next to no cost: a variable that there is or is not."""
 
     def __init__(self) -> None:
-        self._name = f"lockstep_switch_{next(_NUMBERS)}"
+        self._name = unique_name("switch")
         self._on = False
         self._variables: dict[str, Any] = {}
 

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Seen, SeenVariable, Value
 from harness.recording.noise import Noise
@@ -18,6 +20,11 @@ from harness.recording.witness.protocol import Event, Gathered, Seam, StepSeen
 from simulator.agent import now
 
 __all__ = ["Witness"]
+
+_HELD_MAX = 16
+"""Steps of which only examples are seen are written together, so many at most: a step takes less time then. A process
+that is killed loses those since; of a run in which that may be, all is kept of each step at once.
+"""
 
 
 class Witness:
@@ -59,6 +66,8 @@ class Witness:
         if strategy is not None and why:
             self._gathered.note(why)
         self._send: Callable[[Seen], None] = lambda seen: None
+        self._stepped: Callable[[int], None] = lambda index: None
+        self._held: list[tuple[StepSeen, Seen]] = []
         self._calls = 0
         self.observed = 0
 
@@ -74,15 +83,25 @@ class Witness:
         self._gathered.files = files
 
     @contextlib.contextmanager
-    def active(self, send: Callable[[Seen], None]) -> Iterator[None]:
-        """See what the program does in this context; `send` gets each frame."""
-        self._send = send
+    def active(
+        self, send: Callable[[Seen], None], stepped: Callable[[int], None] = lambda index: None
+    ) -> Iterator[None]:
+        """See what the program does in this context.
+
+        Args:
+            send: gets the frame of each step, in their order; of several at once where little is seen of them.
+            stepped: hears of each step when that is looked at.
+        """
+        self._send, self._stepped = send, stepped
         with contextlib.ExitStack() as stack:
             for seam in self._seams:
                 stack.enter_context(seam.active(self._gathered))
-            yield
-            # The program has ended; nothing follows in which its last step would be looked at.
-            self._gathered.look(last=True)
+            try:
+                yield
+                # The program has ended; nothing follows in which its last step would be looked at.
+                self._gathered.look(last=True)
+            finally:
+                self.send_held()
 
     def reported(self, observables: Iterable[str], *, step: bool) -> None:
         """The program is about to report these, as of a step or of the end: what it reports is not looked at again."""
@@ -99,6 +118,16 @@ class Witness:
         """What could not be seen."""
         return tuple(self._gathered.unseen)
 
+    def send_held(self) -> None:
+        """Write what has been held back of steps that were looked at."""
+        held, self._held = self._held, []
+        self._gathered.fetch([step for step, _ in held])
+        for step, seen in held:
+            columns, rows = _examples(step.events, self._gathered)
+            whole = msgspec.structs.replace(seen, examples=rows, columns=columns, **_numbers(step.events))
+            self.observed += bool(whole.variables or whole.loss or whole.losses)
+            self._send(whole)
+
     def _variables(self, step: StepSeen, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf
 
@@ -114,26 +143,18 @@ class Witness:
 
     def _write(self, step: StepSeen, last: bool) -> None:
         gathered = self._gathered
-        variables = self._variables(step, last)
-        columns, rows = _examples(step.events, gathered)
-        taken = sorted(
-            (each for each in step.events if each.kind == "tape"), key=lambda each: (each.replica, each.site)
-        )
         seen = Seen(
             index=gathered.number,
             at=now(),
             after=self._calls,
             loss=None if "loss" in gathered.reported else step.loss,
-            variables=variables,
-            examples=rows,
-            columns=columns,
-            losses=_by_replica(taken, lambda name: name == LOSS),
-            gradients=_by_replica(taken, lambda name: name != LOSS),
-            reduced=_reduced(step.events),
+            variables=self._variables(step, last),
             worker=step.worker,
         )
-        self.observed += bool(seen.variables or seen.loss or seen.losses)
-        self._send(seen)
+        self._held.append((step, seen))
+        if gathered.in_full or last or len(self._held) == _HELD_MAX:
+            self.send_held()
+        self._stepped(seen.index)
 
 
 def _blind(strategy: Any) -> str | None:
@@ -149,6 +170,18 @@ def _blind(strategy: Any) -> str | None:
 
 def _name(name: Any) -> str:
     return name.name if isinstance(name, Entry) else str(name)
+
+
+def _numbers(events: list[Event]) -> dict[str, tuple[Value, ...]]:
+    """What was handed over at steps of which numbers are kept."""
+    taken = sorted((each for each in events if each.kind == "tape"), key=lambda each: (each.replica, each.site))
+    reduced = sorted((each for each in events if each.kind == "reduced"), key=lambda each: each.site)
+    return {
+        "losses": _by_replica(taken, lambda name: name == LOSS),
+        "gradients": _by_replica(taken, lambda name: name != LOSS),
+        # In the order in which the program was written; it bears no name.
+        "reduced": tuple(Value("", (Array.of(array),)) for event in reduced for array in event.arrays),
+    }
 
 
 def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Value, ...]:
@@ -170,12 +203,6 @@ def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Val
         for name in by_replica[0]
         if all(name in each for each in by_replica)
     )
-
-
-def _reduced(events: list[Event]) -> tuple[Value, ...]:
-    """What left reductions, in the order in which the program was written; it bears no name."""
-    found = sorted((event for event in events if event.kind == "reduced"), key=lambda event: event.site)
-    return tuple(Value("", (Array.of(array),)) for event in found for array in event.arrays)
 
 
 def _examples(events: list[Event], gathered: Gathered) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:

@@ -8,12 +8,12 @@ made by hand, is seen at the same place: `Strategy.run`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.witness._leaving import is_processor
-from harness.recording.witness._rows import examples_of
+from harness.recording.witness._rows import examples_of_several
 from harness.recording.witness.protocol import Event, Gathered
 
 __all__ = ["active"]
@@ -42,7 +42,6 @@ def active(gathered: Gathered) -> Iterator[None]:
 
 
 def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
-    import numpy as np
     import tensorflow as tf
     from tensorflow.python.eager import record
 
@@ -64,16 +63,16 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
                 own = [tf.fingerprint(parts[replica]) for _, parts in leaves]
                 fingerprints.append(tf.concat(own, 0))
                 counts.append([_rows_of(each) for each in own])
-        # One array for Python to look at, however many tensors there are.
         head = tf.bitcast(tf.reshape(tf.stack(counts), [-1]), tf.uint8)
-        seen = tf.concat([head, *fingerprints], 0)
 
-    def take(rows: Any) -> None:
-        words = rows.reshape(-1).view(np.int64)
-        columns, examples = examples_of(words[count * len(leaves) :], words[: count * len(leaves)].reshape(count, -1))
-        gathered.take(Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(examples)))
+    def made_of(several: Sequence[Any]) -> list[Event]:
+        found = examples_of_several(several, (count, len(leaves)))
+        return [
+            Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(examples))
+            for columns, examples in found
+        ]
 
-    gathered.deliver_always(seen, take)
+    gathered.deliver_always([head, *fingerprints], made_of)
 
 
 def _devices(strategy: Any, count: int) -> list[str]:

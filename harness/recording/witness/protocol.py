@@ -16,6 +16,7 @@ from harness.recording.witness._leaving import Batch, emit
 from harness.recording.witness._reader import Reader
 from harness.recording.witness._registry import Entry, Registry
 from harness.recording.witness._switch import Switch
+from harness.recording.witness._waiting import Span, Waiting, stamp
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,13 +59,14 @@ class Event:
 class StepSeen:
     """A step that was made: what passed the seams in it, the variables that it left, and what `fit` logged of it.
 
-    `worker` is the one that ran it, if it is a closure.
+    `worker` is the one that ran it, if it is a closure. `span` is from the begin of its call to its end.
     """
 
     events: list[Event] = field(default_factory=list)
     variables: list[tuple[Entry, Any]] = field(default_factory=list)
     loss: Value | None = None
     worker: int | None = None
+    span: Span | None = None
 
 
 class Gathered:
@@ -126,6 +128,7 @@ class Gathered:
         self._depth = 0
         self._trained = False
         self._batch: Batch | None = None
+        self._waiting = Waiting()
         self.switch = Switch()
         self.switch.turn(on=self.in_full)
 
@@ -203,21 +206,35 @@ class Gathered:
         if known:
             self.look()
         self._trained, self._depth, done = known, 1, False
+        begin = stamp()
         try:
             yield lambda: self._trained
             done = True
         finally:
             self._depth = 0
+            span = begin, stamp()
             with self._lock:
                 events, self._events = self._events, []
             if done and self._trained:
                 self.made = self._step(events)
+                self.made.span = span
                 if self.at_once:
                     self.look()
 
     def _step(self, events: list[Event]) -> StepSeen:
         # The program may have let go of its variables when they are read.
         return StepSeen(events, [] if "variables" in self.reported else self.registry.judged(), worker=self.worker)
+
+    def fetch(self, steps: Sequence[StepSeen]) -> None:
+        """Bring to steps what has waited of them. What has waited of other calls is forgotten."""
+        calls = [(step, step.span) for step in steps if step.span is not None]
+        with self.looking("what is seen at every step"):
+            came: dict[Any, list[tuple[StepSeen, np.ndarray[Any, Any]]]] = {}
+            for place, made_of, words in self._waiting.fetch([span for _, span in calls]):
+                came.setdefault(made_of, []).append((calls[place][0], words))
+            for made_of, found in came.items():
+                for (step, _), event in zip(found, made_of([words for _, words in found]), strict=True):
+                    step.events.append(event)
 
     def look(self, *, last: bool = False) -> None:
         """Look at the step that was made last, if that has not been done; `last` says that no other will follow."""
@@ -257,13 +274,29 @@ class Gathered:
 
         self._hand_over(tensors, take)
 
-    def deliver_always(self, tensor: Any, received: Callable[[np.ndarray[Any, Any]], None]) -> None:
-        """Hand a tensor over at every step, by an op of its own, which can begin before the numbers are known."""
+    def deliver_always(
+        self, words: Sequence[Any], made_of: Callable[[Sequence[np.ndarray[Any, Any]]], Sequence[Event]]
+    ) -> None:
+        """Have an event made of tensors of bytes, [words, 8], at every step, once they are fetched.
+
+        Args:
+            words: the tensors.
+            made_of: makes an event of each array of words that it is given.
+        """
         import numpy as np
+        import tensorflow as tf
 
-        self._hand_over([tensor], lambda values: received(np.array(values[0])), alone=self.files is None)
+        def take(values: Sequence[Any]) -> None:
+            joined = np.concatenate([np.asarray(value) for value in values])
+            self.take(made_of([joined.reshape(-1).view(np.int64)])[0])
 
-    def _hand_over(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None], *, alone: bool = False) -> None:
+        if self.files is not None or tf.executing_eagerly():
+            self._hand_over(words, take)
+        elif self.sees():
+            with self.silent():
+                self._waiting.put(words, made_of)
+
+    def _hand_over(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
         import tensorflow as tf
         from tensorflow.python.eager import record
         from tensorflow.python.framework import ops
@@ -273,7 +306,7 @@ class Gathered:
         with self.silent(), record.stop_recording():
             if tf.executing_eagerly():
                 take(tensors)
-            elif not alone and self._batch is not None and self._batch.graph is ops.get_default_graph():
+            elif self._batch is not None and self._batch.graph is ops.get_default_graph():
                 self._batch.add(tensors, take)
             else:
                 (emit if self.files is None else self.files.emit)(tensors, take)
