@@ -44,14 +44,23 @@ def test_the_page_has_what_was_measured() -> None:
 
 
 def test_environments_are_named_by_what_they_are() -> None:
-    """From 2.16 to 2.21 and from Python 3.10 to 3.13, each line with its Keras and its tf_keras."""
+    """From 2.16 to 2.21 and from Python 3.10 to 3.13, each line with its Keras and its tf_keras; those between by their
+    Keras too.
+    """
     for each in environments():
         line = each.packages["tensorflow"].rpartition(".")[0]
-        assert each.name == f"tf{line}-py{each.python}"
+        assert each.name == f"tf{line}-py{each.python}" + f"-keras{each.packages['keras']}" * each.between
         assert set(each.packages) == {"tensorflow", "keras", "tf_keras"}
     lines = {each.name.partition("-")[0] for each in environments()}
     assert lines == {f"tf2.{number}" for number in range(16, 22)}
     assert {each.python for each in environments()} == {"3.10", "3.11", "3.12", "3.13"}
+
+
+def test_between_two_environments_defects_of_keras_are_run() -> None:
+    """Nothing of TensorFlow or tf_keras alone, and no tests: that is what the others are for."""
+    wanted = ["upstream/keras3-ema-overwrite", "upstream/tf-keras-nadam", "tests/test_tidy.py"]
+    for each in environments():
+        assert tool.wanted_in(each, wanted) == (wanted[:1] if each.between else wanted)
 
 
 def test_results_are_kept_as_they_come(tmp_path: Path) -> None:
@@ -76,11 +85,18 @@ def test_a_program_shows_its_defect_or_not(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_tests_are_counted(tmp_path: Path) -> None:
-    """By outcome, with the names of those that failed."""
+    """By outcome, with the names of those that failed, and the log says why."""
     (tmp_path / "test_two.py").write_text("def test_right(): pass\ndef test_wrong(): assert False\n")
-    found = of_tests(Path(sys.executable), str(tmp_path / "test_two.py"), 60.0, ("-p", "no:hypothesispytest"))
+    found = of_tests(
+        Path(sys.executable),
+        str(tmp_path / "test_two.py"),
+        60.0,
+        ("-p", "no:hypothesispytest"),
+        log=tmp_path / "logs" / "two",
+    )
     assert (found.outcome, found.counts) == ("failed", {"passed": 1, "failed": 1})
     assert "test_wrong" in found.why
+    assert "def test_wrong(): assert False" in (tmp_path / "logs" / "two").read_text()
 
 
 def test_what_cannot_be_had_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,7 @@ def main(
     """Measure what holds with other versions, and keep it in a file, which a run that is started again goes on with.
 
     First every program of docs/upstream, then each file of tests/, then each file of scenarios/, in each environment.
+    What pytest has said of a file is kept in the folder `logs` of the environment.
     """
     if table:
         _write_page(read(file))
@@ -87,7 +88,7 @@ def main(
     if not wanted:
         raise click.UsageError(f"--only: nothing is called like {only!r}; see --list")
     if listed:
-        click.echo("\n".join(f"{each.name} {name}" for each in chosen for name in wanted))
+        click.echo("\n".join(f"{each.name} {name}" for each in chosen for name in wanted_in(each, wanted)))
         return
     measured = read(file)
     lacking = False
@@ -99,7 +100,7 @@ def main(
             lacking = True
             continue
         measured.versions[environment.name] = installed(environment, place)
-        _measure(environment, place, wanted, measured, file, again=again, options=options)
+        _measure(environment, place, wanted_in(environment, wanted), measured, file, again=again, options=options)
     if page:
         _write_page(measured)
     sys.exit(4 if lacking else 0)
@@ -116,6 +117,12 @@ def everything() -> Iterator[str]:
         yield from sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("test_*.py"))
 
 
+def wanted_in(environment: Environment, wanted: list[str]) -> list[str]:
+    """What of this is run in an environment: in one that stands between others, the programs of defects of Keras 3."""
+    of_keras = {f"upstream/{issue.id}" for issue in registry() if "keras" in issue.packages}
+    return [name for name in wanted if name in of_keras] if environment.between else wanted
+
+
 def _measure(
     environment: Environment,
     place: Path,
@@ -130,15 +137,17 @@ def _measure(
     for name in wanted:
         if name in results and not again:
             continue
-        result = results[name] = _result(environment.interpreter(place), name, options)
+        result = results[name] = _result(environment, place, name, options)
         write(file, measured)
         click.echo(f"{environment.name} {name}: {result.outcome}, {result.seconds:g} s  {result.why}")
 
 
-def _result(python: Path, name: str, options: tuple[str, ...]) -> Result:
+def _result(environment: Environment, place: Path, name: str, options: tuple[str, ...]) -> Result:
     kind, _, rest = name.partition("/")
+    python = environment.interpreter(place)
     if kind != "upstream":
-        return of_tests(python, name, _FILE_SECONDS_MAX, options)
+        log = place / environment.name / "logs" / f"{name.replace('/', '.')}.txt"
+        return of_tests(python, name, _FILE_SECONDS_MAX, options, log=log)
     return of_program(python, next(issue for issue in registry() if issue.id == rest), _PROGRAM_SECONDS_MAX)
 
 

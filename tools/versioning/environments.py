@@ -36,11 +36,13 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         name: also of its folder.
         python: its minor version.
         packages: what is installed in it, with the version of each.
+        between: it differs from another in its Keras alone, and only says where defects of Keras begin and end.
     """
 
     name: str
     python: str
     packages: dict[str, str]
+    between: bool = False
 
     def interpreter(self, place: Path) -> Path:
         """Its Python, below the folder of all environments."""

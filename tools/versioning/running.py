@@ -34,10 +34,15 @@ def of_program(python: Path, issue: KnownIssue, seconds_max: float) -> Result:
     return Result("other" if code else "gone", seconds, why=why)
 
 
-def of_tests(python: Path, target: str, seconds_max: float, options: tuple[str, ...] = ()) -> Result:
-    """What pytest says of a file of tests or scenarios."""
+def of_tests(
+    python: Path, target: str, seconds_max: float, options: tuple[str, ...] = (), *, log: Path | None = None
+) -> Result:
+    """What pytest says of a file of tests or scenarios; all of its words go into the log."""
     command = [str(python), "-m", "pytest", target, "-q", "--no-header", "-p", "no:cacheprovider", *options]
     code, said, seconds = _run(command, ROOT, seconds_max)
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(said.out + said.err)
     lines = said.out.strip().splitlines()
     counts = {name.rstrip("s"): int(number) for number, name in _COUNT.findall(lines[-1] if lines else "")}
     failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
@@ -74,7 +79,8 @@ def _run(command: list[str], folder: Path, seconds_max: float) -> tuple[int | No
         _end(process)
         out, err = process.communicate()
         code = None
-    _end(process)
+    finally:  # also of an interrupted run nothing may be left
+        _end(process)
     return code, _Said(out, err), round(time.monotonic() - began, 1)
 
 

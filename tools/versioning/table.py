@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from harness.judging.known_issues import KnownIssue, registry
+from tools.versioning.environments import environments
 from tools.versioning.results import Measured, Result
 
 __all__ = ["disagreements", "sections"]
@@ -16,8 +18,11 @@ _PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "python")
 
 
 def sections(measured: Measured) -> str:
-    """All tables: the environments, the defects in each, and the files of tests and scenarios that were run."""
-    return "\n".join([*_environments(measured), "", *_defects(measured), "", *_files(measured)])
+    """All tables: the environments, the defects in each, those of Keras with the versions between, and the files of
+    tests and scenarios that were run.
+    """
+    tables = (_environments(measured), _defects(measured), _defects_between(measured), _files(measured))
+    return "\n\n".join("\n".join(table) for table in tables)
 
 
 def disagreements(issues: Sequence[KnownIssue], measured: Measured) -> Iterator[str]:
@@ -48,13 +53,32 @@ def _environments(measured: Measured) -> Iterator[str]:
 
 
 def _defects(measured: Measured) -> Iterator[str]:
-    names = [name for name in measured.versions if _of(measured, name, "upstream/")]
+    names = [name for name in measured.versions if _of(measured, name, "upstream/") and name not in _between()]
     yield from _head("defect", *names, "in the registry")
     for issue in registry():
-        found = [measured.results[name].get(f"upstream/{issue.id}") for name in names]
         said = ", ".join(f"{package} {text}" for package, text in issue.packages.items())
-        cells = ["not run" if each is None else _SHOWN[each.outcome] for each in found]
-        yield _row(f"`{issue.id}`", *cells, said)
+        yield _row(f"`{issue.id}`", *_shown(measured, issue, names), said)
+
+
+def _defects_between(measured: Measured) -> Iterator[str]:
+    """By Keras, the oldest first; a defect that was run in none of them has no row."""
+    names = [name for name in measured.versions if name in _between()]
+    names.sort(key=lambda name: Version(measured.versions[name]["keras"]))
+    titles = [f"{measured.versions[name]['keras']}, {measured.versions[name]['tensorflow']}" for name in names]
+    yield from _head("defect, with Keras and TensorFlow", *titles, "in the registry")
+    for issue in registry():
+        cells = _shown(measured, issue, names)
+        if any(cell != "not run" for cell in cells):
+            yield _row(f"`{issue.id}`", *cells, f"keras {issue.packages['keras']}")
+
+
+def _between() -> set[str]:
+    return {each.name for each in environments() if each.between}
+
+
+def _shown(measured: Measured, issue: KnownIssue, names: Sequence[str]) -> list[str]:
+    found = [measured.results.get(name, {}).get(f"upstream/{issue.id}") for name in names]
+    return ["not run" if each is None else _SHOWN[each.outcome] for each in found]
 
 
 def _files(measured: Measured) -> Iterator[str]:
