@@ -26,6 +26,10 @@ from xml.etree import ElementTree as ET
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
+
+from simulator.hardware.seen import task_variables  # noqa: E402
+
 PAGE = ROOT / "docs" / "tf-tests.md"
 # Where the page has the table of what was run on each kind of device.
 REGIONS = {"cpu": "tf-tests", "gpu-simulated": "tf-tests-simulated"}
@@ -121,6 +125,9 @@ def run_one(
 _OPTIONS = ("--rootdir=.", "-o", "junit_duration_report=call")
 _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *_OPTIONS)
 
+# Until the first test runs, at most, on a busy machine; with less left a file is not begun.
+_START_SECONDS = 30
+
 
 def collect(checkout: Path, file: str, arguments: Sequence[str]) -> list[str]:
     """The names of the file's tests."""
@@ -140,10 +147,11 @@ def main() -> None:
 @click.argument("files", nargs=-1, required=True)
 @click.option("--seconds", default=130, help="for one test")
 @click.option("--limit", default=900, help="in seconds, for one file")
+@click.option("--total", default=10**6, help="in seconds, for all files; what is left goes on in the next run")
 @click.option("--hardware", type=click.Choice(list(REGIONS)), default="cpu", help="what tests run on")
 @click.option("--processes", default=0, help="of xdist's, which share a file's tests")
 def run(
-    checkout: Path, out: Path, files: Sequence[str], seconds: int, limit: int, hardware: str, processes: int
+    checkout: Path, out: Path, files: Sequence[str], seconds: int, limit: int, total: int, hardware: str, processes: int
 ) -> None:
     """Run these test files of a checkout; on other hardware than CPUs those tests that want GPUs, by their names."""
     # In the background of a shell it is ignored, also by what is started here.
@@ -152,12 +160,14 @@ def run(
     arguments = ["-p", "harness.tf_tests", f"--tf-test-seconds={seconds}", f"--hardware={hardware}"]
     arguments += [] if hardware == "cpu" else ["-k", "gpu and not requiredgpus_0"]
     arguments += ["-n", str(processes)] if processes else []
+    until = time.monotonic() + total
     for file in files:
+        left = min(limit, int(until - time.monotonic()))
         target = out / f"{file.replace('/', '.')}.{hardware}.json"
         before = json.loads(target.read_text()) if target.exists() else {}
-        if before.get("complete"):
+        if before.get("complete") or left < _START_SECONDS:
             continue
-        found = {"hardware": hardware, **run_one(checkout, file, before, limit, arguments)}
+        found = {"hardware": hardware, **run_one(checkout, file, before, left, arguments)}
         target.write_text(json.dumps(found, indent=1))
         outcomes = Counter(each["outcome"] for each in found["tests"].values())
         print(f"{file}: {dict(outcomes)} of {len(found['collected']) or 'all'}, {found['seconds']} s", flush=True)
@@ -166,7 +176,8 @@ def run(
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
 @click.argument("tests", nargs=-1)
-def second(file: Path, tests: Sequence[str]) -> None:
+@click.option("--hardware", type=click.Choice(list(REGIONS)), default="cpu", help="what tests run on")
+def second(file: Path, tests: Sequence[str], hardware: str) -> None:
     """Run a test file, or tests `Class.test` of it, by TensorFlow's own unchanged runner; needs `tblib`.
 
     That runner starts its program again by its name, which has to hold "bazel" and must not end in `.py`.
@@ -175,7 +186,8 @@ def second(file: Path, tests: Sequence[str]) -> None:
         program = Path(folder, f"{file.stem}_bazel")
         program.write_text(f"#!{sys.executable}\n{file.read_text()}")
         program.chmod(0o755)
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        devices = {"CUDA_VISIBLE_DEVICES": "-1"} if hardware == "cpu" else task_variables(hardware)
+        environment = {**os.environ, **devices}
         sys.exit(subprocess.run([str(program), *tests], env=environment, check=False).returncode)
 
 

@@ -199,6 +199,17 @@ def test_a_file_in_a_checkout_has_the_name_of_its_package(tmp_path: Path) -> Non
     assert checkouts.find(tmp_path / "some_test.py")[1] == {}
 
 
+def test_a_file_in_a_folder_without_init_has_the_packages_above_it(tmp_path: Path) -> None:
+    """As those in `tf_keras/integration_test`, whose module pytest names by the file alone."""
+    folder = tmp_path / "json" / "integration_test" / "deeper"
+    folder.mkdir(parents=True)
+    (tmp_path / "json" / "__init__.py").touch()
+    file, packages = checkouts.find(folder / "some_test.py")
+    assert file.name == "some_test"
+    assert packages == {"json": str(tmp_path / "json")}
+    assert checkouts.beside_installed(packages)
+
+
 def test_helpers_of_keras_sources_are_found_by_both_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`from tf_keras.distribute import helper` asks for `tf_keras.src.distribute.helper`, for both are one module."""
     (tmp_path / "distribute").mkdir()
