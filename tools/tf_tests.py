@@ -1,8 +1,9 @@
-"""Run a checkout's test files under `-p harness.tf_tests`, one at a time, and write the table of docs/tf-tests.md.
+"""Run a checkout's test files under `-p harness.tf_tests`, one at a time, and write the tables of docs/tf-tests.md.
 
 `python tools/tf_tests.py run CHECKOUT OUT FILE...` leaves one JSON file in OUT for each test file, and goes on where it
-was interrupted; `python tools/tf_tests.py table OUT...` writes what they hold into the page. A failure gets a second
-opinion by `python tools/tf_tests.py second FILE TEST...`, which has TensorFlow's own runner run it.
+was interrupted, also within a file that has had its time; `python tools/tf_tests.py table OUT...` writes what they hold
+into the page. A failure gets a second opinion by `python tools/tf_tests.py second FILE TEST...`, which has TensorFlow's
+own runner run it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ from xml.etree import ElementTree as ET
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
+
+from simulator.hardware.seen import task_variables  # noqa: E402
+
 PAGE = ROOT / "docs" / "tf-tests.md"
-BEGIN, END = "<!-- tf-tests:begin -->", "<!-- tf-tests:end -->"
+# Where the page has the table of what was run on each kind of device.
+REGIONS = {"cpu": "tf-tests", "gpu-simulated": "tf-tests-simulated"}
 # Which reasons for a skip are one, in a few words; the first that is found in the text counts.
 REASONS = {
     "TPU": "requires a (Cloud )?TPU|TPU",
@@ -35,47 +41,56 @@ REASONS = {
 }
 
 
-def read(report: Path) -> dict[str, Any]:
-    """What one run's JUnit file says: outcomes, those that used tasks, reasons of skips, texts of failures."""
-    outcomes: Counter[str] = Counter()
-    with_tasks: Counter[str] = Counter()
-    skips: Counter[str] = Counter()
-    failures = {}
+def read(report: Path, file: str) -> dict[str, dict[str, Any]]:
+    """What one run's JUnit file says of each test: its outcome, whether it used tasks, a reason, the text of a failure.
+
+    Args:
+        report: the JUnit file.
+        file: the test file, relative to where pytest ran.
+    """
+    module = file.removesuffix(".py").replace("/", ".")
+    found: dict[str, dict[str, Any]] = {}
     for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - just written
         kinds = [child for child in case if child.tag in ("failure", "error", "skipped")]
         outcome = kinds[0].tag if kinds else "passed"
         text = kinds[0].get("message", "") + "\n" + (kinds[0].text or "") if kinds else ""
         if outcome == "skipped" and kinds[0].get("type") == "pytest.xfail":
             outcome = "xfailed"
-        outcomes[outcome] += 1
-        used = any(each.get("name") == "tf_tests_started" for each in case.iter("property"))
-        with_tasks[outcome] += used
+        names = case.get("classname", "").removeprefix(module).strip(".").split(".")
+        one: dict[str, Any] = {"outcome": outcome, "seconds": float(case.get("time", 0))}
+        if any(each.get("name") == "tf_tests_started" for each in case.iter("property")):
+            one["tasks"] = True
         if outcome == "skipped":
-            skips[_reason(text)] += 1
+            one["reason"] = _reason(text)
         if outcome in ("failure", "error"):
-            failures[f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"] = text[:6000]
-    return {"outcomes": outcomes, "with_tasks": with_tasks, "skips": skips, "failures": failures}
+            one["text"] = text[:6000]
+        found["::".join(filter(None, [*names, case.get("name", "")]))] = one
+    return found
 
 
 def _reason(text: str) -> str:
     return next((name for name, pattern in REASONS.items() if re.search(pattern, text)), "other")
 
 
-def run_one(checkout: Path, file: str, seconds: int, limit: int, arguments: Sequence[str]) -> dict[str, Any]:
-    """Run one file.
+def run_one(
+    checkout: Path, file: str, before: Mapping[str, Any], limit: int, arguments: Sequence[str]
+) -> dict[str, Any]:
+    """Run one file, or what an earlier run has left of it.
 
     Args:
         checkout: the folder that holds the package.
         file: relative to it.
-        seconds: for one test.
+        before: what an earlier run that had its time has returned; else nothing.
         limit: in seconds, for the whole file.
-        arguments: more of pytest's.
+        arguments: of pytest.
     """
+    tests = dict(before.get("tests", {}))
+    rest = [f"{file}::{name}" for name in before.get("collected", ()) if name not in tests]
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
+        report, asked = Path(folder) / "report.xml", Path(folder) / "asked"
+        asked.write_text("\n".join(rest or [file]))
         began = time.monotonic()
-        command = [sys.executable, "-m", "pytest", "-p", "harness.tf_tests", "-q", "--tb=short", f"--junitxml={report}"]
-        command += [f"--tf-test-seconds={seconds}", "-p", "no:cacheprovider", *arguments, file]
+        command = [*_PYTEST, "-q", "--tb=short", f"--junitxml={report}", *arguments, f"@{asked}"]
         process = subprocess.Popen(
             command, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         )
@@ -90,16 +105,35 @@ def run_one(checkout: Path, file: str, seconds: int, limit: int, arguments: Sequ
             except subprocess.TimeoutExpired:
                 process.terminate()
                 printed, _ = process.communicate()
-        found = read(report) if report.exists() else {"outcomes": {}, "with_tasks": {}, "skips": {}, "failures": {}}
-        took = round(time.monotonic() - began, 1)
+        if report.exists():
+            tests |= read(report, file)
+        took = round(time.monotonic() - began + before.get("seconds", 0), 1)
+    collected = before.get("collected") or ([] if complete else collect(checkout, file, arguments))
     return {
         "file": file,
         "complete": complete,
         "seconds": took,
         "exit": process.returncode,
         "end": printed[-3000:],
-        **found,
+        "collected": collected,
+        "tests": tests,
     }
+
+
+# Names are relative to the checkout. Of a test that is interrupted after its setup JUnit's file would say that it has
+# passed, if the setup's duration counted.
+_OPTIONS = ("--rootdir=.", "-o", "junit_duration_report=call")
+_PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *_OPTIONS)
+
+# Until the first test runs, at most, on a busy machine; with less left a file is not begun.
+_START_SECONDS = 30
+
+
+def collect(checkout: Path, file: str, arguments: Sequence[str]) -> list[str]:
+    """The names of the file's tests."""
+    command = [*_PYTEST, "-q", "--collect-only", *arguments, file]
+    printed = subprocess.run(command, cwd=checkout, stdout=subprocess.PIPE, text=True, check=False).stdout
+    return [line.removeprefix(f"{file}::") for line in printed.splitlines() if line.startswith(f"{file}::")]
 
 
 @click.group()
@@ -113,24 +147,37 @@ def main() -> None:
 @click.argument("files", nargs=-1, required=True)
 @click.option("--seconds", default=130, help="for one test")
 @click.option("--limit", default=900, help="in seconds, for one file")
-def run(checkout: Path, out: Path, files: Sequence[str], seconds: int, limit: int) -> None:
-    """Run these test files of a checkout."""
+@click.option("--total", default=10**6, help="in seconds, for all files; what is left goes on in the next run")
+@click.option("--hardware", type=click.Choice(list(REGIONS)), default="cpu", help="what tests run on")
+@click.option("--processes", default=0, help="of xdist's, which share a file's tests")
+def run(
+    checkout: Path, out: Path, files: Sequence[str], seconds: int, limit: int, total: int, hardware: str, processes: int
+) -> None:
+    """Run these test files of a checkout; on other hardware than CPUs those tests that want GPUs, by their names."""
     # In the background of a shell it is ignored, also by what is started here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     out.mkdir(parents=True, exist_ok=True)
+    arguments = ["-p", "harness.tf_tests", f"--tf-test-seconds={seconds}", f"--hardware={hardware}"]
+    arguments += [] if hardware == "cpu" else ["-k", "gpu and not requiredgpus_0"]
+    arguments += ["-n", str(processes)] if processes else []
+    until = time.monotonic() + total
     for file in files:
-        target = out / f"{file.replace('/', '.')}.json"
-        if target.exists():
+        left = min(limit, int(until - time.monotonic()))
+        target = out / f"{file.replace('/', '.')}.{hardware}.json"
+        before = json.loads(target.read_text()) if target.exists() else {}
+        if before.get("complete") or left < _START_SECONDS:
             continue
-        found = run_one(checkout, file, seconds, limit, ())
+        found = {"hardware": hardware, **run_one(checkout, file, before, left, arguments)}
         target.write_text(json.dumps(found, indent=1))
-        print(f"{file}: {dict(found['outcomes'])} {found['seconds']} s", flush=True)
+        outcomes = Counter(each["outcome"] for each in found["tests"].values())
+        print(f"{file}: {dict(outcomes)} of {len(found['collected']) or 'all'}, {found['seconds']} s", flush=True)
 
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
 @click.argument("tests", nargs=-1)
-def second(file: Path, tests: Sequence[str]) -> None:
+@click.option("--hardware", type=click.Choice(list(REGIONS)), default="cpu", help="what tests run on")
+def second(file: Path, tests: Sequence[str], hardware: str) -> None:
     """Run a test file, or tests `Class.test` of it, by TensorFlow's own unchanged runner; needs `tblib`.
 
     That runner starts its program again by its name, which has to hold "bazel" and must not end in `.py`.
@@ -139,23 +186,36 @@ def second(file: Path, tests: Sequence[str]) -> None:
         program = Path(folder, f"{file.stem}_bazel")
         program.write_text(f"#!{sys.executable}\n{file.read_text()}")
         program.chmod(0o755)
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        devices = {"CUDA_VISIBLE_DEVICES": "-1"} if hardware == "cpu" else task_variables(hardware)
+        environment = {**os.environ, **devices}
         sys.exit(subprocess.run([str(program), *tests], env=environment, check=False).returncode)
 
 
 @main.command()
 @click.argument("out", type=click.Path(path_type=Path, exists=True), nargs=-1, required=True)
 def table(out: Sequence[Path]) -> None:
-    """Write the table into the page; a row that is there stays unless its file has been run again."""
+    """Write the tables into the page; a row that is there stays unless its file has been run again."""
     text = PAGE.read_text()
-    rows = rows_of(text) | {
-        each["file"]: row_of(each)
-        for folder in out
-        for each in (json.loads(path.read_text()) for path in sorted(folder.glob("*.json")))
-    }
-    written = region(rows)
-    PAGE.write_text(re.sub(f"{BEGIN}\n.*?{END}", lambda _: f"{BEGIN}\n{written}\n{END}", text, flags=re.DOTALL))
-    print(written)
+    found = [json.loads(path.read_text()) for folder in out for path in sorted(folder.glob("*.json"))]
+    for hardware, name in REGIONS.items():
+        rows = rows_of(part_of(text, name)) | {
+            each["file"]: row_of(each) for each in found if each["hardware"] == hardware
+        }
+        begin, end = _edges(name)
+        written = region(rows)
+        text = text.replace(f"{begin}{part_of(text, name)}{end}", f"{begin}\n{written}\n{end}")
+        print(written)
+    PAGE.write_text(text)
+
+
+def part_of(page: str, name: str) -> str:
+    """What the page has between the two comments of this name."""
+    begin, end = _edges(name)
+    return page.partition(begin)[2].partition(end)[0]
+
+
+def _edges(name: str) -> tuple[str, str]:
+    return f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
 
 
 @dataclass(frozen=True)
@@ -177,12 +237,14 @@ def rows_of(page: str) -> dict[str, Row]:
 
 def row_of(each: Mapping[str, Any]) -> Row:
     """The row of a file that was run."""
-    outcomes, skips, with_tasks = each["outcomes"], each["skips"], each["with_tasks"]
-    failed = outcomes.get("failure", 0) + outcomes.get("error", 0)
-    passed = outcomes.get("passed", 0) + outcomes.get("xfailed", 0)
-    used = with_tasks.get("passed", 0) + with_tasks.get("xfailed", 0)
-    reasons = [skips.get(name, 0) for name in ("GPU", "TPU", "not a test", "other")]
-    return Row(each["complete"], (sum(outcomes.values()), passed, used, failed, *reasons))
+    tests = each["tests"].values()
+    passed = [one for one in tests if one["outcome"] in ("passed", "xfailed")]
+    failed = [one for one in tests if one["outcome"] in ("failure", "error")]
+    reasons = Counter(one["reason"] for one in tests if one["outcome"] == "skipped")
+    collected = len(each["collected"]) or len(tests)
+    used = sum(one.get("tasks", False) for one in passed)
+    skipped = [reasons[name] for name in ("GPU", "TPU", "not a test", "other")]
+    return Row(each["complete"], (collected, len(passed), used, len(failed), *skipped))
 
 
 def region(rows: Mapping[str, Row]) -> str:

@@ -85,9 +85,9 @@ def _devices(config: pytest.Config) -> dict[str, str]:
     kind = config.getoption("--hardware", "cpu")
     if kind == "cpu":
         return {"CUDA_VISIBLE_DEVICES": "-1"}
-    if kind == "tpu":
+    if kind.startswith("tpu"):
         raise pytest.UsageError(
-            "--hardware=tpu: harness.tf_tests starts no tasks on TPUs; leave it out, and tests skip"
+            f"--hardware={kind}: harness.tf_tests starts no tasks on TPUs; leave it out, and tests skip"
         )
     try:
         return task_variables(kind)
@@ -100,7 +100,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if _inside(config):
         return []
     seconds = config.stash[SESSION].test_seconds_max
-    return [f"lockstep: each test file in a process of its own, tests for at most {seconds:g} s"]
+    simulated = config.getoption("--hardware", "cpu") == "gpu-simulated"
+    on = ", on simulated GPUs (TensorFlow's kernels for the CPU)" if simulated else ""
+    return [f"lockstep: each test file in a process of its own, tests for at most {seconds:g} s{on}"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,6 +20,7 @@ import pytest
 from harness.tf_tests.inside import checkouts, held_ports, main_block, strict_pool, tasks
 from harness.tf_tests.inside.state import STATE
 from harness.tf_tests.inside.strict_tests import Answer, expected_tasks, judge
+from simulator.hardware.simulated import COUNT_VARIABLE
 from tests._ended import has_ended
 
 _WRONG = Path(__file__).parent / "tf_tests" / "wrong_tests.txt"
@@ -51,7 +52,7 @@ def _run(folder: Path, *arguments: str) -> tuple[Mapping[str, str], str]:
 
 def _meant(name: str) -> str:
     """The outcome that a test has in its name."""
-    word = re.sub(r"_test_mode.*", "", name).rsplit("_", 1)[-1]
+    word = re.sub(r"_test_(mode|numworkers|required).*", "", name).rsplit("_", 1)[-1]
     return {"passes": "passed", "fails": "failure", "skips": "skipped", "xfails": "xfailed"}[word]
 
 
@@ -113,6 +114,21 @@ def test_tests_of_dtensors_runner_run_in_all_clients(tmp_path: Path) -> None:
     assert "in worker-1:\n" in said
     assert "in worker-0:\n" not in said
     assert "a reason of a client" in said
+
+
+@pytest.mark.full
+def test_tests_that_want_gpus_run_on_simulated_ones(
+    simulated_gpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the file's process and in tasks, which see those that are theirs; without enough of them a test says so."""
+    monkeypatch.setenv(COUNT_VARIABLE, "3")
+    shutil.copy(_WRONG.with_name("gpus.txt"), tmp_path / "gpus_test.py")
+    outcomes, said = _run(tmp_path, "--hardware=gpu-simulated")
+    outcomes = {name: kind for name, kind in outcomes.items() if name != "test_session"}
+    assert outcomes == {name: _meant(name) for name in outcomes}, said
+    assert len(outcomes) == 5
+    assert "on simulated GPUs (TensorFlow's kernels for the CPU)" in said
+    assert "Only 3 of 4 required GPUs are available" in said
 
 
 @pytest.mark.full
@@ -181,6 +197,17 @@ def test_a_file_in_a_checkout_has_the_name_of_its_package(tmp_path: Path) -> Non
     assert packages == {"json": str(tmp_path / "json"), "json.tool": str(folder)}
     assert checkouts.beside_installed(packages)
     assert checkouts.find(tmp_path / "some_test.py")[1] == {}
+
+
+def test_a_file_in_a_folder_without_init_has_the_packages_above_it(tmp_path: Path) -> None:
+    """As those in `tf_keras/integration_test`, whose module pytest names by the file alone."""
+    folder = tmp_path / "json" / "integration_test" / "deeper"
+    folder.mkdir(parents=True)
+    (tmp_path / "json" / "__init__.py").touch()
+    file, packages = checkouts.find(folder / "some_test.py")
+    assert file.name == "some_test"
+    assert packages == {"json": str(tmp_path / "json")}
+    assert checkouts.beside_installed(packages)
 
 
 def test_helpers_of_keras_sources_are_found_by_both_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,3 +311,12 @@ def test_environments_with_the_same_tensorflow_have_one_build(monkeypatch: pytes
     assert len({building._digest(place, []) for place in places}) == 1
     monkeypatch.setattr(building, "_wheel", lambda: "")
     assert len({building._digest(place, []) for place in places}) == 2
+
+
+def test_the_installed_tensorflow_is_meant_also_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m pytest` in TensorFlow's sources has them before what is installed, and they have no headers."""
+    installed = building._tensorflow()
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert building._tensorflow() == installed

@@ -20,14 +20,30 @@ __all__ = ["beside_installed", "find", "install", "load"]
 
 
 def find(path: Path) -> tuple[TestFile, dict[str, str]]:
-    """The name under which this file is imported, and the folders of its packages; none without an `__init__.py`."""
+    """The name under which this file is imported, and the folders of its packages, by name.
+
+    A folder without an `__init__.py`, as `tf_keras/integration_test` is, has no name in which its package comes; what
+    lies above it is the file's package all the same.
+    """
+    names, folder = _packages(path.parent)
+    file = TestFile(".".join([*names, path.stem]), str(path))
+    if not names and (above := next((each for each in folder.parents if _is_package(each)), None)) is not None:
+        names, folder = _packages(above)
+    packages = {".".join(names[: depth + 1]): str(folder.joinpath(*names[: depth + 1])) for depth in range(len(names))}
+    return file, packages
+
+
+def _packages(folder: Path) -> tuple[list[str], Path]:
+    """The names of this package and of those that hold it, from the outermost one, and the folder that holds all."""
     names: list[str] = []
-    folder = path.parent
-    while (folder / "__init__.py").exists():
+    while _is_package(folder):
         names.insert(0, folder.name)
         folder = folder.parent
-    packages = {".".join(names[: depth + 1]): str(folder.joinpath(*names[: depth + 1])) for depth in range(len(names))}
-    return TestFile(".".join([*names, path.stem]), str(path)), packages
+    return names, folder
+
+
+def _is_package(folder: Path) -> bool:
+    return (folder / "__init__.py").exists()
 
 
 def beside_installed(packages: dict[str, str]) -> bool:

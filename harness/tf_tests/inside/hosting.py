@@ -73,6 +73,7 @@ def _look_beside(file: TestFile, packages: Mapping[str, str]) -> None:
         from harness.tf_tests.inside import keras_sources
 
         STATE.legacy_keras = True
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # its integration tests say `tf.keras` and mean itself
         keras_sources.install()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from harness.tf_tests.inside import carried, tasks
+from harness.tf_tests.inside import carried, devices, tasks
 from harness.tf_tests.inside.state import STATE
 
 __all__ = ["install", "trouble"]
@@ -56,6 +56,7 @@ def _carry_exceptions(library: Any) -> None:
     original = library._run_contained
 
     def run_contained(task_type: str, task_id: int, fn: Any, args: Any, kwargs: Any) -> Any:
+        devices.look_again()
         info = original(task_type, task_id, fn, args, kwargs)
         if info.exc_info is None:
             return info

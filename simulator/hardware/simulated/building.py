@@ -93,12 +93,17 @@ def library() -> Path:
 
 def _tensorflow() -> tuple[Path, str]:
     """The folder of the wheel's headers, and its version."""
+    try:
+        installed = importlib.metadata.distribution("tensorflow")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise NotBuilt("TensorFlow is not installed") from error
+    version = installed.version
+    # What is installed, also where the session's path begins with a source checkout of TensorFlow's; then what is
+    # imported from elsewhere, as an editable installation is.
     spec = importlib.util.find_spec("tensorflow")  # which imports nothing
-    if spec is None:
-        raise NotBuilt("TensorFlow is not installed")
-    version = importlib.metadata.version("tensorflow")
-    for place in spec.submodule_search_locations or ():
-        include = Path(place) / "include"
+    places = (installed.locate_file("tensorflow"), *((spec and spec.submodule_search_locations) or ()))
+    for place in places:
+        include = Path(str(place)) / "include"
         if (include / _NEEDED).exists():
             return include, version
     raise NotBuilt(f"TensorFlow {version} has come without the headers of its C++ library ({_NEEDED})")
