@@ -42,6 +42,20 @@ def test_what_cannot_be_had_is_a_usage_error(options: tuple[str, ...], why: str)
     assert why in " ".join(result.output.split())
 
 
+def test_a_mistyped_option_of_verify_is_named_before_anything_is_said_to_run() -> None:
+    """Also where the first strategy would not have needed it, and for the Python of a reference."""
+    program = f"{Path(__file__).parents[2]}/examples/verify_custom_loop.py:train"
+    for options, why in (
+        (("--machines", "ssh m0"), "--machines 'ssh m0' is not understood"),
+        ((*TWO, "--place", "worker:7=m0"), "there is no task 'worker:7'"),
+        (("--reference-python", "no/such/python"), "no/such/python"),
+    ):
+        result = _called("verify", program, "--strategy", "one_device", "--strategy", "multi_worker-2", *options)
+        assert result.exit_code == 2, result.output
+        assert why in " ".join(result.output.split())
+        assert "running" not in result.output
+
+
 def test_a_dry_run_says_which_task_is_where() -> None:
     """By the names of machines: nothing is started to find their addresses."""
     result = _ended("run", *TWO, "--place", "worker:0=m1", "--worker", "2", "--dry-run", "--json", "--", "true")
