@@ -76,6 +76,12 @@ def test_a_job_over_machines_ends_and_can_be_replayed(tmp_path: Path, monkeypatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "prog.sh"]
     again = _ended("replay", "--yes", "kept")
     assert again.return_value == 0, again.output
+    elsewhere = _ended("replay", "--yes", "kept", "--machines", "env MACHINE={}:m7", "--out", "elsewhere")
+    assert elsewhere.return_value == 0, elsewhere.output
+    assert (tmp_path / "elsewhere" / "0" / "logs" / "worker-1.log").read_text() == "worker:1 on m7\n"
+    refused = _called("replay", "--yes", "kept", "--place", "worker:0=m7")
+    assert refused.exit_code == 2
+    assert "there is no machine 'm7'; machines are m0, m1" in " ".join(refused.output.split())
 
 
 def test_the_doctor_reaches_machines() -> None:
