@@ -38,7 +38,7 @@ class Asked:
             return {"hardware": case.device_kind}
         return {"kernels": case.computes_apart or self.python is not None, "tf32": case.tf32}
 
-    def on(self, case: StrategyCase, python: str | Path | None) -> Asked:
+    def on(self, case: StrategyCase, python: str | Path | Interpreter | None) -> Asked:
         """The same, after a check that the reference can run where it was asked for.
 
         Args:

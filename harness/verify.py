@@ -37,6 +37,7 @@ from harness.ledger import Ledger, aligned
 from harness.proofs import is_asked, proved
 from harness.running.coordinated import followed
 from harness.running.disturbance import Disturbance
+from harness.running.elsewhere import Interpreter
 from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import check_hardware, disturbed_by, run_once
@@ -73,7 +74,7 @@ def verify(
     prove: bool | None = None,
     hardware: str = "cpu",
     reference: str = "cpu",
-    reference_python: str | Path | None = None,
+    reference_python: str | Path | Interpreter | None = None,
     network: str | None = None,
     timeout: float = 120.0,
     seed: int = _SEED,

@@ -18,7 +18,7 @@ from simulator.launch import DEFAULT_PRELOAD, at_import, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
-from simulator.machines.engines.command import engine_of
+from simulator.machines.engines.asked import engine_of
 from simulator.machines.engines.keeping import reached
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import placed
@@ -68,8 +68,8 @@ class Cluster:
             default what the environment variable `LOCKSTEP_NETWORK` says, else `loopback`.
         seed: of everything random about the network.
         machines: where tasks run, by default here: `COMMAND {}:NAME,NAME`, a command that starts a process on the
-            machine whose name stands for `{}`, and joins its standard streams; see docs/machines.md. What one machine
-            alone can do, such as links, is refused then.
+            machine whose name stands for `{}`, and joins its standard streams; or `ray:COUNT` or `ray:NODE,NODE`, nodes
+            of a Ray cluster; see docs/machines.md. What one machine alone can do is refused then.
         place: task to machine; the others go to the machines in blocks.
         files: with machines: `shared`, the working directory is the same on all of them, or `ship`, its files are sent.
         python: with machines: the interpreter there, by default the path of this one.

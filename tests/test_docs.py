@@ -79,6 +79,7 @@ DEAR = (
 )
 # Options of other programs, and the one that click adds.
 FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb"}
+FOREIGN_OPTIONS |= {"--address", "--generate", "--head", "--num-cpus"}  # of `ray`
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ def add_options(group: pytest.OptionGroup) -> None:
         "--machines",
         metavar="'COMMAND {}:NAME,...'",
         help="run the tasks of verify's clusters there: COMMAND starts a process on the machine whose name stands for "
-        "{} and joins its standard streams, such as 'ssh {}:m0,m1'; references and single processes are here",
+        "{} and joins its standard streams, such as 'ssh {}:m0,m1'; or ray:COUNT or ray:NODE,NODE, nodes of a Ray "
+        "cluster; references and single processes are here",
     )
     group.addoption(
         "--machines-place", action="append", default=[], metavar="TASK=NAME", help="the machine of a task, everywhere"
@@ -50,7 +51,7 @@ def choose(config: pytest.Config) -> None:
     need_lockstep()
     from harness.subject.over import OVER_VARIABLE, Over
     from simulator import UsageError
-    from simulator.machines.engines.command import engine_of
+    from simulator.machines.engines.asked import engine_of
     from simulator.machines.engines.keeping import keeping
 
     place = dict(_pair(text) for text in asked["machines-place"] or ())

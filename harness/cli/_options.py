@@ -75,7 +75,7 @@ def machines_options(command: _Command) -> _Command:
             "--machines",
             metavar="'COMMAND {}:NAME,...'",
             help="Run tasks on these machines: COMMAND starts a process on the one whose name stands for {} and joins "
-            "its standard streams, such as 'ssh {}:m0,m1'.",
+            "its standard streams, such as 'ssh {}:m0,m1'. Or ray:COUNT, ray:NODE,NODE: nodes of a Ray cluster.",
         ),
         click.option(
             "--place",

@@ -12,8 +12,8 @@ import msgspec
 from harness.cli._exits import Exit
 from harness.cli._fitting import show
 from harness.cli._job import as_json, carry_out
-from harness.cli._options import out_option, timeout_option
-from harness.cli._saved_job import check_place, load_job, make_place, save_job
+from harness.cli._options import machines_options, out_option, placing, timeout_option
+from harness.cli._saved_job import Job, check_place, load_job, make_place, save_job
 from harness.cli._trust import confirm_command
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ Examples:
   lockstep run --worker 3 --fault kind=kill,task=worker:1,step=20 --restarts 1 --out runs/7 -- python train.py
   lockstep replay runs/7
   lockstep replay runs/7 --out runs/7-again --timeout 300
+  lockstep replay runs/7 --machines 'ssh {}:m0,m1'
 
 \b
 Exit codes:
@@ -33,7 +34,7 @@ Exit codes:
   1  another history; the first difference is printed
   2  usage error
   3  the run failed in another way than the saved one
-  4  this machine gives no hosts, and the saved run had some
+  4  this machine gives no hosts, and the saved run had some; a machine cannot be used
   130  interrupted
 """
 
@@ -41,18 +42,19 @@ Exit codes:
 @click.command(epilog=_EPILOG)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
 @timeout_option("Seconds for the job.  [default: as saved]")
+@machines_options
 @out_option("Keep the second run in DIR.")
 @click.option("--json", "as_data", is_flag=True, help="Print the comparison as JSON.")
 @click.option("--quiet", is_flag=True, help="Say nothing while it runs; the outcome is shown.")
 @click.option("--yes", "sure", is_flag=True, help="Run the command found in DIR also where DIR is not yours.")
-def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bool, quiet: bool, sure: bool) -> int:
+def replay(directory: Path, out: Path | None, **options: Any) -> int:
     """Run a saved job again, and say whether the same happened.
 
     DIR is what `lockstep run --out DIR` has written. This runs the command that is found there, as you: where DIR or
     what is in it belongs to somebody else, or others may write to it, the command is shown first and has to be
     confirmed. The same command runs in the same directory, with the saved expanded plan, so nothing is drawn again; the
-    environment is yours. Compared are, for each task in its own order,
-    its steps, its saves and restores, the points of checkpoints that it stopped at, and the faults.
+    environment is yours, and so are the machines if you name others than the saved ones. Compared are, for each task in
+    its own order, its steps, its saves and restores, the points of checkpoints that it stopped at, and the faults.
     """
     from simulator import UsageError
     from simulator.machines.local.scratch import scratch
@@ -63,12 +65,12 @@ def replay(directory: Path, timeout: float | None, out: Path | None, as_data: bo
         if out is not None:
             check_place(out)
         with scratch("replay") if out is None else nullcontext(out) as place:
-            return _replay(directory, place, timeout, as_data=as_data, quiet=quiet, sure=sure)
+            return _replay(directory, place, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool, quiet: bool, sure: bool) -> int:
+def _replay(directory: Path, out: Path, options: dict[str, Any]) -> int:
     from harness.damaged import reading
     from harness.report.history import first_difference, history
     from harness.report.timeline import read_timeline
@@ -76,16 +78,15 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
     from simulator.machines.far.checks import MachinesUnavailable
 
     job, plan, before = load_job(directory)
-    confirm_command(directory, job, sure=sure)
-    if timeout is not None:
-        job = msgspec.structs.replace(job, timeout=timeout)
+    confirm_command(directory, job, sure=options["sure"])
+    job = _changed(job, options)
     source = directory / "0" / "journal.jsonl"
     saved = read_timeline(source)
     with reading(source):
         then = history(source)
     make_place(out)
-    cluster = job.cluster(plan, out=out, stream=not quiet)
-    result, failure = carry_out(cluster, job, quiet=quiet)
+    cluster = job.cluster(plan, out=out, stream=not options["quiet"])
+    result, failure = carry_out(cluster, job, quiet=options["quiet"])
     outcome = as_json(job.command, str(plan.topology), result, failure, plan)
     save_job(out, job, plan, outcome)
     wrong = _failed_otherwise(before, outcome)
@@ -93,10 +94,21 @@ def _replay(directory: Path, out: Path, timeout: float | None, *, as_data: bool,
     # A cluster that could not be started has none.
     now = history(journal if journal.exists() else ())
     difference = first_difference(then, now, saved)
-    _show(wrong, difference, now, outcome, as_data=as_data)
+    _show(wrong, difference, now, outcome, as_data=options["as_data"])
     if wrong is not None:
         return Exit.LACKING if isinstance(failure, (HostsUnavailable, MachinesUnavailable)) else Exit.FAILED
     return Exit.FINE if difference is None else Exit.INCONSISTENT
+
+
+def _changed(job: Job, options: dict[str, Any]) -> Job:
+    """The job with what was asked for this time."""
+    asked = {name: value for name, value in placing(options).items() if value}
+    if "machines" in asked:
+        # Names, paths and commands that were given with the saved machines are of those.
+        asked = placing(options)
+    if options["timeout"] is not None:
+        asked["timeout"] = options["timeout"]
+    return msgspec.structs.replace(job, **asked)
 
 
 def _failed_otherwise(before: dict[str, Any], outcome: dict[str, Any]) -> str | None:

@@ -13,8 +13,10 @@ from harness.cli._exits import Exit
 from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
+    machines_options,
     network_option,
     out_option,
+    placing,
     restart_options,
     seed_option,
     timeout_option,
@@ -31,6 +33,7 @@ _EPILOG = """\b
 Examples:
   lockstep search train.py:train --strategy multi_worker-2 --budget 10m
   lockstep search train.py:train --strategy mirrored-2 --kinds kill,preempt --seed 7
+  lockstep search train.py:train --strategy multi_worker-2 --machines 'ssh {}:m0,m1,m2'
 
 \b
 Exit codes:
@@ -38,7 +41,7 @@ Exit codes:
   1  a failing plan was found; it was written as a pytest file
   2  usage error
   3  the program fails without a fault, on one device or under the strategy
-  4  this machine lacks what the strategy needs
+  4  this machine lacks what the strategy needs, or a machine cannot be used
   5  abstained: no plan was tried, because there was no time for one, no fault of any struck, or the program cannot
      be judged
   130  interrupted before anything was found
@@ -75,6 +78,7 @@ Exit codes:
     help="A plan counts as failing if K of N runs fail.",
 )
 @network_option
+@machines_options
 @restart_options(f"Restarts that a run may have.  [default: {NEEDED_AND_SPARE}]")
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @timeout_option("Seconds for each run with its restarts.", 120.0)
@@ -89,12 +93,13 @@ def search(program: str, **options: Any) -> int:
     """
     from harness.errors import Abstained, MissingHardware
     from simulator import HostsUnavailable, LockstepError, UsageError
+    from simulator.machines.far.checks import MachinesUnavailable
 
     try:
         return _search(program, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    except (HostsUnavailable, MissingHardware) as error:
+    except (HostsUnavailable, MachinesUnavailable, MissingHardware) as error:
         show(str(error), err=True)
         return Exit.LACKING
     except LockstepError as error:
@@ -105,45 +110,53 @@ def search(program: str, **options: Any) -> int:
 
 
 def _search(program: str, options: dict[str, Any]) -> int:
+    from harness.running.places import on_machines
     from harness.search import Acceptance, Search, subject_of
     from harness.search.drawing import Space
     from harness.search.profiles import choose_kinds, profile_of
+    from harness.search.rooms import room_of
+    from harness.subject.over import Over
     from harness.subject.strategies import strategy_case
     from simulator import FaultPlan
     from simulator.units import parse_duration
 
-    case = strategy_case(options["strategy"], network=options["network"])
-    topology = case.topology
+    over = Over.of(**placing(options))
+    case = strategy_case(options["strategy"], network=options["network"], over=over)
+    topology, room = case.topology, room_of(case, options["restart_policy"])
     wanted = [word.strip() for word in (options["kinds"] or "").split(",") if word.strip()]
-    kinds = choose_kinds(wanted, topology)
+    kinds = choose_kinds(wanted, topology, room)
     budget = parse_duration(options["budget"], "budget")
     parse_duration(options["chaos"], "chaos")
     acceptance = Acceptance.parse(options["accept"])
     try_out(options["out"])
-    subject = subject_of(
-        program,
-        case,
-        tier="exact" if options["exact"] else "derived",
-        timeout=options["timeout"],
-        restarts=options["restarts"],
-        restart_policy=options["restart_policy"],
-    )
-    space = Space(
-        topology, subject.steps, kinds, profile_of(options["profile"]), options["chaos"], faults_max=options["faults"]
-    )
-    searching = Search(subject.run, space, budget, options["seed"], acceptance, _say)
-    interrupted, seconds = False, 0.0
-    try:
-        # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
-        undisturbed = subject.run(FaultPlan())
-        seconds = undisturbed.seconds
-        if not undisturbed:
-            show(f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True)
-            return Exit.FAILED
-        searching.go()
-    except KeyboardInterrupt:
-        interrupted = True
-        click.echo("interrupted; what was found so far:", err=True)
+    with on_machines(case):
+        subject = subject_of(
+            program,
+            case,
+            tier="exact" if options["exact"] else "derived",
+            timeout=options["timeout"],
+            restarts=options["restarts"],
+            restart_policy=options["restart_policy"],
+        )
+        drawn_by = profile_of(options["profile"])
+        space = Space(
+            topology, subject.steps, kinds, drawn_by, options["chaos"], faults_max=options["faults"], room=room
+        )
+        searching = Search(subject.run, space, budget, options["seed"], acceptance, _say)
+        interrupted, seconds = False, 0.0
+        try:
+            # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
+            undisturbed = subject.run(FaultPlan())
+            seconds = undisturbed.seconds
+            if not undisturbed:
+                show(
+                    f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True
+                )
+                return Exit.FAILED
+            searching.go()
+        except KeyboardInterrupt:
+            interrupted = True
+            click.echo("interrupted; what was found so far:", err=True)
     return _reported(program, options, subject, searching, seconds, interrupted=interrupted)
 
 
@@ -200,6 +213,7 @@ def _kept(options: dict[str, Any]) -> dict[str, Any]:
     """The options of `survives` with which the written test has to run as the search did."""
     names = ("timeout", "restarts", "restart_policy", "network")
     kept = {name: options[name] for name in names if options[name] is not None}
+    kept |= {name: value for name, value in placing(options).items() if value}
     return kept | ({"tier": "exact"} if options["exact"] else {})
 
 

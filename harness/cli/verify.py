@@ -178,6 +178,8 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
+    from harness.running.elsewhere import Interpreter
+    from harness.running.places import check_machines
     from harness.subject.over import Over
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
@@ -208,6 +210,11 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
     cases = [strategy_case(name, hardware, network, over) for name in dict.fromkeys(options["names"])]
     under_test = Program.of(program[0]) if len(program) == 1 else script_of(program, options)
+    # What is wrong with the command line is said before it is said that something runs.
+    for case in cases:
+        check_machines(case)
+    if options["reference_python"] is not None:
+        asked["reference_python"] = Interpreter.of(options["reference_python"])
     folders = _folders(options["out"], cases)
     outcomes = []
     for case, folder in zip(cases, folders, strict=True):

@@ -61,12 +61,14 @@ class Interpreter(msgspec.Struct, frozen=True):
     versions: dict[str, str]
 
     @classmethod
-    def of(cls, path: str | Path) -> Interpreter:
-        """Ask a Python what it has.
+    def of(cls, path: str | Path | Interpreter) -> Interpreter:
+        """Ask a Python what it has; one that has been asked is as it is.
 
         Raises:
             UsageError: it is no Python that could make a reference; the message says what to do.
         """
+        if isinstance(path, Interpreter):
+            return path
         place = Path(path).expanduser().absolute()
         told = _probed(place)
         ours = f"{place} -m pip install {_ours()}"

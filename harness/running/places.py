@@ -14,12 +14,22 @@ from harness.recording.client import OWN, Assignment
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, UsageError
-from simulator.machines.engines.command import engine_of
+from simulator.machines.engines.asked import engine_of
 from simulator.machines.engines.keeping import keeping, reached
 from simulator.machines.local.scratch import scratch
 from simulator.machines.protocol import LEFT
 
-__all__ = ["assigned", "bring", "on_machines", "placed_program", "record_directory"]
+__all__ = ["assigned", "bring", "check_machines", "on_machines", "placed_program", "record_directory"]
+
+
+def check_machines(case: StrategyCase) -> None:
+    """See to it that what is asked of machines can be, before any is reached.
+
+    Raises:
+        UsageError: it is not understood, or they cannot do what the strategy asks of them.
+    """
+    if case.over is not None:
+        Cluster(case.topology, **case.on)
 
 
 @contextlib.contextmanager
@@ -33,7 +43,7 @@ def on_machines(*cases: StrategyCase) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for case in cases:
             if case.over is not None:
-                Cluster(case.topology, **case.on)
+                check_machines(case)
                 engine = engine_of(**case.over.options)
                 assert engine is not None
                 stack.enter_context(keeping(engine))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from harness.running.disturbance import RECORD
 from harness.search.draws import BACKEND
 from harness.search.profiles import Profile
+from harness.search.rooms import HERE, Room
 from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
 from simulator.faults.protocol import PHASES, fields_of
@@ -42,6 +43,7 @@ class Space:
         chaos: the time from the start after which a plan heals, such as `30s`.
         progress: the time after that within which every task has to get on.
         faults_max: how many faults a plan may have.
+        room: where the runs are.
     """
 
     topology: Topology
@@ -51,6 +53,7 @@ class Space:
     chaos: str = "30s"
     progress: str = "30s"
     faults_max: int = _FAULTS_MAX
+    room: Room = HERE
 
 
 def draw_plans(space: Space, number: int, count: int) -> list[FaultPlan]:
@@ -82,7 +85,7 @@ def plans(space: Space) -> st.SearchStrategy[FaultPlan]:
 
     @st.composite
     def drawn(draw: Draw) -> FaultPlan:
-        chosen = _kinds_drawn(draw, space)
+        chosen = _survivable(_kinds_drawn(draw, space), space.room)
         # In the order in which they strike, as far as a plan says: steps count anew after a restart.
         faults = sorted((_fault(draw, kind, space) for kind in chosen), key=lambda fault: int(fault.step or 0))
         plan = FaultPlan(faults=tuple(faults), heal=space.chaos, progress=space.progress)
@@ -102,6 +105,21 @@ def _kinds_drawn(draw: Draw, space: Space) -> list[str]:
     choices = draw(st.randoms(use_true_random=True)).choices
     chosen: list[str] = choices(list(weights), list(weights.values()), k=draw(st.integers(1, space.faults_max)))
     return chosen
+
+
+def _survivable(kinds: Sequence[str], room: Room) -> list[str]:
+    """These, but for machines that are taken away when there would be none left to go on with.
+
+    Nor is anything done to links where one is: its relay goes with it.
+    """
+    kept: list[str] = []
+    for kind in kinds:
+        lost = sum(all_kinds()[each].of_machines for each in kept)
+        if lost < room.lost_max or not all_kinds()[kind].of_machines:
+            kept.append(kind)
+    if any(all_kinds()[kind].of_machines for kind in kept):
+        return [kind for kind in kept if not issubclass(all_kinds()[kind], LinkFault)]
+    return kept
 
 
 def _fault(draw: Draw, kind: str, space: Space) -> Fault:
@@ -139,7 +157,8 @@ def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, An
     on_link = issubclass(known, LinkFault)
     others = len(topology.clients) > 1
     possible = ["step"] * _STEPS_AMONG_TRIGGERS + ["step of all"] * others + ["phase"]
-    if len(topology.networked) > 1 and not known.in_task:
+    # Nobody sees all that a link between machines carries.
+    if len(topology.networked) > 1 and not known.in_task and not space.room.machines:
         possible += ["bytes", "connections"]
     chosen = draw(st.sampled_from(possible))
     if chosen in ("bytes", "connections"):
@@ -159,7 +178,7 @@ def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, An
 def _tasks(draw: Draw, kind: type[Fault], topology: Topology) -> list[str]:
     """Mostly one task, sometimes all that can be struck, as by a power cut, or all of one job."""
     able: Sequence[str] = topology.clients if kind.in_task or kind.clients_only else topology.tasks
-    if len(able) > 1 and kind.strikes_many and draw(st.integers(0, 4)) == 4:
+    if len(able) > 1 and kind.strikes_many and not kind.of_machines and draw(st.integers(0, 4)) == 4:
         jobs = sorted({task.partition(":")[0] for task in able})
         wanted = draw(st.sampled_from(["", *jobs] if len(jobs) > 1 else [""]))
         return [task for task in able if task.startswith(wanted)]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import Abstained
 from harness.evidence.reference import Reference
@@ -16,13 +16,18 @@ from harness.judging.verdict import Verdict
 from harness.kept import check_out, kept_in
 from harness.running.disturbance import Disturbance
 from harness.running.observe import check_hardware
+from harness.running.places import check_machines, on_machines, placed_program
 from harness.running.reference import reference_of
 from harness.saved import save_run
 from harness.search.outcome import Outcome
+from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from harness.verify import Tier, judge_left, judged_run, task_summaries
 from simulator import FaultPlan, RunFailed, TaskError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # in typing from Python 3.11 on
 
 __all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
 
@@ -99,17 +104,19 @@ def subject_of(
     restarts: int | None = None,
     restart_policy: str | None = None,
     stream: bool = False,
+    **machines: Unpack[OnMachines],
 ) -> Subject:
-    """Run the reference, or take it from the cache, and return what can be run under plans.
+    """Run the reference, or take it from the cache, and return what can be run under plans; options as of `verify`.
 
     Raises:
         UsageError: a program or strategy that does not exist, or a program that reports nothing.
         Abstained: its numbers differ from run to run, or are not finite.
         RunFailed: the program fails even undisturbed on one device.
     """
-    case = strategy_case(strategy, network=network)
+    case = strategy_case(strategy, network=network, over=machines)
     check_hardware(case)
-    under_test = Program.of(program)
+    check_machines(case)
+    under_test = placed_program(Program.of(program), case)
     reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout, check=True, more=True)
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)
@@ -134,8 +141,8 @@ def survives(
         plan: what goes wrong. A fault of a checkpoint in `record.directory` names that as its directory.
         out: keep traces, logs and the journal in this directory, in place of an earlier run; one that holds something
             else is refused.
-        options: `tier`, `seed`, `timeout`, `restarts`, `restart_policy` and `stream`. Without `restarts` a run has as
-            many as its faults can cause, and three more.
+        options: `tier`, `seed`, `timeout`, `restarts`, `restart_policy`, `stream`, and of machines what `verify` has.
+            Without `restarts` a run has as many as its faults can cause, and three more.
 
     Returns:
         An `Outcome`: true if the program survived; `str` of it says what was wrong.
@@ -143,10 +150,12 @@ def survives(
     Raises:
         UsageError: a program, strategy or plan that makes no sense.
         RunFailed: the program fails even undisturbed on one device.
+        MachinesUnavailable: a machine cannot be reached, or cannot be used.
     """
     check_out(out)
     subject = subject_of(program, strategy, **options)
-    return subject.run(plan, None if out is None else Path(out))
+    with on_machines(subject.case):
+        return subject.run(plan, None if out is None else Path(out))
 
 
 def outcome_of_failure(plan: FaultPlan, failure: RunFailed) -> Outcome:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from harness.search.rooms import HERE, Room
 from simulator import Topology, UsageError
-from simulator.faults import LinkFault, all_kinds
+from simulator.faults import Fault, LinkFault, all_kinds
 
 __all__ = ["CAUSES", "PROFILES", "Profile", "choose_kinds", "profile_of", "searchable"]
 
@@ -64,27 +65,38 @@ def profile_of(name: str) -> Profile:
     return PROFILES[name]
 
 
-def searchable(topology: Topology) -> tuple[str, ...]:
-    """The kinds that a search can draw in this cluster: faults of links need two tasks with an address."""
-    linked = len(topology.networked) > 1
-    return tuple(
-        name
-        for name, kind in all_kinds().items()
-        if not kind.unsearched and (linked or not issubclass(kind, LinkFault))
-    )
+def searchable(topology: Topology, room: Room = HERE) -> tuple[str, ...]:
+    """The kinds that a search can draw in this cluster, there."""
+    return tuple(name for name, kind in all_kinds().items() if not _why_not(kind, topology, room))
 
 
-def choose_kinds(wanted: Iterable[str], topology: Topology) -> tuple[str, ...]:
+def _why_not(kind: type[Fault], topology: Topology, room: Room) -> str:
+    """Why a kind cannot be drawn; empty if it can."""
+    if kind.unsearched:
+        return kind.unsearched
+    if issubclass(kind, LinkFault) and len(topology.networked) < 2:
+        return f"strikes links, and {topology} has none"
+    if kind.of_machines and not room.lost_max:
+        return (
+            "takes machines away, and the job cannot go on without one: it needs --machines, several of them, and "
+            "restart policy job"
+        )
+    if room.machines and not kind.anywhere:
+        return "acts on processes or files of this machine, and the tasks are on others"
+    return ""
+
+
+def choose_kinds(wanted: Iterable[str], topology: Topology, room: Room = HERE) -> tuple[str, ...]:
     """The kinds that were asked for, or all that can be drawn if none were.
 
     Raises:
         UsageError: a kind that does not exist, or that cannot be searched with here; the message names those that can.
     """
-    possible = searchable(topology)
+    possible = searchable(topology, room)
     chosen = tuple(dict.fromkeys(wanted))
     for kind in chosen:
         known = all_kinds().get(kind)
-        why = "is unknown" if known is None else known.unsearched or f"strikes links, and {topology} has none"
         if kind not in possible:
+            why = "is unknown" if known is None else _why_not(known, topology, room)
             raise UsageError(f"kind {kind!r} {why}; a search here draws from {', '.join(possible)}")
     return chosen or possible

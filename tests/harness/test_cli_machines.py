@@ -42,6 +42,20 @@ def test_what_cannot_be_had_is_a_usage_error(options: tuple[str, ...], why: str)
     assert why in " ".join(result.output.split())
 
 
+def test_a_mistyped_option_of_verify_is_named_before_anything_is_said_to_run() -> None:
+    """Also where the first strategy would not have needed it, and for the Python of a reference."""
+    program = f"{Path(__file__).parents[2]}/examples/verify_custom_loop.py:train"
+    for options, why in (
+        (("--machines", "ssh m0"), "--machines 'ssh m0' is not understood"),
+        ((*TWO, "--place", "worker:7=m0"), "there is no task 'worker:7'"),
+        (("--reference-python", "no/such/python"), "no/such/python"),
+    ):
+        result = _called("verify", program, "--strategy", "one_device", "--strategy", "multi_worker-2", *options)
+        assert result.exit_code == 2, result.output
+        assert why in " ".join(result.output.split())
+        assert "running" not in result.output
+
+
 def test_a_dry_run_says_which_task_is_where() -> None:
     """By the names of machines: nothing is started to find their addresses."""
     result = _ended("run", *TWO, "--place", "worker:0=m1", "--worker", "2", "--dry-run", "--json", "--", "true")
@@ -62,6 +76,12 @@ def test_a_job_over_machines_ends_and_can_be_replayed(tmp_path: Path, monkeypatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "prog.sh"]
     again = _ended("replay", "--yes", "kept")
     assert again.return_value == 0, again.output
+    elsewhere = _ended("replay", "--yes", "kept", "--machines", "env MACHINE={}:m7", "--out", "elsewhere")
+    assert elsewhere.return_value == 0, elsewhere.output
+    assert (tmp_path / "elsewhere" / "0" / "logs" / "worker-1.log").read_text() == "worker:1 on m7\n"
+    refused = _called("replay", "--yes", "kept", "--place", "worker:0=m7")
+    assert refused.exit_code == 2
+    assert "there is no machine 'm7'; machines are m0, m1" in " ".join(refused.output.split())
 
 
 def test_the_doctor_reaches_machines() -> None:

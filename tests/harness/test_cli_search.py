@@ -18,6 +18,7 @@ import harness.search
 from harness.cli import _lockstep
 from harness.cli.search import _kept, search
 from harness.search import Outcome, subject_of, survives, write_test
+from harness.subject.over import OnMachines
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
 
@@ -183,6 +184,10 @@ def test_a_program_that_is_wrong_without_a_fault_is_not_searched(train: str, tmp
         (("--chaos", "soon"), "chaos 'soon' is not understood"),
         (("--accept", "3/2"), "write K/N"),
         (("--strategy", "nonsense"), "nonsense"),
+        (("--machines", "ssh m0"), "--machines 'ssh m0' is not understood"),
+        (("--files", "ship"), "files is about machines"),
+        (("--strategy", "multi_worker-2", "--machines", "env {}:m0", "--kinds", "pause"), "the tasks are on others"),
+        (("--strategy", "multi_worker-2", "--kinds", "machine_lost"), "it needs --machines, several of them"),
     ],
 )
 def test_wrong_options_are_usage_errors(options: tuple[str, ...], said: str, train: str) -> None:
@@ -238,8 +243,17 @@ def test_a_written_test_names_its_program_from_where_it_lies(train: str, tmp_pat
 def test_the_written_test_runs_as_the_search_did() -> None:
     """Every option of a run that the command has is an option of `survives`, and goes into the test if it was given."""
     given = {"timeout": 30.0, "restarts": 2, "restart_policy": "job", "network": "namespaces"}
-    assert _kept({**given, "exact": True}) == {**given, "tier": "exact"}
-    assert _kept({**dict.fromkeys(given), "exact": False}) == {}
-    of_runs = {parameter.name for parameter in search.params} & set(inspect.signature(subject_of).parameters)
+    machines = dict.fromkeys(OnMachines.__annotations__) | {"place": ()}
+    assert _kept({**given, **machines, "exact": True}) == {**given, "tier": "exact"}
+    assert _kept({**dict.fromkeys(given), **machines, "exact": False}) == {}
+    over = {**machines, "machines": "ssh {}:m0,m1", "place": ("worker:0=m1",), "machines_python": "there/python"}
+    assert _kept({**dict.fromkeys(given), **over, "exact": False}) == {
+        "machines": "ssh {}:m0,m1",
+        "place": {"worker:0": "m1"},
+        "machines_python": "there/python",
+    }
+    options = {parameter.name for parameter in search.params}
+    of_runs = options & set(inspect.signature(subject_of).parameters)
     # The command's seed is that of the plans that it draws.
-    assert of_runs - {"program", "strategy", "seed"} == set(given)
+    assert of_runs - {"program", "strategy", "seed", "machines"} == set(given)
+    assert set(OnMachines.__annotations__) <= options

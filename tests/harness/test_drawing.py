@@ -15,8 +15,11 @@ from harness.search import describe_plan
 from harness.search.drawing import Space, draw_plans, plans
 from harness.search.hunting import drawn
 from harness.search.profiles import PROFILES, choose_kinds, profile_of, searchable
-from simulator import FaultPlan, Topology, UsageError
-from simulator.faults import Fault, all_kinds
+from harness.search.rooms import HERE, Room, room_of
+from harness.subject.over import Over
+from harness.subject.strategies import strategy_case
+from simulator import Cluster, FaultPlan, Topology, UsageError
+from simulator.faults import Fault, MachineLost, all_kinds
 from simulator.faults.protocol import PHASES
 
 WORKERS, SERVERS, ALONE = Topology(worker=3), Topology(chief=1, worker=2, ps=1), Topology()
@@ -153,6 +156,47 @@ def test_plans_do_not_depend_on_what_else_is_loaded() -> None:
     there = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     here = "\n".join(plan.to_json() for plan in draw_plans(_space(WORKERS, "realistic"), 3, 40))
     assert there.rstrip() == here.rstrip()
+
+
+THREE = "env MACHINE={}:m0,m1,m2"
+
+
+def _kinds_over_machines(topology: Topology, room: Room) -> tuple[list[FaultPlan], list[str]]:
+    """Drawn plans, and how each is refused over machines; empty for those that are not."""
+    space = Space(topology, 6, choose_kinds((), topology, room), profile_of("swarm"), room=room)
+    found = [plan for number in range(3) for plan in draw_plans(space, number, 40)]
+    said = []
+    for plan in found:
+        try:
+            Cluster(topology, machines=THREE, faults=plan, restarts=1)
+            said.append("")
+        except UsageError as error:
+            said.append(str(error))
+    return found, said
+
+
+def test_plans_over_machines_can_be_carried_out_there() -> None:
+    """They take machines away, though never the last; those that are drawn for this machine could not be, in part."""
+    drawn_there, refused = _kinds_over_machines(WORKERS, Room(machines=3, lost_max=2))
+    assert set(refused) == {""}
+    lost = [[fault for fault in plan.faults if isinstance(fault, MachineLost)] for plan in drawn_there]
+    assert max(len(faults) for faults in lost) == 2
+    assert all(isinstance(fault.task, tuple) and len(fault.task) == 1 for faults in lost for fault in faults)
+    _, refused = _kinds_over_machines(WORKERS, HERE)
+    assert any("acts on processes or files of this machine" in text for text in refused)
+
+
+def test_a_case_says_how_many_machines_it_may_lose() -> None:
+    """All but one where the whole job is started again, else none."""
+    workers = strategy_case("multi_worker-2", over=Over(THREE))
+    assert room_of(workers, None) == Room(machines=3, lost_max=2)
+    assert room_of(workers, "task") == room_of(strategy_case("parameter_server-1w1p", over=Over(THREE)), None)
+    assert room_of(workers, "task").lost_max == 0
+    assert room_of(strategy_case("multi_worker-2"), None) == HERE
+    with pytest.raises(UsageError, match="the job cannot go on without one: it needs --machines"):
+        choose_kinds(["machine_lost"], WORKERS)
+    with pytest.raises(UsageError, match="the tasks are on others"):
+        choose_kinds(["pause"], WORKERS, Room(machines=3))
 
 
 def test_links_need_two_tasks() -> None:

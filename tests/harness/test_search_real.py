@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.running.places import on_machines
 from harness.search import Search, describe_plan, subject_of, survives
 from harness.search.drawing import Space
+from harness.search.hunting import drawn
 from harness.search.profiles import choose_kinds, profile_of
+from harness.search.rooms import room_of
 from simulator import FaultPlan
 from simulator.faults import Restart
 
-RESUMABLE = str(Path(__file__).parents[2] / "examples" / "resumable.py")
+ROOT = Path(__file__).parents[2]
+RESUMABLE = str(ROOT / "examples" / "resumable.py")
 
 
 def _search(function: str, *kinds: str, budget: float, faults: int, seed: int = 0) -> Search:
@@ -40,6 +45,27 @@ def test_nothing_is_found_in_a_training_that_resumes() -> None:
     assert hunt.plans > 0
     assert hunt.found is None, str(hunt.found)
     assert hunt.voids == 0
+
+
+@pytest.mark.full
+def test_machines_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As drawn over three machines, which are all there again for the next plan: what is lost with one is found."""
+    monkeypatch.chdir(ROOT)
+    over: dict[str, Any] = {"machines": "env MACHINE={}:m0,m1,m2", "timeout": 120.0}
+    subject = subject_of(f"{RESUMABLE}:train_wrong", "multi_worker-2", **over)
+    topology, room = subject.case.topology, room_of(subject.case, None)
+    kinds = choose_kinds(["machine_lost"], topology, room)
+    space = Space(topology, subject.steps, kinds, profile_of("swarm"), faults_max=1, room=room)
+    # From the second step on there is something to resume from, which lacks the optimizer.
+    plan = next(
+        plan for plan in drawn(space, 0) if plan.faults[0].trigger == "step" and int(plan.faults[0].step or 0) > 2
+    )
+    with on_machines(subject.case):
+        outcomes = [subject.run(FaultPlan()), subject.run(plan)]
+    assert [outcome.symptom for outcome in outcomes] == [None, "numbers"], [str(each) for each in outcomes]
+    right = survives(f"{RESUMABLE}:train", "multi_worker-2", plan, **over)
+    assert right, str(right)
+    assert (right.restarts, right.unfired) == (1, ())
 
 
 @pytest.mark.full  # in the quick profile scenarios/test_faults.py starts a worker again

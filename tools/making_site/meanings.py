@@ -118,6 +118,8 @@ def _faults() -> Iterator[str]:
             yield f"Stands for: {kind.cause}."
         if kind.unsearched:
             yield f"A search does not draw it: it {kind.unsearched}."
+        elif kind.of_machines:
+            yield "A search draws it where tasks are on several machines and the job can go on without one."
         yield f"\nDefined in {_link(module)}."
 
 

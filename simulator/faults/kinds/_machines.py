@@ -18,7 +18,6 @@ class MachineFault(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=T
     repeats: ClassVar[tuple[str, ...]] = ("lost",)
     anywhere: ClassVar[bool] = True
     of_machines: ClassVar[bool] = True
-    unsearched: ClassVar[str] = "strikes machines, and a search has only this one"
 
     @property
     def lasts(self) -> bool:

@@ -21,6 +21,7 @@ class Cut(MachineFault, tag="cut", kw_only=True, frozen=True, forbid_unknown_fie
 
     cause: ClassVar[str] = "network"
     needs_cable: ClassVar[bool] = True
+    unsearched: ClassVar[str] = "pulls a cable that nobody puts back for the next run"
 
     def inject(self, scene: Scene) -> Effect:
         """Pull it."""

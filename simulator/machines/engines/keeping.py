@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from simulator.machines.engines.command import Commands
+from simulator.machines.engines.sites import Sites
 from simulator.machines.far.machine import FarMachine
 
 __all__ = ["keeping", "reached"]
@@ -20,18 +19,14 @@ class _Kept:
     """Engines of one kind that nobody uses now, while so many want them kept."""
 
     wanted: int = 0
-    idle: list[Commands] = field(default_factory=list)
+    idle: list[Sites] = field(default_factory=list)
 
 
 _KEPT: dict[_Key, _Kept] = {}
 
 
-def _key(engine: Commands) -> _Key:
-    return engine.argv, engine.names, engine.python, engine.cable, engine.lease, str(Path.cwd())
-
-
 @contextlib.contextmanager
-def keeping(engine: Commands) -> Iterator[None]:
+def keeping(engine: Sites) -> Iterator[None]:
     """Within this context machines that a cluster of this process has reached so are there for the next one.
 
     Not where files are sent: each cluster begins with those, and with nothing that an earlier one has written.
@@ -39,7 +34,7 @@ def keeping(engine: Commands) -> Iterator[None]:
     if engine.files != "shared":
         yield
         return
-    key = _key(engine)
+    key = engine.key
     kept = _KEPT.setdefault(key, _Kept())
     kept.wanted += 1
     try:
@@ -53,13 +48,13 @@ def keeping(engine: Commands) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reached(engine: Commands) -> Iterator[Sequence[FarMachine]]:
+def reached(engine: Sites) -> Iterator[Sequence[FarMachine]]:
     """The machines of an engine; kept ones if there are any.
 
     Raises:
-        MachinesUnavailable, UsageError: as of `Commands`.
+        MachinesUnavailable, UsageError: as of `Sites`.
     """
-    key = _key(engine)
+    key = engine.key
     idle = _KEPT[key].idle if engine.files == "shared" and key in _KEPT else []
     taken = idle.pop() if idle else engine
     if taken is engine:

@@ -1,10 +1,12 @@
-"""The standard streams of a command that leads to another machine: `srun`, `ssh`, `kubectl exec -i`."""
+"""Streams to sites: of a command that leads to another machine, or of whoever carries what is said."""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 import queue
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -13,7 +15,7 @@ from typing import Protocol
 
 from simulator.errors import LockstepError
 
-__all__ = ["CommandWire", "Wire"]
+__all__ = ["CommandWire", "SocketWire", "Wire"]
 
 _READ_BYTES_MAX = 1 << 20
 _SAID_CHARACTERS_MAX = 600
@@ -32,7 +34,67 @@ class Wire(Protocol):
         """End it: the site sees that and leaves, for which it has so many seconds."""
 
 
-class CommandWire:
+class Stream(abc.ABC):
+    """A wire over two file descriptors, with a thread for each.
+
+    Args:
+        reads: where what the site says comes from.
+        writes: where it is told something.
+    """
+
+    def __init__(self, reads: int, writes: int) -> None:
+        self._reads = reads
+        self._writes = writes
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="lockstep-wire-out", daemon=True)
+        self._writer.start()
+        self._reader: threading.Thread | None = None
+
+    def listen(self, hear: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
+        """As of `Wire`."""
+        self._reader = threading.Thread(target=self._read, args=(hear, ended), name="lockstep-wire", daemon=True)
+        self._reader.start()
+
+    def send(self, data: bytes) -> None:
+        """As of `Wire`."""
+        self._outbox.put(data)
+
+    @abc.abstractmethod
+    def close(self, seconds: float) -> None:
+        """As of `Wire`."""
+
+    @abc.abstractmethod
+    def _say_no_more(self) -> None:
+        """Have the other end see that nothing more is told."""
+
+    @abc.abstractmethod
+    def _why(self) -> str:
+        """Why nothing comes any more."""
+
+    def _next(self) -> bytes:
+        """What has come, when something has; nothing at the end."""
+        return os.read(self._reads, _READ_BYTES_MAX)
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError):  # that it has ended is seen when it is read
+            while (data := self._outbox.get()) is not None:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(self._writes, rest) :]
+        with contextlib.suppress(OSError):
+            self._say_no_more()
+
+    def _read(self, hear: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
+        try:
+            while data := self._next():
+                hear(data)
+            why = self._why()
+        except Exception as error:  # noqa: BLE001 - whoever waits for this machine has to hear of it
+            why = str(error) if isinstance(error, LockstepError) else f"{type(error).__name__}: {error}"
+        ended(why)
+
+
+class CommandWire(Stream):
     """A command, which is started now.
 
     Args:
@@ -50,23 +112,14 @@ class CommandWire:
             self._process = subprocess.Popen(
                 list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, start_new_session=True
             )
-        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        threading.Thread(target=self._write, name="lockstep-wire-out", daemon=True).start()
-        self._reader: threading.Thread | None = None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        super().__init__(self._process.stdout.fileno(), self._process.stdin.fileno())
 
     @property
     def pid(self) -> int:
         """Process id of the command."""
         return self._process.pid
-
-    def listen(self, hear: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
-        """As of `Wire`."""
-        self._reader = threading.Thread(target=self._read, args=(hear, ended), name="lockstep-wire", daemon=True)
-        self._reader.start()
-
-    def send(self, data: bytes) -> None:
-        """As of `Wire`."""
-        self._outbox.put(data)
 
     def close(self, seconds: float) -> None:
         """As of `Wire`."""
@@ -81,25 +134,9 @@ class CommandWire:
         if self._process.stdout is not None:
             self._process.stdout.close()
 
-    def _write(self) -> None:
+    def _say_no_more(self) -> None:
         assert self._process.stdin is not None
-        number = self._process.stdin.fileno()
-        with contextlib.suppress(OSError), self._process.stdin:  # that it has ended is seen when it is read
-            while (data := self._outbox.get()) is not None:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(number, rest) :]
-
-    def _read(self, hear: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
-        assert self._process.stdout is not None
-        number = self._process.stdout.fileno()
-        try:
-            while data := os.read(number, _READ_BYTES_MAX):
-                hear(data)
-            why = self._why()
-        except Exception as error:  # noqa: BLE001 - whoever waits for this machine has to hear of it
-            why = str(error) if isinstance(error, LockstepError) else f"{type(error).__name__}: {error}"
-        ended(why)
+        self._process.stdin.close()
 
     def _why(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -108,3 +145,42 @@ class CommandWire:
         how = "its stream ended" if code is None else f"the command that leads to it ended with exit code {code}"
         said = self._errors.read_text(errors="replace").strip()[-_SAID_CHARACTERS_MAX:]
         return f"{how}: {said}" if said else how
+
+
+class SocketWire(Stream):
+    """A socket, at whose other end somebody carries what is said to a site, and back.
+
+    Args:
+        near: this end of it.
+        why: a file in which whoever carries has written why the stream ended, before it does.
+    """
+
+    def __init__(self, near: socket.socket, why: Path) -> None:
+        self._near = near
+        self._said = why
+        super().__init__(near.fileno(), near.fileno())
+
+    def close(self, seconds: float) -> None:
+        """As of `Wire`."""
+        self._outbox.put(None)
+        if self._reader is not None:
+            self._reader.join(seconds)
+        with contextlib.suppress(OSError):
+            self._near.shutdown(socket.SHUT_RDWR)
+        for thread in (self._writer, self._reader):
+            if thread is not None:
+                thread.join()
+        self._near.close()
+
+    def _next(self) -> bytes:
+        try:
+            return super()._next()
+        except ConnectionResetError:  # whoever carries has ended, and not read all that was sent
+            return b""
+
+    def _say_no_more(self) -> None:
+        self._near.shutdown(socket.SHUT_WR)
+
+    def _why(self) -> str:
+        said = self._said.read_text(errors="replace").strip() if self._said.exists() else ""
+        return said[-_SAID_CHARACTERS_MAX:] or "its stream ended"

@@ -1,0 +1,102 @@
+"""The driver: places an actor on each node that a run wants, and carries bytes between it and the run's socket for it.
+
+A process of its own, because Ray takes over signals of a driver's, has threads in it, and can be in it only once. In
+each direction one call is under way at a time: several are not carried out in the order in which they were made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from simulator.helpers.ray import carrier
+from simulator.helpers.ray.choosing import chosen
+from simulator.wire.ray import Joined, Wanted
+
+__all__ = ["main"]
+
+_READ_BYTES_MAX = 1 << 20
+
+
+def main(text: str) -> None:
+    """Join what is wanted, until the run has no more use for it."""
+    wanted = msgspec.json.decode(text, type=Wanted)
+    control = socket.socket(fileno=wanted.control)
+    try:
+        actors = _actors(wanted)
+    except Exception as error:  # noqa: BLE001 - whatever Ray raises is what the user has to read
+        control.sendall(msgspec.json.encode(Joined(_told(error))) + b"\n")
+        os._exit(1)
+    control.sendall(msgspec.json.encode(Joined()) + b"\n")
+    for name, number, actor in zip(wanted.names, wanted.sockets, actors, strict=True):
+        stream = socket.socket(fileno=number)
+        why = Path(wanted.folder, f"{name}.why")
+        for work, arguments in ((_write, (stream, actor)), (_read, (stream, actor, why))):
+            threading.Thread(target=work, args=arguments, daemon=True).start()
+    with contextlib.suppress(OSError):
+        control.recv(1)
+    _end(actors)
+
+
+def _actors(wanted: Wanted) -> list[Any]:
+    """One on each node; they begin to start."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ray.init(address="auto", log_to_driver=False, logging_level="error", namespace="lockstep")
+    ray.cloudpickle.register_pickle_by_value(carrier)
+    # One thread for each of its methods, and no share of what the node has: tasks are not Ray's to count.
+    kind = ray.remote(num_cpus=0, max_concurrency=3)(carrier.Carrier)
+    return [
+        kind.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(wanted.site)
+        for node in chosen(ray.nodes(), wanted.names, anywhere=wanted.anywhere)
+    ]
+
+
+def _told(error: Exception) -> str:
+    """What is wrong; that a cluster asks for a token stands at the end of what it was caused by."""
+    why = str(error) or type(error).__name__
+    cause = str(error.__cause__ or "").strip().splitlines()
+    return f"{why}: {cause[-1]}" if cause else why
+
+
+def _write(stream: socket.socket, actor: Any) -> None:
+    """Have the site read what comes from the run."""
+    import ray
+
+    # That it has gone is seen by whoever reads.
+    with contextlib.suppress(OSError, ray.exceptions.RayError):
+        while data := stream.recv(_READ_BYTES_MAX):
+            ray.get(actor.write.remote(data))
+        ray.get(actor.write.remote(b""))
+
+
+def _read(stream: socket.socket, actor: Any, why: Path) -> None:
+    """Tell the run what comes from the site."""
+    import ray
+
+    try:
+        while data := ray.get(actor.read.remote()):
+            stream.sendall(data)
+        why.write_text(ray.get(actor.end.remote()))
+    except OSError:  # the run has gone
+        return
+    except ray.exceptions.RayError as error:
+        why.write_text(str(error))
+    with contextlib.suppress(OSError):
+        stream.shutdown(socket.SHUT_RDWR)
+
+
+def _end(actors: list[Any]) -> None:
+    import ray
+
+    for actor in actors:
+        ray.kill(actor)
+    ray.shutdown()
+    os._exit(0)
