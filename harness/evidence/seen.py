@@ -52,7 +52,8 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     free = [what for what in _FILLED if not _reported(whole, what)]
     steps = _Steps(whole)
     filled = [RunTrace(tuple(_filled(client, steps, free) for client in trace.clients)) for trace in whole]
-    notes = () if recorded else _notes(clients)
+    raised = dict.fromkeys(sentence for client in clients for sentence in client.counters.raised)
+    notes = (*raised, *(() if recorded else _notes(clients)))
     if "examples" in free and with_examples:
         compared, why = _with_examples(filled[:with_examples])
         filled[:with_examples] = compared

@@ -271,10 +271,11 @@ class Recorder:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
         coarsest = None if self._noise is None else self._noise.coarsest
         forced = None if self._forcing is None else self._forcing.found()
-        unseen = () if self._witness is None else self._witness.unseen
-        self._writer.write(
-            Counters(per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, unseen=unseen, **counted)
+        unseen, raised = ((), ()) if self._witness is None else (self._witness.unseen, self._witness.raised)
+        counters = Counters(
+            per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, unseen=unseen, raised=raised, **counted
         )
+        self._writer.write(counters)
         self._writer.close()
 
 

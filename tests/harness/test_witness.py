@@ -148,7 +148,7 @@ def _seeing(strategy: Any, program: Callable[[], Any], reported: tuple[str, ...]
     witness.reported(reported, step=False)
     with witness.active(found.append):
         result = program()
-    return result, found, witness.unseen
+    return result, found, (*witness.unseen, *witness.raised)
 
 
 def _random_numbers(strategy: Any) -> bool:
@@ -336,8 +336,12 @@ def _loads(strategy: Any) -> tuple[bool, list[int]]:
     return losses == alone, [len((each.examples or ((),))[0]) for each in seen]
 
 
-def _fails_between(strategy: Any) -> list[int]:
-    """A call that fails, between two that do not: how many examples each seen step had."""
+def _fails_between(strategy: Any) -> tuple[list[int], Any]:
+    """A call that fails, between two that do not, and one for which there are no more data.
+
+    Returns:
+        How many examples each seen step had, and what is said.
+    """
     import tensorflow as tf
 
     def program() -> None:
@@ -361,7 +365,17 @@ def _fails_between(strategy: Any) -> list[int]:
             with contextlib.suppress(tf.errors.InvalidArgumentError):
                 train(tf.ones([rows, 2]), tf.constant(fails))
 
-    return [len((each.examples or ((),))[0]) for each in _seeing(strategy, program)[1]]
+        @tf.function
+        def train_next(iterator: Any) -> None:
+            strategy.run(replica, args=(next(iterator),))
+
+        iterator = iter(tf.data.Dataset.from_tensors(tf.ones([7, 2])))
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            for _ in range(2):
+                train_next(iterator)
+
+    _, seen, said = _seeing(strategy, program)
+    return [len((each.examples or ((),))[0]) for each in seen], said
 
 
 def _many_in_a_call(strategy: Any) -> list[int]:
@@ -451,8 +465,11 @@ def test_a_step_that_is_saved_and_loaded_runs(in_a_task: dict[str, Any]) -> None
 
 
 def test_what_a_failed_call_read_belongs_to_no_step(in_a_task: dict[str, Any]) -> None:
-    """Its four examples are forgotten, and not those of the next call."""
-    assert in_a_task["fails"] == [3, 5]
+    """Its four examples are forgotten, and not those of the next call; that it failed is said, and no end of data."""
+    examples, said = in_a_task["fails"]
+    assert examples == [3, 5, 7], said
+    assert len(said) == 1
+    assert said[0].startswith("a step raised InvalidArgumentError, after which the program went on")
 
 
 def test_all_examples_of_a_call_are_seen(in_a_task: dict[str, Any]) -> None:

@@ -101,7 +101,8 @@ class Waiting:
 
         if not self._labels:
             return
-        with tf.device(FIRST):
+        # Out of the graph that may be being built: a step is looked at when another function is traced.
+        with tf.init_scope(), tf.device(FIRST):
             count = int(tf.raw_ops.StageSize(dtypes=[tf.uint8], **self._place))
             # One by one: a function that takes many at once takes longer.
             arrays = [tf.raw_ops.Unstage(dtypes=[tf.uint8], **self._place)[0].numpy() for _ in range(count)]

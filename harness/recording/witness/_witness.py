@@ -118,6 +118,11 @@ class Witness:
         """What could not be seen."""
         return tuple(self._gathered.unseen)
 
+    @property
+    def raised(self) -> tuple[str, ...]:
+        """What is to be said of steps that raised."""
+        return tuple(self._gathered.raised)
+
     def send_held(self) -> None:
         """Write what has been held back of steps that were looked at."""
         held, self._held = self._held, []

@@ -31,10 +31,11 @@ def active(gathered: Gathered) -> Iterator[None]:
                 with gathered.together() if in_graph else contextlib.nullcontext():
                     return original(called, *args, **options)
             with gathered.call(known=called in gathered.training) as was_step:
-                result = original(called, *args, **options)
-            if was_step() and isinstance(called, polymorphic_function.Function):
-                gathered.training.add(called)
-            return result
+                try:
+                    return original(called, *args, **options)
+                finally:
+                    if was_step() and isinstance(called, polymorphic_function.Function):
+                        gathered.training.add(called)
 
         return call
 

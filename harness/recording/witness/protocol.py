@@ -87,6 +87,7 @@ class Gathered:
             was built.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
         unseen: sentences about what cannot be seen.
+        raised: sentences about steps that raised, after which the program went on.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         number: of the step that is being made, from 1.
         silent: a context in which noise perturbs nothing.
@@ -117,6 +118,7 @@ class Gathered:
         self.tapes = 0
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unseen: dict[str, None] = {}
+        self.raised: dict[str, None] = {}
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.number = 1
         self.made: StepSeen | None = None
@@ -210,6 +212,10 @@ class Gathered:
         try:
             yield lambda: self._trained
             done = True
+        except Exception as error:
+            if self._trained and not _ends_data(error):
+                self.raised[_said_of(error)] = None
+            raise
         finally:
             self._depth = 0
             span = begin, stamp()
@@ -359,3 +365,18 @@ def replica_number(gathered: Gathered) -> int | None:
         return None
     number = context._replica_id_in_sync_group  # noqa: SLF001 - the public property makes an op of it
     return number if isinstance(number, int) else None
+
+
+def _ends_data(error: Exception) -> bool:
+    """Whether a function has come to the end of its iterator, as it is meant to."""
+    import tensorflow as tf
+
+    return isinstance(error, (StopIteration, tf.errors.OutOfRangeError))
+
+
+def _said_of(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return (
+        f"a step raised {type(error).__name__}, after which the program went on: what it had changed by then stays, and "
+        f"it counts as no step ({text[:200]})"
+    )
