@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -180,13 +181,16 @@ class Derived:
 
     def _eps_of(self, observable: str, name: str) -> float:
         """The eps in which a value was computed."""
-        if (observable, name) not in self._units:
-            values = (found[name] for found in self._truth(observable).values() if name in found)
-            self._units[observable, name] = computed_in(values)
-        return self._units[observable, name]
+        if observable not in self._units:
+            # Of all names at once: a step is put together for each time that one is asked for.
+            units = self._units[observable] = {}
+            for found in self._truth(observable).values():
+                for each, value in found.items():
+                    units[each] = min(units.get(each, math.inf), computed_in(value))
+        return self._units[observable].get(name, 0.0)
 
     @cached_property
-    def _units(self) -> dict[tuple[str, str], float]:
+    def _units(self) -> dict[str, dict[str, float]]:
         return {}
 
     @cached_property

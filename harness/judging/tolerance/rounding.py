@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from harness.evidence.eps import EPS
 from harness.evidence.observed import Observed, is_integer
 
@@ -31,21 +29,17 @@ def eps(dtype: str) -> float:
     return 0.0 if is_integer(dtype) else EPS[dtype]
 
 
-def computed_in(values: Iterable[Observed]) -> float:
-    """The eps in which a value was computed, given what it was at every step.
+def computed_in(value: Observed) -> float:
+    """The eps in which a value was computed, as far as it tells at one step; over all steps it is the smallest.
 
     Programs often report `float(loss)`: a float32 result that arrives as float64. A float64 value that is a float32
     number at every step is taken for one; a value computed in float64 has bits below that and is not affected.
     """
     import numpy as np
 
-    unit = float("inf")
-    for value in values:
-        own = eps(value.dtype)
-        if value.dtype == "float64":
-            with np.errstate(over="ignore"):
-                narrow = value.array.astype(np.float32).astype(np.float64)
-            if np.array_equal(narrow, value.array, equal_nan=True):
-                own = eps("float32")
-        unit = min(unit, own)
-    return unit if unit < float("inf") else 0.0
+    if value.dtype == "float64":
+        with np.errstate(over="ignore"):
+            narrow = value.array.astype(np.float32).astype(np.float64)
+        if np.array_equal(narrow, value.array, equal_nan=True):
+            return eps("float32")
+    return eps(value.dtype)
