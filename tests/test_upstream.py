@@ -45,5 +45,6 @@ def test_a_program_shows_its_defect(issue: KnownIssue) -> None:
         [sys.executable, PROGRAMS / f"{issue.id}.py"], capture_output=True, text=True, timeout=120, check=False
     )
     said = done.stdout + done.stderr
-    shown = "wrong" in done.stdout or bool(issue.symptom.message and issue.symptom.message in said)
+    message = issue.symptom_here.message
+    shown = "wrong" in done.stdout or bool(message and message in said)
     assert shown == issue.affects_installed_versions(), said[-3000:]

@@ -43,7 +43,7 @@ def known_issues(issues: Iterable[KnownIssue]) -> str:
             issue.summary,
             ", ".join(f"`{pattern}`" for pattern in issue.strategies),
             ", ".join(f"{name} {specifier}" for name, specifier in issue.packages.items()),
-            str(issue.symptom),
+            "; ".join(map(str, (issue.symptom, *issue.otherwise))),
             _linked(issue.reference),
         )
         for issue in issues

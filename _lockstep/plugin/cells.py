@@ -39,7 +39,7 @@ def judge_known(
         report.outcome = "skipped"
         report.wasxfail = f"{first.id}: {first.summary} ({first.reference})"
         return
-    wanted = "; ".join(f"{issue.id}: {issue.symptom}" for issue in issues)
+    wanted = "; ".join(f"{issue.id}: {issue.symptom_here}" for issue in issues)
     report.outcome = "failed"
     if seen:
         found = report.longreprtext or "\n".join(str(verdict) for verdict in verdicts if not verdict.consistent)
@@ -55,10 +55,10 @@ def _seen(
 ) -> list[KnownIssue | None]:
     """The known issue behind each thing that is wrong with a test, None where there is none."""
     wrong = [verdict for verdict in verdicts if not verdict.consistent]
-    seen = [next((issue for issue in issues if issue.symptom.fits_verdict(verdict)), None) for verdict in wrong]
+    seen = [next((issue for issue in issues if issue.symptom_here.fits_verdict(verdict)), None) for verdict in wrong]
     # `assert verify(...)` raises nothing new: its verdict has been looked at.
     if error is not None and not (wrong and isinstance(error, AssertionError)):
-        seen.append(next((issue for issue in issues if issue.symptom.fits_failure(error)), None))
+        seen.append(next((issue for issue in issues if issue.symptom_here.fits_failure(error)), None))
     return seen
 
 

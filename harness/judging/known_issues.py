@@ -15,7 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from harness.judging.verdict import Verdict
 from simulator import RunFailed, UsageError
 
-__all__ = ["KnownIssue", "Symptom", "issues_for", "load_registry", "registry"]
+__all__ = ["KnownIssue", "Otherwise", "Symptom", "issues_for", "load_registry", "registry"]
 
 _FILE = Path(__file__).with_name("known_issues.toml")
 
@@ -55,6 +55,16 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return " and ".join([*wanted, f"rule {self.rule}"] if self.rule is not None else wanted)
 
 
+class Otherwise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the same defect shows with some of the affected versions instead."""
+
+    packages: dict[str, str]
+    symptom: Symptom
+
+    def __str__(self) -> str:
+        return f"{self.symptom} ({', '.join(f'{name} {specifier}' for name, specifier in self.packages.items())})"
+
+
 class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One upstream defect. It covers the cells where all of strategy, loop, hardware and package versions match.
 
@@ -66,6 +76,7 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         hardware: `fnmatch` patterns over what the strategy computes on, as of `--hardware`.
         packages: PEP 440 specifiers of affected versions.
         symptom: what exactly is seen.
+        otherwise: what is seen instead with some of these versions.
         reference: public issue, or file and line of the responsible source.
     """
 
@@ -77,16 +88,16 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loops: tuple[str, ...] = ()
     hardware: tuple[str, ...] = ("*",)
     packages: dict[str, str] = {}
+    otherwise: tuple[Otherwise, ...] = ()
 
     def affects_installed_versions(self) -> bool:
         """Whether all packages are installed in affected versions."""
-        try:
-            return all(
-                SpecifierSet(specifier).contains(version(package), prereleases=True)
-                for package, specifier in self.packages.items()
-            )
-        except PackageNotFoundError:
-            return False
+        return _are_installed(self.packages)
+
+    @property
+    def symptom_here(self) -> Symptom:
+        """What is seen with the versions that are installed."""
+        return next((each.symptom for each in self.otherwise if _are_installed(each.packages)), self.symptom)
 
     def affects(self, hardware: str) -> bool:
         """Whether it is seen where a strategy computes on this hardware, in the versions that are installed."""
@@ -103,6 +114,16 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+def _are_installed(packages: dict[str, str]) -> bool:
+    try:
+        return all(
+            SpecifierSet(specifier).contains(version(package), prereleases=True)
+            for package, specifier in packages.items()
+        )
+    except PackageNotFoundError:
+        return False
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     issue: list[KnownIssue] = []
 
@@ -116,15 +137,16 @@ def load_registry(path: Path) -> tuple[KnownIssue, ...]:
     try:
         issues = msgspec.convert(_decode(path), type=_File).issue
         for issue in issues:
-            for specifier in issue.packages.values():
-                SpecifierSet(specifier)
+            for packages in (issue.packages, *(each.packages for each in issue.otherwise)):
+                for specifier in packages.values():
+                    SpecifierSet(specifier)
     except (msgspec.MsgspecError, InvalidSpecifier) as error:
         raise UsageError(f"{path.name}: {error}") from error
     ids = [issue.id for issue in issues]
     for issue in issues:
         if ids.count(issue.id) > 1:
             raise UsageError(f"{path.name}: the id {issue.id!r} stands twice")
-        if issue.symptom == Symptom():
+        if Symptom() in (issue.symptom, *(each.symptom for each in issue.otherwise)):
             raise UsageError(f"{path.name}: {issue.id} names no symptom; give an exception, laws or a rule")
     return tuple(issues)
 

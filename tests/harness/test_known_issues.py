@@ -55,6 +55,8 @@ def test_the_registry_that_ships_is_sound() -> None:
         (_entry() + _entry(), "the id 'one' stands twice"),
         (_entry(more='packages = { keras = "~3" }'), "Invalid specifier"),
         (_entry(more='strategies = "mirrored-2"'), "Expected `array`"),
+        (_entry(more='otherwise = [{ packages = { keras = "~3" }, symptom = { rule = "x" } }]'), "Invalid specifier"),
+        (_entry(more='otherwise = [{ packages = { keras = ">3" }, symptom = {} }]'), "one names no symptom"),
     ],
 )
 def test_a_malformed_registry_is_a_usage_error(text: str, fragment: str, tmp_path: Path) -> None:
@@ -106,6 +108,17 @@ def test_versions_are_pep_440_specifiers(packages: dict[str, str], affected: boo
     issue = KnownIssue("one", "", Symptom(rule="r"), "", loops=("fit",), packages=packages)
     assert issue.affects_installed_versions() is affected
     assert issue.covers("mirrored-2", "fit") is affected
+
+
+@pytest.mark.parametrize(("numpy", "wanted"), [(">=1", "TypeError"), (">=999", "ValueError"), ("<1", "ValueError")])
+def test_a_defect_may_show_itself_otherwise_in_some_versions(numpy: str, wanted: str, tmp_path: Path) -> None:
+    """Where these are installed only that symptom counts, and elsewhere only the other one."""
+    more = f'otherwise = [{{ packages = {{ numpy = "{numpy}" }}, symptom = {{ exception = "TypeError" }} }}]'
+    (issue,) = load_registry(_registry(tmp_path, _entry(more=more)))
+    fits = {
+        name for name in ("TypeError", "ValueError") if issue.symptom_here.fits_failure(_failure(name, "", (name,)))
+    }
+    assert fits == {wanted}
 
 
 def test_an_id_that_is_not_in_the_registry_is_a_usage_error() -> None:
