@@ -304,9 +304,8 @@ class Verdict:
         if used := self.accelerators:
             yield from _wrapped("  on: ", "; ".join(f"{task} {', '.join(used[task])}" for task in used), width)
         if self.machines:
-            uncounted = "; bytes between tasks were not counted" if self.links is None else ""
             placed = "; ".join(f"{name} ran {', '.join(tasks)}" for name, tasks in self.machines.items())
-            yield from _wrapped("  machines: ", placed + uncounted, width)
+            yield from _wrapped("  machines: ", placed, width)
         if self.environments is not None:
             yield from _wrapped("  reference and run: ", self.environments.text, width)
         for note in self.notes:

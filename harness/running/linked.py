@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.evidence.links import BUILT, LinkBytes, Links
-from harness.running.disturbance import Disturbance
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, LinkCounters, Run, RunFailed, RunResult, Topology
 
@@ -17,13 +16,9 @@ __all__ = ["is_linked", "run_linked"]
 _Counters = Mapping[tuple[str, str], LinkCounters]
 
 
-def is_linked(case: StrategyCase, disturbance: Disturbance | None = None) -> bool:
-    """Whether there are several tasks with an address, whose connections have to go through the relay.
-
-    Not where a machine is to be lost, whose relay is lost with it.
-    """
-    lost = disturbance is not None and any(fault.of_machines for fault in disturbance.plan.faults)
-    return len(case.topology.networked) > 1 and not lost
+def is_linked(case: StrategyCase) -> bool:
+    """Whether there are several tasks with an address, whose connections have to go through the relay."""
+    return len(case.topology.networked) > 1
 
 
 def run_linked(cluster: Cluster, directory: Path, *work: Any, counted: bool = True) -> RunResult:

@@ -99,7 +99,7 @@ def run_once(
             timeout=timeout,
             stream=stream,
             out=directory / "run" if keep else None,
-            relay=is_linked(case, disturbance),
+            relay=is_linked(case),
             **case.on,
             env=env_of_servers(program, case, view),
             **({} if disturbance is None else disturbance.options(case.topology, kept, _root(view))),

@@ -108,17 +108,12 @@ def _kinds_drawn(draw: Draw, space: Space) -> list[str]:
 
 
 def _survivable(kinds: Sequence[str], room: Room) -> list[str]:
-    """These, but for machines that are taken away when there would be none left to go on with.
-
-    Nor is anything done to links where one is: its relay goes with it.
-    """
+    """These, but for machines that are taken away when there would be none left to go on with."""
     kept: list[str] = []
     for kind in kinds:
         lost = sum(all_kinds()[each].of_machines for each in kept)
         if lost < room.lost_max or not all_kinds()[kind].of_machines:
             kept.append(kind)
-    if any(all_kinds()[kind].of_machines for kind in kept):
-        return [kind for kind in kept if not issubclass(all_kinds()[kind], LinkFault)]
     return kept
 
 
@@ -157,8 +152,8 @@ def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, An
     on_link = issubclass(known, LinkFault)
     others = len(topology.clients) > 1
     possible = ["step"] * _STEPS_AMONG_TRIGGERS + ["step of all"] * others + ["phase"]
-    # Nobody sees all that a link between machines carries.
-    if len(topology.networked) > 1 and not known.in_task and not space.room.machines:
+    # What a link has carried is not known any more where a machine is taken away.
+    if len(topology.networked) > 1 and not known.in_task and not space.room.lost_max:
         possible += ["bytes", "connections"]
     chosen = draw(st.sampled_from(possible))
     if chosen in ("bytes", "connections"):

@@ -61,25 +61,17 @@ def check_over_machines(topology: Topology, plan: FaultPlan, network: NetworkOpt
 
 
 def _check_links(plan: FaultPlan, network: NetworkOptions) -> None:
-    """Each machine has a relay of its own, and none of them sees what goes through another one."""
-    for link in network.links:
-        if link.rate is not None or link.is_triggered:
-            raise UsageError(
-                f"link {link}: what two tasks send each other goes through the relays of two machines, so that neither "
-                "knows its rate, nor when a trigger is met; leave rate, after_bytes and after_connections out, or "
-                "--machines"
-            )
-    for fault in plan.faults:
-        if fault.trigger in ("bytes", "connections"):
-            raise UsageError(
-                f"fault {fault.id}: what two tasks send each other goes through the relays of two machines, so that "
-                f"neither knows when {fault.trigger} are met; let a step trigger it, or leave --machines out"
-            )
-        if fault.of_machines and network.relay:
-            raise UsageError(
-                f"a fault of kind {fault.kind} takes the relay of its machine away, by which links are kept; leave "
-                "links, and faults of links, out"
-            )
+    """What links have carried is counted on the machines of those who send, and goes with them."""
+    lost = next((fault for fault in plan.faults if fault.of_machines), None)
+    if lost is None:
+        return
+    counted = [f"link {link}" for link in network.links if link.is_triggered]
+    counted += [f"fault {fault.id}" for fault in plan.faults if fault.trigger in ("bytes", "connections")]
+    if counted:
+        raise UsageError(
+            f"{counted[0]} waits for what a link carries, and a fault of kind {lost.kind} takes a machine away with "
+            "all that has been counted there; let a step trigger it, or leave one of them out"
+        )
 
 
 def _anywhere() -> list[str]:

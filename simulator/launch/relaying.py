@@ -59,10 +59,10 @@ def end_relay(process: Launched) -> None:
     warden.forget_group(process.pid)
 
 
-def listen() -> socket.socket:
-    """A socket of this machine's loopback interface that listens for requests to the relay."""
+def listen(address: str = "127.0.0.1") -> socket.socket:
+    """A socket that listens for requests to the relay, of this machine's tasks, or at another address of it."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind(("127.0.0.1", 0))
+    listener.bind((address, 0))
     listener.listen(_BACKLOG)
     return listener
 

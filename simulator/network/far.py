@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import msgspec
+
 from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.helpers.relay.door import proxy_url
 from simulator.launch.relaying import LinkRefused
@@ -34,6 +36,7 @@ class FarRelay:
         addresses: `host:port` of the server of each task of the run.
         seed: of the jitter.
         queue_bytes: what each direction of a connection has on its way at most.
+        chain_key: by which the relays of the run know each other.
         changed: notified whenever the relay has said something or ended.
         hear: gets what the relay says unasked.
         on_ended: called when the relay ends before it was told to.
@@ -47,14 +50,17 @@ class FarRelay:
         *,
         seed: int,
         queue_bytes: int,
+        chain_key: str,
         changed: threading.Condition,
         hear: Callable[[wire.FromHelper], None],
         on_ended: Callable[[], None],
     ) -> None:
-        self._machine = machine
+        self.machine = machine
+        self.tasks = tuple(tasks)
+        self._hear = hear
         self._key = secrets.token_hex(16)
         control, self._far = socket.socketpair()
-        self.helper = Helper("relay", control, changed, hear=hear, on_ended=on_ended, error=RelayEnded)
+        self.helper = Helper("relay", control, changed, hear=self._heard, on_ended=on_ended, error=RelayEnded)
         asked = partial(
             site.Relay,
             tasks=tuple(tasks),
@@ -63,12 +69,17 @@ class FarRelay:
             seed=seed,
             queue_bytes=queue_bytes,
             key=self._key,
+            address=machine.address,
+            chain_key=chain_key,
         )
         try:
-            self._ports = machine.relay(asked, self._said)
+            answer = machine.relay(asked, self._said)
         except BaseException:
             self._far.close()
             raise
+        self._ports = answer.ports
+        # Where the relays of other machines reach it.
+        self.address = f"{machine.address}:{answer.chained}"
         self._thread = threading.Thread(target=self._carry, name="lockstep-relay", daemon=True)
         self._thread.start()
 
@@ -85,7 +96,7 @@ class FarRelay:
         """As of `Relay`; it is not given up before its time."""
         try:
             asked = partial(site.Probe, src=src, dst=dst, seconds=timeout)
-            return self._machine.ask(asked, timeout + _ANSWER_SECONDS_MAX).seconds
+            return self.machine.ask(asked, timeout + _ANSWER_SECONDS_MAX).seconds
         except LockstepError as error:
             if "LinkRefused: " in str(error):
                 raise LinkRefused(str(error)) from None
@@ -99,6 +110,11 @@ class FarRelay:
         self.helper.close(_END_SECONDS_MAX)
         self._far.close()
 
+    def _heard(self, message: wire.FromHelper) -> None:
+        if isinstance(message, wire.Fired):
+            message = msgspec.structs.replace(message, at=self.machine.clock.here(message.at))
+        self._hear(message)
+
     def _said(self, data: bytes) -> None:
         with contextlib.suppress(OSError):  # nobody listens any more
             self._far.sendall(data) if data else self._far.shutdown(socket.SHUT_WR)
@@ -110,4 +126,4 @@ class FarRelay:
                 data = self._far.recv(1 << 16)
             except OSError:
                 return
-            self._machine.tell_relay(data)
+            self.machine.tell_relay(data)

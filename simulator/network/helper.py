@@ -77,7 +77,7 @@ class Helper:
         except OSError as error:
             raise self._error(f"the {self.name} has ended ({error})") from None
 
-    def ask(self, message: wire.Install | wire.Remove | wire.Clear, what: str) -> None:
+    def ask(self, message: wire.Chained | wire.Install | wire.Remove | wire.Clear, what: str) -> None:
         """Tell it something and wait until it has done so."""
         self.say(message)
         self.answer(message.request, what)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
-from simulator.errors import DeadlineExceeded, UsageError
+from simulator.errors import DeadlineExceeded, LockstepError, UsageError
 from simulator.journal.journal import Journal
 from simulator.machines.far.machine import FarMachine
+from simulator.network.chained import ChainedRelays
+from simulator.network.counting import joined, summed
 from simulator.network.far import FarRelay
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
@@ -44,6 +44,12 @@ class LinkRule:
     number: int
     link: Link
     fired: list[Fired] = field(default_factory=list)
+
+    @property
+    def waits(self) -> bool:
+        """Whether its trigger has not been met yet on one of its links."""
+        pairs = self.link.pairs(self.network.topology)
+        return self.link.is_triggered and len({(fired.src, fired.dst) for fired in self.fired}) < len(pairs)
 
     def remove(self) -> None:
         """Take the conditions away; links go back to what the other rules say."""
@@ -77,7 +83,8 @@ class Network:
         journal: gets an event for each change, each trigger, and at the end each directed link's counters.
         queue_bytes: what each direction of a connection has on its way at most.
         machines: with tasks on other machines, each of those with its tasks; each then has a relay of its own, through
-            which its tasks connect.
+            which its tasks connect, to one on another machine by way of the relay there. What a task sends is the
+            business of the relay of its machine alone.
     """
 
     def __init__(
@@ -98,9 +105,7 @@ class Network:
         self._links = tuple(links)
         self._hosts = hosts
         self._with_relay = relay or hosts is None
-        self._seed = seed
         self._journal = journal
-        self._queue_bytes = queue_bytes
         self._changed = threading.Condition()
         self._rules: dict[int, LinkRule] = {}
         self._watchers: list[Callable[[LinkRule, Fired], None]] = []
@@ -110,8 +115,14 @@ class Network:
         self.turned_away: dict[tuple[str, str], int] = {}
         self._doormen: list[Callable[[str, str], None]] = []
         self._machines = tuple(machines)
+        # What relays had counted that are there no more.
+        self._earlier: tuple[LinkCounters, ...] = ()
+        # Nobody is told anything while tasks move to other machines.
+        self._still = threading.RLock()
         self._relay: Relay | None = None
-        self._far: list[FarRelay] = []
+        made = {"seed": seed, "queue_bytes": queue_bytes, "changed": self._changed, "hear": self._hear}
+        self._made: dict[str, Any] = {**made, "on_ended": lambda: self._helper_ended("relay")}
+        self._far = ChainedRelays(self._made)
         self._keeper: Helper | None = None
         self._final: tuple[LinkCounters, ...] | None = None
         self._count = 0
@@ -121,22 +132,14 @@ class Network:
     def __enter__(self) -> Network:
         if self._hosts is not None:
             self._keeper = self._hosts.listen(self._changed, lambda: self._helper_ended("keeper"))
-        made: dict[str, Any] = {
-            "seed": self._seed,
-            "queue_bytes": self._queue_bytes,
-            "changed": self._changed,
-            "hear": self._hear,
-            "on_ended": lambda: self._helper_ended("relay"),
-        }
         if self._with_relay and not self._machines:
-            self._relay = Relay(self._addresses, hosts=self._hosts, **made)
+            self._relay = Relay(self._addresses, hosts=self._hosts, **self._made)
         try:
-            for machine, tasks in self._machines if self._with_relay else ():
-                own = [task for task in tasks if task in self._addresses]
-                self._far.append(FarRelay(machine, own, self._addresses, **made))
+            if self._with_relay:
+                self._far.start(self._machines, self._addresses)
             # Both obey in order, so these are in force before the first connection; nobody waits for them here.
             asked = [each for link in self._links for each in self._install(link)[0]]
-            for helper, request in asked if self._far else ():  # what starts tasks there does not go their way
+            for helper, request in asked if self._far.there else ():  # what starts tasks there does not go their way
                 helper.answer(request, "links to be in force")
         except BaseException:
             self.__exit__(None, None, None)
@@ -148,12 +151,37 @@ class Network:
     ) -> None:
         with contextlib.suppress(DeadlineExceeded):
             self.finish()
-        for relay in self._relays:
-            relay.close()
+        self._far.close()
+        if self._relay is not None:
+            self._relay.close()
+
+    def move(
+        self, elsewhere: Callable[[], tuple[Mapping[str, str], Sequence[tuple[FarMachine, Sequence[str]]]]]
+    ) -> None:
+        """Go on on other machines: `elsewhere` brings the tasks there, none of which runs now, and says where they are.
+
+        Conditions are as they were, and what has been counted stays, but for what the relay of a lost machine knew.
+
+        Raises:
+            LockstepError: a trigger waits for what that one had counted in part.
+        """
+        with self._still:
+            waiting = [rule for rule in self._rules.values() if rule.waits]
+            if waiting:
+                raise LockstepError(
+                    f"link {waiting[0].link} waits for a trigger, and what came by until then is not known any more: "
+                    "the relay of a lost machine had counted it"
+                )
+            with contextlib.suppress(NetworkEnded, DeadlineExceeded):
+                self._earlier = self._take_counters()
+            self._far.close()
+            addresses, machines = elsewhere()
+            self._addresses, self._machines = dict(addresses), tuple(machines)
+            self._far.start(self._machines, self._addresses)
 
     @property
     def _relays(self) -> list[Relay | FarRelay]:
-        return [*self._far, *filter(None, [self._relay])]
+        return [*self._far.there, *filter(None, [self._relay])]
 
     @property
     def _helpers(self) -> list[Helper]:
@@ -216,7 +244,7 @@ class Network:
 
     def _relay_of(self, task: str) -> Relay | FarRelay | None:
         """The one through which a task connects."""
-        return next((relay for relay in self._far if relay.has(task)), self._relay)
+        return next((relay for relay in self._far.there if relay.has(task)), self._relay)
 
     def wait_ready(self, timeout: float = _START_SECONDS_MAX) -> str:
         """Wait until the relay accepts connections; the kind of timers it uses.
@@ -242,17 +270,24 @@ class Network:
         Raises:
             UsageError: the link names no tasks of this topology, or asks for what this network cannot do.
         """
-        asked, rule = self._install(link)
-        for helper, request in asked:
-            helper.answer(request, f"link {link}")
+        with self._still:
+            asked, rule = self._install(link)
+            for helper, request in asked:
+                helper.answer(request, f"link {link}")
         return rule
 
     def remove(self, rule: LinkRule) -> None:
         """Take the conditions of a rule away; those of others stay. Again does nothing."""
         if self._rules.pop(rule.number, None) is not None:
-            for helper in self._helpers:
-                message = wire.Remove(request=helper.number(), rule=rule.number)
-                helper.ask(message, f"the end of link {rule.link}")
+            with self._still:
+                self._far.forget(rule.number)
+                for helper in self._helpers:
+                    message = wire.Remove(request=helper.number(), rule=rule.number)
+                    try:
+                        helper.ask(message, f"the end of link {rule.link}")
+                    except NetworkEnded:
+                        if helper in self._helpers:  # else its machine was lost just now
+                            raise
             self._note("link_removed", rule=rule.number, link=str(rule.link))
 
     def clear(self, src: str = "*", dst: str = "*") -> None:
@@ -264,8 +299,10 @@ class Network:
         sources, targets = expand(src, self.topology, "src"), expand(dst, self.topology, "dst")
         there = [(one, other) for one in sources for other in targets if one != other]
         pairs = [*there, *((dst, src) for src, dst in there)]
-        for helper in self._helpers:
-            helper.ask(wire.Clear(request=helper.number(), pairs=pairs), "links to be cleared")
+        with self._still:
+            self._far.remember(wire.Clear(request=0, pairs=pairs))
+            for helper in self._helpers:
+                helper.ask(wire.Clear(request=helper.number(), pairs=pairs), "links to be cleared")
         self._note("links_cleared", src=src, dst=dst)
 
     def on_fired(self, call: Callable[[LinkRule, Fired], None]) -> None:
@@ -370,6 +407,8 @@ class Network:
             )
             helper.say(message)
             asked.append((helper, message.request))
+            if helper is self._helpers[0]:
+                self._far.remember(message)
         return asked, rule
 
     def _shares(self, link: Link) -> list[tuple[Helper, Conditions]]:
@@ -387,12 +426,13 @@ class Network:
 
     def _take_counters(self) -> tuple[LinkCounters, ...]:
         if self._keeper is None:
-            return summed([link for relay in self._relays for link in relay.helper.count()])
+            counted = [link for relay in self._relays for link in relay.helper.count()]
+            return summed([*self._earlier, *counted])
         packets = self._keeper.count()
         if self._relay is None:
             return tuple(link for link in packets if link.packets)
         cables = {(link.src, link.dst): link for link in packets}
-        return tuple(_joined(link, cables.get((link.src, link.dst))) for link in self._relay.helper.count())
+        return tuple(joined(link, cables.get((link.src, link.dst))) for link in self._relay.helper.count())
 
     def _helper_ended(self, name: str) -> None:
         self._note(f"{name}_ended")
@@ -414,6 +454,7 @@ class Network:
             for tell in self._doormen if message.count == 1 else ():
                 tell(message.src, message.address)
         if isinstance(message, Fired) and rule is not None:
+            self._spread(rule, message)
             self._note(
                 "link_fired",
                 rule=message.rule,
@@ -427,27 +468,13 @@ class Network:
             for call in self._watchers:
                 call(rule, message)
 
+    def _spread(self, rule: LinkRule, fired: Fired) -> None:
+        link = rule.link
+        pairs, both = [(fired.src, fired.dst)], not link.one_way
+        self._far.spread(fired, wire.Install(0, rule.number, pairs, both, link.conditions))
+        if rule.number not in self._rules:
+            self._far.withdraw(rule.number)
+
     def _note(self, event: str, **fields: object) -> None:
         if self._journal is not None:
             self._journal.write(event, **fields)
-
-
-def summed(counters: Iterable[LinkCounters]) -> tuple[LinkCounters, ...]:
-    """Each directed link once: of two machines each relay has counted what went through it."""
-    found: dict[tuple[str, str], LinkCounters] = {}
-    for counted in counters:
-        link = counted
-        if (before := found.get((link.src, link.dst))) is not None:
-            numbers = [name for name in LinkCounters.__struct_fields__ if name not in ("src", "dst", "seconds")]
-            more = {name: getattr(before, name) + getattr(link, name) for name in numbers}
-            # Each knows its own first and last byte.
-            link = msgspec.structs.replace(link, **more, seconds=max(before.seconds, link.seconds))
-        found[link.src, link.dst] = link
-    return tuple(found[pair] for pair in sorted(found))
-
-
-def _joined(relayed: LinkCounters, cable: LinkCounters | None) -> LinkCounters:
-    """Bytes as the relay has counted them, packets as the cable has."""
-    if cable is None:
-        return relayed
-    return msgspec.structs.replace(relayed, packets=cable.packets, lost=cable.lost)

@@ -216,7 +216,7 @@ class Run:
             network.on_ended(self._events.announce)
             self._events.joined = network.add_process
             network.on_turned_away(self._say_turned_away)
-            self._network = undivided(lambda: self._stack.enter_context(network))
+            self._starter.network = self._network = undivided(lambda: self._stack.enter_context(network))
 
     def _say_turned_away(self, task: str, address: str) -> None:
         if address:

@@ -10,6 +10,7 @@ from simulator.hardware.sharing import Share
 from simulator.launch.protocol import Launcher
 from simulator.machines.local.machine import stem_of
 from simulator.machines.placement import Placement
+from simulator.network import Network
 from simulator.run.options import Options
 from simulator.run.task import Task
 from simulator.topology import Topology
@@ -31,6 +32,7 @@ class Starter:
         placement: which task is on which machine.
         shares: the GPUs of each task.
         hardware: variables by which tasks see the devices that they compute on.
+        network: between the tasks, if somebody keeps one; from its start on.
     """
 
     topology: Topology
@@ -41,12 +43,20 @@ class Starter:
     placement: Placement
     shares: Mapping[str, Share] = field(default_factory=dict)
     hardware: Mapping[str, str] = field(default_factory=dict)
+    network: Network | None = None
 
     def move(self) -> None:
         """Give the tasks of lost machines to others; all tasks have ended, and all are started again."""
+        if self.network is None:
+            self._move()
+        else:
+            self.network.move(lambda: (self._move(), self.placement.far(self.topology.tasks)))
+
+    def _move(self) -> dict[str, str]:
         moved = self.placement.move()
         self.addresses.clear()
         self.addresses.update(moved)
+        return moved
 
     def new_task(self, name: str) -> Task:
         """A task that has not been started."""

@@ -29,8 +29,10 @@ class Relaying:
         self._control, far = socket.socketpair()
         listeners = {task: listen() for task in asked.tasks}
         self.ports = {task: port_of(listener) for task, listener in listeners.items()}
+        chained = listen(asked.address)
+        self.chained = port_of(chained)
         try:
-            self._process = fork_relay(far, [listener.fileno() for listener in listeners.values()])
+            self._process = fork_relay(far, [listener.fileno() for listener in (*listeners.values(), chained)])
             start = network.Start(
                 listeners={task: listener.fileno() for task, listener in listeners.items()},
                 targets=asked.targets,
@@ -38,10 +40,12 @@ class Relaying:
                 queue_bytes=asked.queue_bytes,
                 addresses={host: host for host in asked.hosts},
                 key=asked.key,
+                chained=chained.fileno(),
+                chain_key=asked.chain_key,
             )
         finally:
             far.close()
-            for listener in listeners.values():
+            for listener in (*listeners.values(), chained):
                 listener.close()
         self._control.sendall(network.encode(start))
         self._thread = threading.Thread(target=self._carry, name="lockstep-relaying", daemon=True)

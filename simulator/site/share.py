@@ -96,7 +96,7 @@ class Share:
     def relay(self, asked: wire.Relay, say: Callable[[wire.FromSite], None]) -> wire.FromSite:
         """Start a relay."""
         self.relaying = Relaying(asked, say)
-        return wire.Done(asked.request, 0.0, ports=self.relaying.ports)
+        return wire.Done(asked.request, 0.0, ports=self.relaying.ports, chained=self.relaying.chained)
 
     def end_all(self) -> None:
         """SIGKILL everything that belongs to the run, at once."""

@@ -15,6 +15,7 @@ __all__ = [
     "TO_HELPER",
     "Belongs",
     "Broken",
+    "Chained",
     "Clear",
     "Conditions",
     "Count",
@@ -105,6 +106,8 @@ class Start(msgspec.Struct, frozen=True, tag=True):
         networks: the network namespace of each task's host, inherited.
         addresses: the IP address of each host name.
         key: what a request has to have; see `simulator.helpers.relay.door`.
+        chained: a listening socket for the relays of other machines, inherited; None where there are none.
+        chain_key: what a request of theirs has to have.
     """
 
     listeners: dict[str, int]
@@ -116,6 +119,15 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     networks: dict[str, int] = {}
     addresses: dict[str, str] = {}
     key: str = ""
+    chained: int | None = None
+    chain_key: str = ""
+
+
+class Chained(msgspec.Struct, frozen=True, tag=True):
+    """To the relay: the servers of these tasks are on other machines; `host:port` of the relay there, for each."""
+
+    request: int
+    relays: dict[str, str]
 
 
 class Belongs(msgspec.Struct, frozen=True, tag=True):
@@ -137,6 +149,11 @@ class Install(msgspec.Struct, frozen=True, tag=True):
     conditions: Conditions
     after_bytes: int | None = None
     after_connections: int | None = None
+
+    @property
+    def is_triggered(self) -> bool:
+        """Whether it waits for something."""
+        return self.after_bytes is not None or self.after_connections is not None
 
 
 class Remove(msgspec.Struct, frozen=True, tag=True):
@@ -209,7 +226,7 @@ class Broken(msgspec.Struct, frozen=True, tag=True):
     error: str
 
 
-ToHelper = Start | Belongs | Install | Remove | Clear | Count
+ToHelper = Start | Chained | Belongs | Install | Remove | Clear | Count
 FromHelper = Started | Done | Counted | Fired | TurnedAway | Broken
 
 TO_HELPER: msgspec.msgpack.Decoder[ToHelper] = msgspec.msgpack.Decoder(ToHelper)

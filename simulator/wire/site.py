@@ -133,6 +133,8 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
         seed: of the jitter.
         queue_bytes: what each direction of a connection has on its way at most.
         key: what a request to the relay has to have.
+        address: of the machine, where relays of others reach this one.
+        chain_key: what a request of theirs has to have.
     """
 
     request: int
@@ -142,6 +144,8 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
     seed: int
     queue_bytes: int
     key: str
+    address: str
+    chain_key: str
 
 
 class Relayed(msgspec.Struct, frozen=True, tag=True):
@@ -263,6 +267,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
         found: of `Sought`.
         seconds: of `Probe`.
         ports: of `Relay`: that of each task's listener.
+        chained: of `Relay`: the port for the relays of other machines.
     """
 
     request: int
@@ -274,6 +279,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     found: bool = False
     seconds: float = 0.0
     ports: dict[str, int] = {}
+    chained: int = 0
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):

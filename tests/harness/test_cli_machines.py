@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from harness.cli import _lockstep
 
 TWO = ("--machines", "env MACHINE={}:m0,m1")
+LOST = ("--fault", "kind=machine_lost,task=worker:1,step=1")
 
 
 def _called(*arguments: str) -> Result:
@@ -29,7 +30,7 @@ def _ended(*arguments: str) -> Result:
         ((*TWO, "--place", "worker:0=m7"), "there is no machine 'm7'; machines are m0, m1"),
         (("--place", "worker:0=m1"), "place is about machines"),
         ((*TWO, "--network", "namespaces"), "cannot be had with --machines"),
-        ((*TWO, "--link", "src=worker,dst=worker:0,rate=1MB/s"), "goes through the relays of two machines"),
+        ((*TWO, "--link", "src=worker,dst=worker:0,hold,after_bytes=1MB", *LOST), "waits for what a link carries"),
         ((*TWO, "--fault", "kind=pause,task=worker:1,step=1,duration=1s"), "kind pause acts on processes or files"),
         ((*TWO, "--devices", "gpu:1"), "GPUs are lent on this machine alone"),
     ],

@@ -182,6 +182,9 @@ def test_plans_over_machines_can_be_carried_out_there() -> None:
     lost = [[fault for fault in plan.faults if isinstance(fault, MachineLost)] for plan in drawn_there]
     assert max(len(faults) for faults in lost) == 2
     assert all(isinstance(fault.task, tuple) and len(fault.task) == 1 for faults in lost for fault in faults)
+    plans_without, refused = _kinds_over_machines(SERVERS, Room(machines=3))
+    assert set(refused) == {""}
+    assert {fault.trigger for plan in plans_without for fault in plan.faults} >= {"bytes", "connections"}
     _, refused = _kinds_over_machines(WORKERS, HERE)
     assert any("acts on processes or files of this machine" in text for text in refused)
 

@@ -15,13 +15,14 @@ from harness.running.places import placed_program, record_directory
 from harness.subject.over import OVER_VARIABLE, Over
 from harness.subject.program import Program
 from simulator import Cluster, FaultPlan, UsageError
-from simulator.faults import Kill, MachineLost
+from simulator.faults import Kill, MachineLost, Partition
 from tests.harness._programs import commuting, exact
 from tests.harness._resumable import training
 from tests.simulator.lab.machines import lab
 
 ROOT = Path(__file__).parents[2]
 TWO = "env MACHINE={}:m0,m1"
+PARTED = Partition(src="worker:0", dst="worker:1", bytes_="1KiB")
 
 
 class _Seeing:
@@ -110,8 +111,8 @@ def test_a_file_that_is_not_sent_is_refused(tmp_path: Path, monkeypatch: pytest.
         ({"machines": "ssh m0"}, "is not understood"),
         ({"machines": TWO, "network": "namespaces"}, "cannot be had with --machines"),
         (
-            {"machines": TWO, "faults": FaultPlan.from_mapping({"link": [{"src": "*", "dst": "*", "rate": "1MB/s"}]})},
-            "the relays of two machines",
+            {"machines": TWO, "faults": FaultPlan(faults=(MachineLost("worker:1", step=1), PARTED))},
+            "waits for what a link carries",
         ),
     ],
 )

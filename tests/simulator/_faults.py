@@ -15,7 +15,7 @@ from simulator.faults import Fault
 from simulator.journal import read_journal
 from tests.simulator._wire import connect_request
 
-__all__ = ["events", "plan_of", "run_steps", "steps", "talk"]
+__all__ = ["connect", "events", "plan_of", "run_steps", "steps", "talk"]
 
 
 def plan_of(*faults: Fault | str, **options: Any) -> FaultPlan:
@@ -73,11 +73,11 @@ def talk(count: int, seconds: float) -> int:
     if agent.spec.task == "worker:0":
         _echo(address)
         return 0
-    connection, again = _connect(address), 0
+    connection, again = connect(address), 0
     for number in range(1, count + 1):
         while not _one_round(connection):
             connection.close()
-            connection = _connect(address)
+            connection = connect(address)
             again += 1
         agent.step(number)
         threading.Event().wait(seconds)
@@ -101,7 +101,8 @@ def _echo(address: str) -> None:
                     connection.sendall(data)
 
 
-def _connect(address: str) -> socket.socket:
+def connect(address: str) -> socket.socket:
+    """A connection of this task to a server that will listen at this address, through the task's relay."""
     proxy = os.environ["grpc_proxy"]  # noqa: SIM112 - the name that gRPC reads
     for _ in range(400):
         connection = socket.create_connection(("127.0.0.1", int(proxy.rpartition(":")[2])))

@@ -123,11 +123,11 @@ def test_an_exception_of_who_watches_links_fails_the_run() -> None:
 def _connects() -> None:
     import json
 
-    from tests.simulator._faults import _connect
+    from tests.simulator._faults import connect
 
     config = json.loads(os.environ["TF_CONFIG"])
     if config["task"]["index"] == 0:
-        _connect(config["cluster"]["worker"][1])
+        connect(config["cluster"]["worker"][1])
     threading.Event().wait()
 
 

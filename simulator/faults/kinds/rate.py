@@ -22,8 +22,6 @@ class Rate(ConditionFault, tag="rate", kw_only=True, frozen=True, forbid_unknown
 
     rate: str = "10MB/s"
 
-    # Each machine's relay knows what goes through itself alone.
-    anywhere: ClassVar[bool] = False
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "rate")
 
     searched: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": ("1MB/s", "100KB/s"), "duration": LASTING}

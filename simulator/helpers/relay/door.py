@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hmac
 import os
+import socket
 from collections.abc import Collection
 
-__all__ = ["LOOPBACK", "listens", "may_enter", "proxy_url", "request", "target"]
+__all__ = ["LOOPBACK", "listens", "may_enter", "proxy_url", "read_head", "request", "source", "target"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _USER = "lockstep"
+_SOURCE = "X-Lockstep-Source"
+_HEAD_BYTES_MAX = 8192
 
 
 def proxy_url(port: int, key: str) -> str:
@@ -19,18 +23,46 @@ def proxy_url(port: int, key: str) -> str:
     return f"http://{_USER}:{key}@127.0.0.1:{port}"
 
 
-def request(address: str, key: str) -> bytes:
-    """The request for a connection to this address, as gRPC makes it."""
-    return f"CONNECT {address} HTTP/1.1\r\nHost: {address}\r\nProxy-Authorization: {_basic(key)}\r\n\r\n".encode()
+def request(address: str, key: str, source: str = "") -> bytes:
+    """The request for a connection to this address, as gRPC makes it; of a relay, which says for whom it asks."""
+    lines = [f"CONNECT {address} HTTP/1.1", f"Host: {address}", f"Proxy-Authorization: {_basic(key)}"]
+    if source:
+        lines.append(f"{_SOURCE}: {source}")
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+async def read_head(loop: asyncio.AbstractEventLoop, client: socket.socket) -> tuple[bytes, bytes]:
+    """The head of a request, or of the answer to one, and what has come after it.
+
+    Raises:
+        ValueError: it is none, or too long.
+    """
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = await loop.sock_recv(client, _HEAD_BYTES_MAX)
+        if not piece or len(data) > _HEAD_BYTES_MAX:
+            raise ValueError("no CONNECT request")
+        data += piece
+    head, _, extra = data.partition(b"\r\n\r\n")
+    return head, extra
 
 
 def may_enter(head: bytes, key: str) -> bool:
     """Whether the head of a request has the key, which only tasks have in their environment."""
+    return hmac.compare_digest(_field(head, "proxy-authorization"), _basic(key).encode())
+
+
+def source(head: bytes) -> str:
+    """For which task another relay asks; empty if it does not say."""
+    return _field(head, _SOURCE).decode("latin-1")
+
+
+def _field(head: bytes, wanted: str) -> bytes:
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
-        if name.strip().lower() == b"proxy-authorization":
-            return hmac.compare_digest(value.strip(), _basic(key).encode())
-    return False
+        if name.strip().lower() == wanted.lower().encode():
+            return value.strip()
+    return b""
 
 
 def target(head: bytes, special: str) -> tuple[str, str]:

@@ -251,10 +251,11 @@ class Connection:
         opener, server = sockets
         self.pumps = (Pump(self, links[0], opener, server), Pump(self, links[1], server, opener))
 
-    def start(self, extra: bytes = b"") -> None:
-        """Begin to carry; `extra` is what the opener has sent already."""
-        if extra:
-            self.pumps[0].carry(memoryview(extra))
+    def start(self, extra: bytes = b"", said: bytes = b"") -> None:
+        """Begin to carry; `extra` is what the opener has sent already, `said` what the server has."""
+        for pump, come in zip(self.pumps, (extra, said), strict=True):
+            if come:
+                pump.carry(memoryview(come))
         for pump in self.pumps:
             pump.update_reading()
 

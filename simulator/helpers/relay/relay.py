@@ -18,11 +18,12 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 
 from simulator import kernel
 from simulator.helpers.relay.directed import Directed, Trigger
-from simulator.helpers.relay.door import LOOPBACK, listens, may_enter, target
+from simulator.helpers.relay.door import LOOPBACK, listens, may_enter, read_head, request, source, target
 from simulator.helpers.relay.pump import Connection
 from simulator.helpers.relay.timers import Timers
 from simulator.wire import network as wire
@@ -30,7 +31,6 @@ from simulator.wire.network import PROBE_HOST
 
 __all__ = ["main"]
 
-_HEAD_BYTES_MAX = 8192
 _HEAD_SECONDS_MAX = 10.0
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _NO_KEY = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
@@ -56,6 +56,8 @@ class _Relay:
         self._start = wire.Start(listeners={}, targets={}, seed=0, queue_bytes=1)
         self._sessions: set[int] = set()
         self._turned_away: Counter[tuple[str, str]] = Counter()
+        # The relay of the machine of each task that is on another one.
+        self._chained: dict[str, str] = {}
         self.ended = loop.create_future()
         loop.add_reader(control, self._hear)
 
@@ -84,7 +86,9 @@ class _Relay:
             links = [link.counters() for link in self._links.values() if link.connections or link.tally.bytes]
             self._say(wire.Counted(request=message.request, links=links))
             return
-        if isinstance(message, wire.Install):
+        if isinstance(message, wire.Chained):
+            self._chained = dict(message.relays)
+        elif isinstance(message, wire.Install):
             self._install(message)
         elif isinstance(message, wire.Remove):
             for link in list(self._links.values()):
@@ -112,8 +116,9 @@ class _Relay:
         for listeners, only_probes in ((start.listeners, False), (start.probes, True)):
             for task, fd in listeners.items():
                 listener = socket.socket(fileno=self._passed[fd])
-                listener.setblocking(False)
-                self._loop.add_reader(listener, self._accept, task, listener, only_probes)
+                self._listen(listener, partial(self._connect, task, only_probes))
+        if start.chained is not None:
+            self._listen(socket.socket(fileno=self._passed[start.chained]), self._join)
         self._say(wire.Started(timer=self._timers.kind))
 
     # -- rules
@@ -126,9 +131,8 @@ class _Relay:
         return self._links[src, dst]
 
     def _install(self, message: wire.Install) -> None:
-        triggered = message.after_bytes is not None or message.after_connections is not None
         for src, dst in message.pairs:
-            if not triggered:
+            if not message.is_triggered:
                 self._activate(message, src, dst)
                 continue
             link = self._link(src, dst)
@@ -147,13 +151,17 @@ class _Relay:
 
     # -- connections
 
-    def _accept(self, task: str, listener: socket.socket, only_probes: bool) -> None:
+    def _listen(self, listener: socket.socket, greet: Callable[[socket.socket], Coroutine[None, None, None]]) -> None:
+        listener.setblocking(False)
+        self._loop.add_reader(listener, self._accept, listener, greet)
+
+    def _accept(self, listener: socket.socket, greet: Callable[[socket.socket], Coroutine[None, None, None]]) -> None:
         try:
             client, _ = listener.accept()
         except OSError:
             return
         client.setblocking(False)
-        handshake = self._loop.create_task(self._connect(task, client, only_probes))
+        handshake = self._loop.create_task(greet(client))
         self._handshakes.add(handshake)
         handshake.add_done_callback(self._greeted)
 
@@ -162,15 +170,13 @@ class _Relay:
         if not handshake.cancelled() and (error := handshake.exception()) is not None:
             self.break_down(error)
 
-    async def _connect(self, task: str, client: socket.socket, only_probes: bool) -> None:
+    async def _connect(self, task: str, only_probes: bool, client: socket.socket) -> None:
         try:
-            head, extra = await asyncio.wait_for(_read_head(self._loop, client), _HEAD_SECONDS_MAX)
+            head, extra = await asyncio.wait_for(read_head(self._loop, client), _HEAD_SECONDS_MAX)
             host, port = await self._admit(task, head, only_probes)
             await self._establish(task, client, (host, port), extra)
         except _TurnedAwayError as refusal:
-            with contextlib.suppress(OSError):
-                await self._loop.sock_sendall(client, refusal.answer)
-            client.close()
+            await self._answer(client, refusal.answer)
         except (OSError, ValueError, asyncio.TimeoutError):
             client.close()
 
@@ -227,13 +233,65 @@ class _Relay:
         # A handshake goes there and back once.
         if delay := out.draw() + back.draw():
             await self._timers.sleep_until(time.monotonic() + delay)
-        server = None if out.refusing else await self._reach(task, host, port)
+        chained = self._chained.get(dst) if counted else None
+        server, said = None, b""
+        if not out.refusing:
+            if chained is None:
+                server = await self._reach(task, host, port)
+            else:
+                # What comes back has had its conditions, and has been counted, where it comes from.
+                server, said = await self._reach_chained(chained, f"{host}:{port}", task)
+                back = self._passing(dst, task)
         if server is None:
             out.refused += counted
-            await self._loop.sock_sendall(client, b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
-            client.close()
+            await self._refuse(client)
             return
-        for end in (client, server):
+        await self._join_up((out, back), (client, server), extra, said, counted=counted)
+
+    async def _join(self, client: socket.socket) -> None:
+        """Connect whom the relay of another machine asks for with a task of this one."""
+        try:
+            head, extra = await asyncio.wait_for(read_head(self._loop, client), _HEAD_SECONDS_MAX)
+            host, port = target(head, PROBE_HOST)
+            task, src = self._start.targets.get(f"{host}:{port}"), source(head)
+            if not may_enter(head, self._start.chain_key) or task not in self._start.listeners or not src:
+                self._turn_away("", "")
+                raise _TurnedAwayError(_NO_KEY)
+            server = await self._reach(task, host, port)
+            if server is None:
+                await self._refuse(client)
+                return
+            # What comes has had its conditions, and has been counted, there.
+            await self._join_up((self._passing(src, task), self._link(task, src)), (client, server), extra, b"")
+        except _TurnedAwayError as refusal:
+            await self._answer(client, refusal.answer)
+        except (OSError, ValueError, asyncio.TimeoutError):
+            client.close()
+
+    def _passing(self, src: str, dst: str) -> Directed:
+        """A link without conditions, which nobody counts: the relay of the other machine is the one of this link."""
+        return Directed(src, dst, self._timers, random.Random(0))
+
+    async def _refuse(self, client: socket.socket) -> None:
+        await self._answer(client, b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+
+    async def _answer(self, client: socket.socket, answer: bytes) -> None:
+        with contextlib.suppress(OSError):
+            await self._loop.sock_sendall(client, answer)
+        client.close()
+
+    async def _join_up(
+        self,
+        links: tuple[Directed, Directed],
+        ends: tuple[socket.socket, socket.socket],
+        extra: bytes,
+        said: bytes,
+        *,
+        counted: bool = True,
+    ) -> None:
+        """Tell the opener that it is connected, and begin to carry; `extra` and `said` have come of either end."""
+        client, server = ends
+        for end in ends:
             if end.family != socket.AF_UNIX:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -241,14 +299,25 @@ class _Relay:
         except OSError:
             server.close()
             raise
-        Connection(
-            self._loop,
-            self._timers,
-            (out, back),
-            (client, server),
-            queue_bytes=self._start.queue_bytes,
-            counted=counted,
-        ).start(extra)
+        queue_bytes = self._start.queue_bytes
+        Connection(self._loop, self._timers, links, ends, queue_bytes=queue_bytes, counted=counted).start(extra, said)
+
+    async def _reach_chained(self, relay: str, address: str, src: str) -> tuple[socket.socket | None, bytes]:
+        """Have the relay of another machine connect a task of this one; what has come from there already."""
+        host, _, port = relay.rpartition(":")
+        server = await self._reach(src, host, port)
+        if server is None:
+            return None, b""
+        try:
+            await self._loop.sock_sendall(server, request(address, self._start.chain_key, src))
+            head, said = await read_head(self._loop, server)
+        except (OSError, ValueError):
+            server.close()
+            return None, b""
+        if b" 200 " not in head.split(b"\r\n")[0]:
+            server.close()
+            return None, b""
+        return server, said
 
     def _destination(self, host: str, port: str) -> str:
         if host == PROBE_HOST:
@@ -304,17 +373,6 @@ def _echo(loop: asyncio.AbstractEventLoop) -> socket.socket:
 
     loop.add_reader(far, answer)
     return near
-
-
-async def _read_head(loop: asyncio.AbstractEventLoop, client: socket.socket) -> tuple[bytes, bytes]:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        piece = await loop.sock_recv(client, _HEAD_BYTES_MAX)
-        if not piece or len(data) > _HEAD_BYTES_MAX:
-            raise ValueError("no CONNECT request")
-        data += piece
-    head, _, extra = data.partition(b"\r\n\r\n")
-    return head, extra
 
 
 async def _serve(control: socket.socket, passed: Mapping[int, int]) -> None:

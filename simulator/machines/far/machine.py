@@ -284,10 +284,10 @@ class FarMachine:
 
         return self.ask(question).addresses
 
-    def relay(self, question: Callable[[int], site.Relay], hear: Callable[[bytes], None]) -> Mapping[str, int]:
-        """Have a relay started there for its tasks, and `hear` called with what that says; ports of its listeners."""
+    def relay(self, question: Callable[[int], site.Relay], hear: Callable[[bytes], None]) -> site.Done:
+        """Have a relay started there for its tasks, and `hear` called with what that says; the answer has its ports."""
         self._relayed = hear
-        return self.ask(question).ports
+        return self.ask(question)
 
     def tell_relay(self, data: bytes) -> None:
         """Tell the relay there something, in order; nothing: that was all."""
