@@ -296,10 +296,10 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
     killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
     policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
-    `unseen` has a sentence for each thing that the harness could not see by itself, and `raised` one for each error of a
-    step after which the program went on. `stand_ins` is, of the reference of
-    a script, what it was told in place of the cluster's; `cut` is after how many steps a script was ended that had not
-    come to its end. `placement` is known of a run on GPUs.
+    `unseen` has a sentence for each thing that the harness could not see by itself, and `raised` one for each error of
+    a step after which the program went on. `stand_ins` is, of the reference of a script, what it was told in place of
+    the cluster's; `cut` is after how many steps a script was ended that had not come to its end. `placement` is known
+    of a run on GPUs.
     """
 
     scheduled: int | None = None

@@ -377,6 +377,6 @@ def _ends_data(error: Exception) -> bool:
 def _said_of(error: Exception) -> str:
     text = str(error).strip().partition("\n")[0]
     return (
-        f"a step raised {type(error).__name__}, after which the program went on: what it had changed by then stays, and "
-        f"it counts as no step ({text[:200]})"
+        f"a step raised {type(error).__name__}, after which the program went on: what it had changed by then stays, "
+        f"and it counts as no step ({text[:200]})"
     )
