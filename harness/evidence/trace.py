@@ -273,7 +273,6 @@ class StandIn(msgspec.Struct, frozen=True):
 ENDLESS = "when a step ends whose gradients are taken outside of a tf.function and of strategy.run"
 """In `Counters.unseen` of a script that is to be killed."""
 
-
 UNJOINED = "closures neither joined nor fetched when"
 """In `StandIn.what` of a script whose closures are run one at a time, so that they are done all the same."""
 
