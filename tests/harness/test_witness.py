@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness.recording.witness import Witness, all_seams
 from harness.recording.witness.protocol import Gathered
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
+from tests.harness._caught import fails_between
 from tests.harness._held_back import held_back
 from tests.harness._sharing import sharing
 
@@ -148,7 +148,7 @@ def _seeing(strategy: Any, program: Callable[[], Any], reported: tuple[str, ...]
     witness.reported(reported, step=False)
     with witness.active(found.append):
         result = program()
-    return result, found, (*witness.unseen, *witness.raised)
+    return result, found, witness.unseen
 
 
 def _random_numbers(strategy: Any) -> bool:
@@ -336,48 +336,6 @@ def _loads(strategy: Any) -> tuple[bool, list[int]]:
     return losses == alone, [len((each.examples or ((),))[0]) for each in seen]
 
 
-def _fails_between(strategy: Any) -> tuple[list[int], Any]:
-    """A call that fails, between two that do not, and one for which there are no more data.
-
-    Returns:
-        How many examples each seen step had, and what is said.
-    """
-    import tensorflow as tf
-
-    def program() -> None:
-        with strategy.scope():
-            w = tf.Variable([[1.0], [2.0]], aggregation=tf.VariableAggregation.SUM)
-
-        def replica(x: Any) -> Any:
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(x @ w)
-            w.assign_sub(0.0 * tape.gradient(loss, w))
-            return loss
-
-        @tf.function(reduce_retracing=True)
-        def train(x: Any, fails: Any) -> Any:
-            loss = strategy.reduce("SUM", strategy.run(replica, args=(x,)), axis=None)
-            with tf.control_dependencies([loss]):
-                tf.debugging.assert_equal(fails, False)
-            return loss
-
-        for rows, fails in ((3, False), (4, True), (5, False)):
-            with contextlib.suppress(tf.errors.InvalidArgumentError):
-                train(tf.ones([rows, 2]), tf.constant(fails))
-
-        @tf.function
-        def train_next(iterator: Any) -> None:
-            strategy.run(replica, args=(next(iterator),))
-
-        iterator = iter(tf.data.Dataset.from_tensors(tf.ones([7, 2])))
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            for _ in range(2):
-                train_next(iterator)
-
-    _, seen, said = _seeing(strategy, program)
-    return [len((each.examples or ((),))[0]) for each in seen], said
-
-
 def _many_in_a_call(strategy: Any) -> list[int]:
     """A function that takes four steps in a loop, called twice: how many examples each call had."""
     import tensorflow as tf
@@ -411,7 +369,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "variables": _kinds_of_variables,
     "reported": _what_is_reported,
     "loads": _loads,
-    "fails": _fails_between,
+    "fails": fails_between,
     "many": _many_in_a_call,
     "held": held_back,
 }
