@@ -365,8 +365,10 @@ class TraceWriter:
 
     def write(self, frame: Frame) -> None:
         """Append one frame; a kill of this process afterwards cannot lose it."""
-        payload = _ENCODER.encode(frame)
-        rest = memoryview(_LENGTH.pack(len(payload)) + payload)
+        written = bytearray(_LENGTH.size)
+        _ENCODER.encode_into(frame, written, _LENGTH.size)  # there is one copy of it, which may be of a large model
+        _LENGTH.pack_into(written, 0, len(written) - _LENGTH.size)
+        rest = memoryview(written)
         try:
             # Where the disk becomes full a part is written, and only the next attempt fails.
             while rest:
