@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figure, main
-from harness.evidence.trace import TraceWriter
+from harness.evidence.writing import TraceWriter
 from harness.recording.witness import Witness, all_seams
 from harness.subject.strategies import strategy_case
 from simulator import Cluster

@@ -12,7 +12,8 @@ from harness.damaged import reading
 from harness.evidence.arrays import arrays_in
 from harness.evidence.parts import TRACES, Parts, read_parts
 from harness.evidence.reference import Reference, read_reference
-from harness.evidence.trace import RunTrace, write_client
+from harness.evidence.trace import RunTrace
+from harness.evidence.writing import write_client
 from harness.judging.alone import StepsAlone
 from harness.judging.culprit import Culprit, Looked
 from harness.judging.laws.protocol import Finding

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from harness.evidence.observed import history
 from harness.evidence.parts import TRACES, Parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import Array, ClientTrace, RunTrace, Step, Value, Variable, write_client
+from harness.evidence.trace import Array, ClientTrace, RunTrace, Step, Value, Variable
+from harness.evidence.writing import write_client
 from harness.saved import save_run
 from harness.subject.strategies import strategy_case
 from harness.verify import judge

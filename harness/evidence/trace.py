@@ -8,20 +8,18 @@ only when an array is decoded, so that a saved run can be listed anywhere.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from harness.errors import NoRoom
 from harness.evidence.arrays import Array
 from harness.evidence.mapped import give_back, looked_at, mapped
-from simulator.units import format_size
 
 __all__ = [
+    "LENGTH",
     "OUTSIDE",
     "Array",
     "ClientTrace",
@@ -37,7 +35,6 @@ __all__ = [
     "SeenVariable",
     "StandIn",
     "Step",
-    "TraceWriter",
     "Value",
     "Variable",
     "Work",
@@ -45,10 +42,10 @@ __all__ = [
     "frames",
     "merge",
     "read_client",
-    "write_client",
+    "with_variables",
 ]
 
-_LENGTH = struct.Struct("<I")
+LENGTH = struct.Struct("<I")
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -317,56 +314,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
 
 Frame = Header | Step | Seen | Final | Counters
 _Frame = TypeVar("_Frame", bound=Frame)
-_ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Frame)
-
-
-class TraceWriter:
-    """Appends frames to a trace file, each flushed to the operating system before `write` returns.
-
-    Args:
-        path: of the file.
-        beside: how many more files of its size its disk has to have room for. Nobody knows how many steps a program
-            takes, so this is looked at with each of them.
-    """
-
-    def __init__(self, path: Path, beside: int = 0) -> None:
-        self._path = path
-        self._beside = beside
-        self._steps = 0
-        self._file: BinaryIO = path.open("ab", buffering=0)
-
-    def write(self, frame: Frame) -> None:
-        """Append one frame; a kill of this process afterwards cannot lose it.
-
-        Raises:
-            NoRoom: what has to fit beside this file does not any more.
-            OSError: nor does the file itself.
-        """
-        payload = _ENCODER.encode(_with_variables(frame, Variable.packed))
-        rest = memoryview(_LENGTH.pack(len(payload)) + payload)
-        try:
-            # Where the disk becomes full a part is written, and only the next attempt fails.
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            raise OSError(error.errno, f"what was recorded cannot be kept: {error.strerror}", str(self._path)) from None
-        if self._beside:
-            self._steps += isinstance(frame, (Step, Seen))
-            self._check_room()
-
-    def _check_room(self) -> None:
-        disk, size = os.fstatvfs(self._file.fileno()), self._file.tell()
-        free = disk.f_bavail * disk.f_frsize
-        if self._beside * size > free:
-            steps = f"{self._steps} step{'' if self._steps == 1 else 's'}"
-            recorded = f"the reference has recorded {format_size(size)} in {steps}"
-            why = f"{recorded}, and the other runs take {self._beside} times that"
-            raise NoRoom.of(str(self._path.parent), self._beside * size, free, why)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 class ClientTrace(msgspec.Struct, frozen=True):
@@ -403,7 +351,7 @@ class NoHeader(ValueError):
     """Raised when a file does not begin with a `Header`: its process died before it had written one."""
 
 
-def _with_variables(frame: _Frame, change: Callable[[Variable], Variable]) -> _Frame:
+def with_variables(frame: _Frame, change: Callable[[Variable], Variable]) -> _Frame:
     """The frame with each variable of `record` changed."""
     if not isinstance(frame, (Step, Final)) or not frame.variables:
         return frame
@@ -424,13 +372,13 @@ def frames(path: Path, *, changed: bool = False) -> Iterator[Frame | None]:
     data = mapped(path, changed=changed)
     position = 0
     while position < len(data):
-        (length,) = _LENGTH.unpack_from(data, position) if position + _LENGTH.size <= len(data) else (len(data),)
-        position += _LENGTH.size
+        (length,) = LENGTH.unpack_from(data, position) if position + LENGTH.size <= len(data) else (len(data),)
+        position += LENGTH.size
         if position + length > len(data):
             yield None
             return
         try:
-            yield _with_variables(_DECODER.decode(data[position : position + length]), Variable.unpacked)
+            yield with_variables(_DECODER.decode(data[position : position + length]), Variable.unpacked)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"{path} is damaged at byte {position}: {error}") from error
         position += length
@@ -477,16 +425,6 @@ def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:
         msgspec.structs.replace(step, epoch_end=True) if step.epoch is not None and step.epoch != then else step
         for step, then in zip(steps, following, strict=True)
     )
-
-
-def write_client(path: Path, trace: ClientTrace) -> None:
-    """Write a whole trace to a new file, as its recorder would have."""
-    path.unlink(missing_ok=True)
-    writer = TraceWriter(path)
-    for frame in (trace.header, *trace.seen, *trace.steps, trace.final, trace.counters):
-        if frame is not None:
-            writer.write(frame)
-    writer.close()
 
 
 def merge(clients: Sequence[ClientTrace]) -> RunTrace:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.evidence.trace import Counters, Final, Header, Step, TraceWriter
+from harness.evidence.trace import Counters, Final, Header, Step
+from harness.evidence.writing import TraceWriter
 from harness.recording.accepted import Place, came, checked_call
 from harness.recording.capture import (
     capture_examples,
@@ -195,7 +196,8 @@ class Recorder:
         if per_epoch and not self._per_epoch:
             self._per_epoch = True
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
-        self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=self.scheduled(), **captured))
+        if self._watch is None:  # of a run that is watched nobody reads the trace, and a large model would be in it
+            self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=self.scheduled(), **captured))
         if self._forcing is not None:
             means = _given_means(call, reported) if model is None else means_of(model.metrics)
             with self._silently():

@@ -19,7 +19,8 @@ from harness.cli import _lockstep
 from harness.cli._saved_job import Job, save_job
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import merge, write_client
+from harness.evidence.trace import merge
+from harness.evidence.writing import write_client
 from harness.kept import kept_in
 from harness.saved import save_run
 from harness.verify import judge

@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.trace import Array, ClientTrace, Forced, Step, TraceWriter, Variable, read_client
+from harness.evidence.trace import Array, ClientTrace, Forced, Step, Variable, read_client
+from harness.evidence.writing import TraceWriter
 from harness.recording.client import Assignment, run_client
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case

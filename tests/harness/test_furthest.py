@@ -15,17 +15,8 @@ from hypothesis.extra import numpy as arrays
 
 from harness.evidence.furthest import take_in
 from harness.evidence.observed import OBSERVABLES, history
-from harness.evidence.trace import (
-    Array,
-    ClientTrace,
-    Final,
-    RunTrace,
-    Seen,
-    SeenVariable,
-    Value,
-    read_client,
-    write_client,
-)
+from harness.evidence.trace import Array, ClientTrace, Final, RunTrace, Seen, SeenVariable, Value, read_client
+from harness.evidence.writing import write_client
 from harness.judging.tolerance import Derived
 from harness.running import repeated
 from harness.running.reference import CACHE_VARIABLE, reference_of

@@ -14,7 +14,8 @@ import pytest
 from harness.evidence.found import FOUND, FoundFiles, note_found, traces_of
 from harness.evidence.parts import Part, Parts, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import ClientTrace, Final, RunTrace, write_client
+from harness.evidence.trace import ClientTrace, Final, RunTrace
+from harness.evidence.writing import write_client
 from harness.judging.judge import judge_parts
 from harness.judging.laws.protocol import Judgement
 from tests.harness._traces import client, step, variable

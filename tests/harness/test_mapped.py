@@ -10,7 +10,8 @@ import psutil
 from harness.evidence.latest import Latest
 from harness.evidence.mapped import give_back, mapped
 from harness.evidence.observed import history
-from harness.evidence.trace import Array, Counters, Header, Step, TraceWriter, Variable, merge, read_client
+from harness.evidence.trace import Array, Counters, Header, Step, Variable, merge, read_client
+from harness.evidence.writing import TraceWriter
 
 MEBI = 1 << 20
 

@@ -11,7 +11,8 @@ import pytest
 
 from harness import NoRoom
 from harness.evidence.independence import Touch
-from harness.evidence.trace import read_client, write_client
+from harness.evidence.trace import read_client
+from harness.evidence.writing import write_client
 from harness.running import repeated, room
 from harness.running.depends import keep_depends
 from harness.running.repeated import PLAIN, Runs, noisy

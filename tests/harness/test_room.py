@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from harness import NoRoom
-from harness.evidence.trace import Array, Counters, Header, RunTrace, Step, TraceWriter, Variable, read_client
+from harness.evidence.trace import Array, Counters, Header, RunTrace, Step, Variable, read_client
+from harness.evidence.writing import TraceWriter
 from harness.running import room
 from simulator.capabilities.namespaces import try_namespaces
 from simulator.machines.local.small_disk import call_on_small_disk

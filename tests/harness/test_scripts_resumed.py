@@ -26,8 +26,8 @@ from harness.evidence.trace import (
     Seen,
     SeenVariable,
     StandIn,
-    write_client,
 )
+from harness.evidence.writing import write_client
 from harness.judging.doubted import doubted
 from harness.judging.resumed_script import began_alike
 from harness.judging.verdict import Verdict

@@ -13,18 +13,8 @@ from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.reproduced import first_difference, in_doubt
 from harness.evidence.seen import completed
-from harness.evidence.trace import (
-    Array,
-    ClientTrace,
-    RunTrace,
-    Seen,
-    SeenVariable,
-    Step,
-    Value,
-    merge,
-    read_client,
-    write_client,
-)
+from harness.evidence.trace import Array, ClientTrace, RunTrace, Seen, SeenVariable, Step, Value, merge, read_client
+from harness.evidence.writing import write_client
 from harness.judging.align import aligned_cases
 from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all

@@ -17,7 +17,8 @@ from harness import verify
 from harness.evidence.observed import OBSERVABLES
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import ClientTrace, RunTrace, merge, read_client, write_client
+from harness.evidence.trace import ClientTrace, RunTrace, merge, read_client
+from harness.evidence.writing import write_client
 from harness.judging.judge import Judged, judge_parts
 from harness.judging.laws import all_laws
 from harness.judging.laws.protocol import FINDINGS_MAX, Finding

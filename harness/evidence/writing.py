@@ -1,0 +1,78 @@
+"""Writing a trace file, frame by frame: what `harness.evidence.trace` reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from harness.errors import NoRoom
+from harness.evidence.trace import LENGTH, ClientTrace, Frame, Seen, Step, Variable, with_variables
+from simulator.units import format_size
+
+__all__ = ["TraceWriter", "write_client"]
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class TraceWriter:
+    """Appends frames to a trace file, each flushed to the operating system before `write` returns.
+
+    Args:
+        path: of the file.
+        beside: how many more files of its size its disk has to have room for. Nobody knows how many steps a program
+            takes, so this is looked at with each of them.
+    """
+
+    def __init__(self, path: Path, beside: int = 0) -> None:
+        self._path = path
+        self._beside = beside
+        self._steps = 0
+        self._file: BinaryIO = path.open("ab", buffering=0)
+
+    def write(self, frame: Frame) -> None:
+        """Append one frame; a kill of this process afterwards cannot lose it.
+
+        Raises:
+            NoRoom: what has to fit beside this file does not any more.
+            OSError: nor does the file itself.
+        """
+        written = bytearray(LENGTH.size)
+        # There is one copy of it, which may be of a large model.
+        _ENCODER.encode_into(with_variables(frame, Variable.packed), written, LENGTH.size)
+        LENGTH.pack_into(written, 0, len(written) - LENGTH.size)
+        rest = memoryview(written)
+        try:
+            # Where the disk becomes full a part is written, and only the next attempt fails.
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise OSError(error.errno, f"what was recorded cannot be kept: {error.strerror}", str(self._path)) from None
+        if self._beside:
+            self._steps += isinstance(frame, (Step, Seen))
+            self._check_room()
+
+    def _check_room(self) -> None:
+        disk, size = os.fstatvfs(self._file.fileno()), self._file.tell()
+        free = disk.f_bavail * disk.f_frsize
+        if self._beside * size > free:
+            steps = f"{self._steps} step{'' if self._steps == 1 else 's'}"
+            recorded = f"the reference has recorded {format_size(size)} in {steps}"
+            why = f"{recorded}, and the other runs take {self._beside} times that"
+            raise NoRoom.of(str(self._path.parent), self._beside * size, free, why)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def write_client(path: Path, trace: ClientTrace) -> None:
+    """Write a whole trace to a new file, as its recorder would have."""
+    path.unlink(missing_ok=True)
+    writer = TraceWriter(path)
+    for frame in (trace.header, *trace.seen, *trace.steps, trace.final, trace.counters):
+        if frame is not None:
+            writer.write(frame)
+    writer.close()
