@@ -117,6 +117,18 @@ def test_tests_of_dtensors_runner_run_in_all_clients(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_parameter_servers_end_with_the_chief(tmp_path: Path) -> None:
+    """At once: nobody waits for servers that serve for ever to end by themselves."""
+    shutil.copy(_WRONG.with_name("servers.txt"), tmp_path / "servers_test.py")
+    outcomes, said = _run(tmp_path)
+    outcomes = {name: kind for name, kind in outcomes.items() if name != "test_session"}
+    assert outcomes == {name: _meant(name) for name in outcomes}, said
+    assert len(outcomes) == 1
+    assert (tmp_path / "end-of-chief").exists()
+    assert "left processes running" not in said
+
+
+@pytest.mark.full
 def test_tests_that_want_gpus_run_on_simulated_ones(
     simulated_gpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,8 +162,22 @@ def _in_own_processes(
         cluster,
         share_gpu=share_gpu,
         args=(test_id, combinations._env),
-        # TensorFlow kills whoever is not done 3 s after the chief. Only servers are to end with it.
-        dependence_on_chief=has_chief and num_ps > 0,
+        # TensorFlow kills whoever is not done 3 s after the chief.
+        dependence_on_chief=False,
     )
     one.start()
+    if has_chief and num_ps > 0:
+        _end_with_chief(one)
     return cluster, one.join().return_value
+
+
+def _end_with_chief(runner: Any) -> None:
+    """End the servers with the chief: TensorFlow gives each of them, one after the other, 3 s to end by itself.
+
+    They serve for ever. `combinations` has every task but the chief do so where parameter servers take part.
+    """
+    from multiprocess import connection
+
+    # Not `join`: the runner's watchdog asks for the exit code as well, which is there for one to read.
+    connection.wait([runner._processes[("chief", 0)].sentinel])
+    runner.terminate_all()
