@@ -232,6 +232,8 @@ def test_a_training_that_loses_a_machine_is_judged(
     verdict = verify(training(mistake), "multi_worker-2", faults=plan, machines="env MACHINE={}:m0,m1,m2")
     assert verdict.consistent is consistent, str(verdict)
     assert verdict.machines == {"m0": ["worker:0"], "m2": ["worker:1"]}
+    # By what was counted on the machines that were not lost.
+    assert "tasks_connected" in {law.law for law in verdict.judgements if law.status == "held"}
 
 
 @pytest.mark.full

@@ -269,13 +269,27 @@ def test_a_driver_that_is_killed_leaves_no_task_on_any_machine(two: Lab) -> None
     assert all(float(path.read_text()) - killed < 3 for path in alive)
 
 
-def test_links_have_their_conditions_between_machines(two: Lab) -> None:
-    """Each relay is on its machine, where a probe is made and tasks connect to it; what both count is added up."""
-    slow = Link(src="worker:0", dst="worker:1", delay="30ms")
-    options: dict[str, Any] = {"preload": (), "timeout": 60, "machines": two.machines}
-    with Cluster(Topology(worker=2), links=[slow], **options) as cluster, cluster.start(talk, 3, 0.0) as run:
+def test_links_have_their_conditions_between_machines(two: Lab, tmp_path: Path) -> None:
+    """Each relay is on its machine, where a probe is made and tasks connect to it; what both count is added up.
+
+    A trigger is met on a machine with another clock, and told by this one's.
+    """
+    links = [
+        Link(src="worker:0", dst="worker:1", delay="30ms"),
+        Link(src="worker:1", dst="worker:0", jitter="1ms", one_way=True, after_bytes="2KB"),
+    ]
+    options: dict[str, Any] = {"preload": (), "timeout": 60, "machines": two.machines, "out": tmp_path / "out"}
+    with Cluster(Topology(worker=2), links=links, **options) as cluster, cluster.start(talk, 3, 0.0) as run:
         trips = [run.network.probe(*pair) for pair in (("worker:0", "worker:1"), ("worker:1", "worker:0"))]
         result = run.join()
+    (fired,) = [
+        event for event in read_journal(tmp_path / "out" / "0" / "journal.jsonl") if event["event"] == "link_fired"
+    ]
+    steps = [
+        event["at"] for event in read_journal(tmp_path / "out" / "0" / "journal.jsonl") if event["event"] == "step"
+    ]
+    assert fired["bytes"] == 2000
+    assert steps[0] - 0.01 < fired["at"] < steps[1] + 0.01
     assert min(trips) >= 0.06
     assert {(link.src, link.dst): link.bytes for link in result.links} == {
         ("worker:0", "worker:1"): 3000,
