@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ __all__ = [
 
 _OWN = frozenset({"harness.tf_tests", "harness.tf_tests.plugin"})
 _TEST_SECONDS_MAX = 300.0
+# Four replicas in a process, which wait, and as many threads besides.
+_INTER_OP_THREADS = 8
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     session = Session(
         config.invocation_params.dir,
         options_for(config, _OWN),
-        _devices(config),
+        _devices(config) | _threads(),
         config.getoption("--tf-test-seconds"),
     )
     config.stash[SESSION] = session
@@ -93,6 +96,16 @@ def _devices(config: pytest.Config) -> dict[str, str]:
         return task_variables(kind)
     except LockstepError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def _threads() -> dict[str, str]:
+    """Of each process for operations side by side: TensorFlow has one for each core.
+
+    A replica that waits for an input or for another replica occupies one, so that on two cores two replicas on one
+    device each stand still for ever. Its own tests run on larger machines.
+    """
+    cores = len(os.sched_getaffinity(0))
+    return {"TF_NUM_INTEROP_THREADS": os.environ.get("TF_NUM_INTEROP_THREADS") or str(max(cores, _INTER_OP_THREADS))}
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

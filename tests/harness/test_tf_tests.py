@@ -129,6 +129,23 @@ def test_parameter_servers_end_with_the_chief(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(("threads", "outcome"), [("2", "failure"), ("", "passed")])
+def test_replicas_that_wait_for_each_other_have_threads(
+    threads: str, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on two cores, for which TensorFlow has two, as it does if the environment asks for them."""
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", threads)
+    shutil.copy(_WRONG.with_name("replicas.txt"), tmp_path / "replicas_test.py")
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:2])
+    try:
+        outcomes, said = _run(tmp_path, "--tf-test-seconds=30")
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert [kind for name, kind in outcomes.items() if name != "test_session"] == [outcome], said
+
+
+@pytest.mark.full
 def test_tests_that_want_gpus_run_on_simulated_ones(
     simulated_gpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
