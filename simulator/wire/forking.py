@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import socket
+import threading
 from typing import Any
 
 from multiprocess import context, popen_forkserver, reduction, spawn, util
@@ -35,19 +36,24 @@ class Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has n
 
     def __init__(self, process: Any, server: Any) -> None:
         self._server = server
+        self._reading = threading.Lock()
         self.ended_at: float | None = None
         super().__init__(process)
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         """As `multiprocess` has it, and when the end was seen."""
-        if self.returncode is not None:
-            return self.returncode
-        if not select.select([self.sentinel], [], [], 0 if flag == os.WNOHANG else None)[0]:
-            return None
+        seconds = 0 if flag == os.WNOHANG else None
+        if self.returncode is None and select.select([self.sentinel], [], [], seconds)[0]:
+            with self._reading:
+                if self.returncode is None:  # else another thread has read it, and nothing follows
+                    self._read_end()
+        return self.returncode
+
+    def _read_end(self) -> None:
         said = os.read(self.sentinel, STAMPED.size)  # written whole; nothing if the forkserver itself was killed
         whole = len(said) == STAMPED.size
-        self.returncode, self.ended_at = STAMPED.unpack(said) if whole else (_UNKNOWN_END, None)
-        return self.returncode
+        code, self.ended_at = STAMPED.unpack(said) if whole else (_UNKNOWN_END, None)
+        self.returncode = code
 
     def _launch(self, process_obj: Any) -> None:
         preparation = spawn.get_preparation_data(process_obj.name)

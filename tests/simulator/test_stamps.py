@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -12,6 +15,7 @@ import pytest
 
 from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
+from simulator.launch import forkserver
 from tests.simulator._wire import eventually
 
 
@@ -48,3 +52,21 @@ def test_an_exit_that_is_heard_late_is_not_taken_for_a_late_one(tmp_path: Path) 
         if event["event"] == "exit"
     }
     assert exits["worker:1"] < heard
+
+
+def test_two_threads_may_ask_at_once_how_a_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both see that its end can be read; only one reads it, and the other does not take what is left for the end."""
+    process = forkserver(()).start(os._exit, (7,), "ends")
+    selected = select.select([process.sentinel], [], [], 20)
+    assert selected[0]
+    both = threading.Barrier(2, timeout=20)
+
+    def at_once(*args: object) -> object:
+        both.wait()
+        return selected
+
+    monkeypatch.setattr("simulator.wire.forking.select.select", at_once)
+    with ThreadPoolExecutor(2) as threads:
+        codes = [future.result(30) for future in [threads.submit(process.exit_code) for _ in range(2)]]
+    assert codes == [7, 7]
+    assert process.ended_at is not None
