@@ -368,10 +368,9 @@ class TraceWriter:
         written = bytearray(_LENGTH.size)
         _ENCODER.encode_into(frame, written, _LENGTH.size)  # there is one copy of it, which may be of a large model
         _LENGTH.pack_into(written, 0, len(written) - _LENGTH.size)
-        rest = memoryview(written)
         try:
-            # Where the disk becomes full a part is written, and only the next attempt fails.
-            while rest:
+            rest = memoryview(written)
+            while rest:  # where the disk becomes full a part is written, and only the next attempt fails
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
             raise OSError(error.errno, f"what was recorded cannot be kept: {error.strerror}", str(self._path)) from None
