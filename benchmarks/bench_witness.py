@@ -16,7 +16,8 @@ from simulator import Cluster
 
 __all__ = ["MEASUREMENTS", "measured"]
 
-_BLOCKS, _WARM_UP, _STEPS = 40, 8, 8
+_BLOCKS, _WARM_UP, _STEPS = 40, 8, 16
+"""A block has as many steps as the witness writes together."""
 
 
 def see_a_step() -> Figure:
