@@ -21,8 +21,14 @@ def _broken(verdict: Verdict) -> set[str]:
     return {finding.law for finding in verdict.findings}
 
 
+# With the Keras of old versions only.
+OLD_KERAS = pytest.mark.known_issue("keras3-metrics-not-aggregated", "keras3-gradients-not-reduced")
+
+
 @REPLICATED
-@pytest.mark.parametrize("program", ["custom_training", "dataset_function", "text_classification"])
+@pytest.mark.parametrize(
+    "program", [pytest.param("custom_training", marks=OLD_KERAS), "dataset_function", "text_classification"]
+)
 def test_right_programs_are_consistent(strategy: StrategyCase, program: str) -> None:
     """The tutorial "Custom training", input from a dataset function, and text classification with an embedding."""
     assert verify(getattr(tutorials, program), strategy)
