@@ -9,11 +9,16 @@ from harness.evidence.trace import RunTrace
 __all__ = ["not_finite"]
 
 
-def not_finite(reference: RunTrace) -> str | None:
+def not_finite(reference: RunTrace, *, infinite: bool = True) -> str | None:
     """A sentence on the values of a reference that are NaN or infinite somewhere, the first of them by its place.
 
     A run that is compared with NaN can be neither right nor wrong: whatever it holds, NaN where it should be too, or a
     gradient times the number of replicas, looks the same.
+
+    Args:
+        reference: what was recorded.
+        infinite: whether an infinity is such a value too. Of what nobody reported it may be what a program begins with,
+            such as the best loss so far.
     """
     found: list[tuple[int | None, int, str]] = []
     recorded = 0
@@ -21,7 +26,7 @@ def not_finite(reference: RunTrace) -> str | None:
         for step, values in history(reference, observable).items():
             for name, value in values.items():
                 recorded += 1
-                if (text := _first(value)) is not None:
+                if (text := _first(value, infinite)) is not None:
                     found.append((step, rank, f"{place(step, observable, name)}: {text}"))
     if not found:
         return None
@@ -32,10 +37,12 @@ def not_finite(reference: RunTrace) -> str | None:
     )
 
 
-def _first(value: Observed) -> str | None:
+def _first(value: Observed, infinite: bool) -> str | None:
     import numpy as np
 
     wrong = ~finite_elements(value.array)
+    if not infinite:
+        wrong &= value.array != value.array
     count = int(np.count_nonzero(wrong))
     if not count:
         return None

@@ -280,3 +280,28 @@ def test_numbers_that_are_not_finite_are_no_obstacle() -> None:
     run = [step(k, loss=np.float32("nan"), gradients={"w": [nan, nan]}, variables={"w": [nan, nan]}) for k in (1, 2)]
     assert _rule(_case(run, truth)) is None
     assert closest(_case(run, truth)) is None
+
+
+@REPLICAS
+@pytest.mark.filterwarnings("error")
+def test_no_rule_fails_where_models_are_trained_in_turns(replicas: int) -> None:
+    """Each step has the variables and gradients of one of two models, and not of the other."""
+    rng = np.random.default_rng(2)
+
+    def trained(name: str, index: int, factor: float, before: Any) -> tuple[Step, Any]:
+        gradient = np.random.default_rng(index).standard_normal(3)
+        after = before - 0.1 * factor * gradient
+        loss = np.float64(factor * index)
+        return step(index, loss=loss, gradients={name: factor * gradient}, variables={name: after}), after
+
+    begin = {name: rng.standard_normal(3) for name in ("u", "v")}
+    run, reference, found, truth = [], [], dict(begin), dict(begin)
+    for index in range(1, 7):
+        name = "uv"[index % 2]
+        one, found[name] = trained(name, index, float(replicas) if name == "v" else 1.0, found[name])
+        other, truth[name] = trained(name, index, 1.0, truth[name])
+        run.append(one)
+        reference.append(other)
+    case = _case(run, reference, replicas)
+    explain(case)
+    closest(case)

@@ -20,6 +20,7 @@ from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Judgement
 from harness.recording.witness._variables import ELEMENTS_MAX, kept
+from harness.verify import judge
 from tests.harness._traces import client, step, values
 
 _X = np.random.default_rng(7).normal(size=(12, 3))
@@ -279,3 +280,13 @@ def test_of_a_large_variable_some_elements_are_kept() -> None:
     (one, other), equal = kept([large, changed])
     assert equal == 0
     assert np.nonzero(one.numpy() != other.numpy())[0].tolist() == [ELEMENTS_MAX - 1]
+
+
+@pytest.mark.parametrize(("number", "outcome"), [(np.nan, "abstained"), (np.inf, "consistent"), (1.0, "consistent")])
+def test_a_reference_that_is_nan_in_what_is_only_seen_says_nothing(number: float, outcome: str) -> None:
+    """Infinity may be what a program begins with, such as the best loss so far."""
+    trained = [_seen(k, variables=(_variable("w", [float(k), 2.0]), _variable("best", [number]))) for k in (1, 2)]
+    truth, run = (RunTrace((_with(client(replicas=count), *trained),)) for count in (1, 2))
+    verdict = judge(Parts(run), Reference(truth), program="p", tasks={}, seconds=0.0)
+    assert verdict.outcome == outcome
+    assert ("variables 'best': nan" in str(verdict)) == (outcome == "abstained")

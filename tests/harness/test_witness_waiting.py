@@ -25,8 +25,10 @@ class _Filled(Waiting):
         return iter([Arrived(at, round(at * _STEP_NS), _WORDS) for at in times])
 
 
-def _stamp(day: float, steady: float | None = None) -> Stamp:
-    return Stamp(round(day * _STEP_NS), round((day if steady is None else steady) * _STEP_NS))
+def _stamp(day: float, steady: float | None = None, *, still: float = 0.0) -> Stamp:
+    """Read at this time of day; the process stood still so long before it looked at the steady clock again."""
+    after = day if steady is None else steady
+    return Stamp(round(day * _STEP_NS), round(after * _STEP_NS), round((after + still) * _STEP_NS))
 
 
 def test_what_came_in_a_call_is_of_its_step() -> None:
@@ -41,6 +43,13 @@ def test_a_clock_that_is_set_back_tells_nothing() -> None:
     """By half a step: what came in the first would be taken for something of the time before it."""
     with pytest.raises(ClockSetBack):
         _Filled(0.9).fetch([(_stamp(1), _stamp(1.5, 2)), (_stamp(2.5, 3), _stamp(3.5, 4))])
+
+
+@pytest.mark.parametrize("still", [(0.0, 0.5), (0.5, 0.0), (0.5, 0.5)])
+def test_a_process_that_stood_still_between_two_looks_is_no_matter(still: tuple[float, float]) -> None:
+    """No clock was set."""
+    one, other = (_stamp(time, still=seconds) for time, seconds in zip((1, 2), still, strict=True))
+    assert [place for place, _, _ in _Filled(1.5).fetch([(one, other)])] == [0]
 
 
 @pytest.mark.parametrize("rate", [0.9995, 1.0005, 2.0])

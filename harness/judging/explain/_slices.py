@@ -19,8 +19,9 @@ def groups(view: View) -> list[list[int]] | None:
 
     steps = view.steps("variables")
     pairs = paired(view, steps[0]) if steps and steps == view.steps("gradients") else {}
-    if not pairs:
-        return None
+    both = {"gradients": set(pairs), "variables": set(pairs.values())}
+    if not pairs or any(not names <= set(view.names(what, k)) for what, names in both.items() for k in steps):
+        return None  # nothing to follow, or several models that are trained in turns
 
     def moved(step: int) -> bool:
         now, then = ([view.truth("variables", k, name) for name in pairs.values()] for k in (step, step - 1))

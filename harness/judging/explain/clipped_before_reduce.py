@@ -98,7 +98,9 @@ def _by_value(view: View, step: int, names: list[str], parts: list[list[Floats]]
 
 def _threshold_missed(view: View, step: int, names: list[str]) -> Attempt | None:
     """Only sums were recorded: the reference's norm is the same at several steps, and the run's is another."""
-    truth = [norm_of([view.truth("gradients", other, name) for name in names]) for other in view.steps("gradients")]
+    # Where several models are trained in turns, other steps have other gradients.
+    alike = [other for other in view.steps("gradients") if set(names) <= set(view.names("gradients", other))]
+    truth = [norm_of([view.truth("gradients", other, name) for name in names]) for other in alike]
     threshold = max(truth)
     times = sum(math.isclose(other, threshold, rel_tol=SAME_NORM) for other in truth)
     right, found = ([of("gradients", step, name) for name in names] for of in (view.truth, view.value))

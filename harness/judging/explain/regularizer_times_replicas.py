@@ -39,6 +39,8 @@ def _in_losses(view: View) -> Iterable[Attempt | None]:
         "sum of magnitudes": lambda array: float(np.abs(array).sum()),
     }
     for which, names in _candidates(view, steps[0]):
+        if any(not set(names) <= set(view.names("variables", step - 1)) for step in steps):
+            continue  # of several models that are trained in turns
         for what, norm in norms.items():
             terms = [[np.array(sum(norm(view.truth("variables", step - 1, name)) for name in names)) for step in steps]]
             factors = span(excess, terms)
@@ -90,6 +92,8 @@ def _in_gradients(view: View) -> Iterable[Attempt | None]:
         return
     excess = [view.value("gradients", step, name) - view.truth("gradients", step, name) for name in wrong]
     before = step - 1 in view.steps("variables")
+    if before and not {pairs[name] for name in wrong} <= set(view.names("variables", step - 1)):
+        return  # the step before trained another model
     weights = [view.truth("variables", step - before, pairs[name]) for name in wrong]
     slope = [view.truth("gradients", step, name) for name in wrong]
     moves: list[list[list[Floats]]] = (

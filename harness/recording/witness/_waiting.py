@@ -33,16 +33,22 @@ class ClockSetBack(Exception):
 
 @dataclass(frozen=True)
 class Stamp:
-    """A moment: the time of day, which is what operations of TensorFlow can tell, and a clock that nobody sets."""
+    """A moment: the time of day, which is what operations of TensorFlow can tell, and a clock that nobody sets.
+
+    The process may have stood still between two looks at a clock: `day` was read at some time from `after` to `before`.
+    """
 
     day: int
-    steady: int
+    after: int
+    before: int
 
 
 def stamp() -> Stamp:
     """Now, in ns."""
+    after = time.monotonic_ns()
     # Not `time.time_ns`, which the harness moves for programs that shall find another time of day.
-    return Stamp(time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic_ns())
+    day = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    return Stamp(day, after, time.monotonic_ns())
 
 
 Span = tuple[Stamp, Stamp]
@@ -121,6 +127,6 @@ _SET_MIN_NS = 50_000
 
 def _check(stamps: Sequence[Stamp]) -> None:
     for one, other in itertools.pairwise(stamps):
-        passed = other.steady - one.steady
+        passed = max(0, other.after - one.before)  # so much at least
         if other.day - one.day < passed - passed // _SLOWER - _SET_MIN_NS:
             raise ClockSetBack

@@ -375,8 +375,10 @@ def _ends_data(error: Exception) -> bool:
 
 
 def _said_of(error: Exception) -> str:
-    text = str(error).strip().partition("\n")[0]
+    text = str(error).strip().partition("\n")[0][:200]
+    # The first line may be no more than where TensorFlow was: "Graph execution error:".
+    what = "" if text.endswith(":") else f" ({text})"
     return (
         f"a step raised {type(error).__name__}, after which the program went on: what it had changed by then stays, "
-        f"and it counts as no step ({text[:200]})"
+        f"and it counts as no step{what}"
     )
