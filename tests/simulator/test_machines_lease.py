@@ -43,6 +43,22 @@ def _up(**changed: Any) -> Up:
     return Up(**{**known, **changed})
 
 
+@pytest.mark.parametrize(("late", "error", "asked"), [(30, 0.0008, 31), (10**6, 0.005, 51)])
+def test_a_machine_that_answers_late_for_a_while_is_asked_again(late: int, error: float, asked: int) -> None:
+    """Up to half a second, and no longer than until the error is a millisecond."""
+    now, times = 0.0, 0
+
+    def ask() -> float:
+        nonlocal now, times
+        now += 0.01 if times < late else 0.0016
+        times += 1
+        return now
+
+    clock = measured(ask, lambda: now)
+    assert clock.error == pytest.approx(error)
+    assert times == pytest.approx(asked, abs=1)
+
+
 def test_a_clock_is_known_within_its_error() -> None:
     """Whatever way takes how long: the truth is within the bound, and the shortest exchange gives the least bound."""
     now = 0.0
