@@ -164,7 +164,7 @@ def _serve(address: str, case: StrategyCase, directory: str) -> None:
 def _answer(strategy: Any, spec: TaskSpec, pipeline: Pipeline, directory: Path) -> _Answer:
     import tensorflow as tf
 
-    tf.random.set_seed(20 if pipeline.seeds else 20 + spec.rank)
+    tf.random.set_seed(20 if pipeline.seeds else 20 + pipelines.number_of(spec.task))
     try:
         distributed = pipelines.distribute(strategy, pipeline, directory)
         steps = []

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["FUNCTIONS", "TRANSFORMATIONS", "Pipeline", "Policy", "Source", "build", "distribute", "ids_of"]
+__all__ = ["FUNCTIONS", "TRANSFORMATIONS", "Pipeline", "Policy", "Source", "build", "distribute", "ids_of", "number_of"]
 
 Policy = Literal["AUTO", "FILE", "DATA", "HINT", "OFF"]
 Source = Literal["memory", "generator", "tfrecord", "text", "csv", "make_csv"]
@@ -276,3 +276,8 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "global_batch": ("shard", "batch"),
     "first_shard_everywhere": ("shard_first", "batch_per_replica"),
 }
+
+
+def number_of(task: str) -> int:
+    """Of a worker among those of its job; its rank is that on its machine."""
+    return int(task.partition(":")[2])

@@ -23,7 +23,7 @@ def _train(strategy: Any, record: Any, *, pipeline: Pipeline) -> None:
 
     if not pipeline.seeds:
         task = current()
-        tf.random.set_seed(20 + (0 if task is None else task.spec.rank))
+        tf.random.set_seed(20 + (0 if task is None else pipelines.number_of(task.spec.task)))
     distributed = pipelines.distribute(strategy, pipeline, record.directory)
 
     def replica_step(ids: Any, values: Any) -> Any:
