@@ -433,7 +433,7 @@ def judge(
         links=None if parts.links is None else parts.links.to_json(),
         placement=_placement(parts),
         environments=environments_of(parts.last, reference),
-        abstained=not_finite(reference.trace) or not_finite(judged.case.reference, infinite=False),
+        abstained=not_finite(reference.trace, judged.case.reference),
         notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
     )

@@ -9,7 +9,7 @@ from harness.evidence.trace import RunTrace
 __all__ = ["not_finite"]
 
 
-def not_finite(reference: RunTrace, *, infinite: bool = True) -> str | None:
+def not_finite(reference: RunTrace, seen: RunTrace | None = None) -> str | None:
     """A sentence on the values of a reference that are NaN or infinite somewhere, the first of them by its place.
 
     A run that is compared with NaN can be neither right nor wrong: whatever it holds, NaN where it should be too, or a
@@ -17,16 +17,18 @@ def not_finite(reference: RunTrace, *, infinite: bool = True) -> str | None:
 
     Args:
         reference: what was recorded.
-        infinite: whether an infinity is such a value too. Of what nobody reported it may be what a program begins with,
-            such as the best loss so far.
+        seen: the same with what was seen, of which only what nobody reported is looked at. Infinity there may be what
+            a program begins with, such as the best loss so far; NaN is none.
     """
     found: list[tuple[int | None, int, str]] = []
     recorded = 0
     for rank, observable in enumerate(OBSERVABLES):
-        for step, values in history(reference, observable).items():
+        reported = history(reference, observable)
+        looked_at = reported if reported or seen is None else history(seen, observable)
+        for step, values in looked_at.items():
             for name, value in values.items():
                 recorded += 1
-                if (text := _first(value, infinite)) is not None:
+                if (text := _first(value, infinite=looked_at is reported)) is not None:
                     found.append((step, rank, f"{place(step, observable, name)}: {text}"))
     if not found:
         return None
@@ -37,7 +39,7 @@ def not_finite(reference: RunTrace, *, infinite: bool = True) -> str | None:
     )
 
 
-def _first(value: Observed, infinite: bool) -> str | None:
+def _first(value: Observed, *, infinite: bool) -> str | None:
     import numpy as np
 
     wrong = ~finite_elements(value.array)
