@@ -16,7 +16,7 @@ class NothingObserved(UsageError):
             f"{program} observed nothing: it never gave a value to record.step or record.final, and it took no step "
             "that Lockstep could see by itself, which is a call of a tf.function or of strategy.run in which a "
             "tf.GradientTape is asked for gradients of variables or an optimizer is given some (no closure of a "
-            "coordinator, and nothing on a TPU). "
+            "coordinator, nothing on a TPU, and nothing in a thread that the program starts). "
             "Report at least a loss or variables, for example record.step(loss=loss, variables=model.variables), "
             "or pass record.keras_callback(model) to fit"
         )

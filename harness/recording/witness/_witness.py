@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -128,8 +129,10 @@ class Witness:
         held, self._held = self._held, []
         self._gathered.fetch([step for step, _ in held])
         for step, seen in held:
-            columns, rows = _examples(step.events, self._gathered)
-            whole = msgspec.structs.replace(seen, examples=rows, columns=columns, **_numbers(step.events))
+            whole = seen
+            with self._gathered.looking("what has passed in a step"):
+                columns, rows = _examples(step.events, self._gathered)
+                whole = msgspec.structs.replace(seen, examples=rows, columns=columns, **_numbers(step.events))
             self.observed += bool(whole.variables or whole.loss or whole.losses)
             self._send(whole)
 
@@ -211,12 +214,17 @@ def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Val
 
 
 def _examples(events: list[Event], gathered: Gathered) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:
-    """The columns and, for each local replica, the examples in the order in which it was called with them."""
-    found = sorted((each for each in events if each.kind == "examples"), key=lambda each: each.site)
+    """The columns and, for each local replica, the examples in the order in which it was called with them.
+
+    A step may call its replicas with a distributed batch, and again with the same tensor for each of them: the examples
+    of that are there once, as they are with one replica.
+    """
+    of_kind = {kind: [each for each in events if each.kind == kind] for kind in ("examples", "constants")}
+    found = sorted(of_kind["examples"] or of_kind["constants"], key=lambda each: each.site)
     if not found or "examples" in gathered.reported:
         return (), None
     columns = found[0].names if all(event.names == found[0].names for event in found) else ()
     if len(found) == 1:
         return columns, tuple(tuple(rows.tolist()) for rows in found[0].arrays)
-    joined = zip(*(event.arrays for event in found), strict=True)
-    return columns, tuple(tuple(number for rows in each for number in rows.tolist()) for each in joined)
+    joined = itertools.zip_longest(*([rows.tolist() for rows in event.arrays] for event in found), fillvalue=())
+    return columns, tuple(tuple(itertools.chain(*each)) for each in joined)

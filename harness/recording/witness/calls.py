@@ -26,6 +26,8 @@ def active(gathered: Gathered) -> Iterator[None]:
         """As for both, a function and `Strategy.run`."""
 
         def call(called: Any, *args: Any, **options: Any) -> Any:
+            if gathered.threads.is_aside:
+                return original(called, *args, **options)
             if not gathered.is_outermost:
                 in_graph = not (tf.executing_eagerly() or isinstance(called, polymorphic_function.Function))
                 with gathered.together() if in_graph else contextlib.nullcontext():

@@ -3,6 +3,9 @@
 An example is a row: the elements at one place along the first axis of all tensors that are as long along it as the
 first one. So a data set needs no ids, and whatever splits it, a distributed data set, a worker's own pipeline or slices
 made by hand, is seen at the same place: `Strategy.run`.
+
+What a `tf.function` makes itself and gives to its replicas, such as noise, or was built with, is no example where they
+are called with some as well: each worker has it whole, as a single replica has.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
         return
     found = enumerate(map(strategy.experimental_local_results, tf.nest.flatten(given)))
     leaves = [(position, parts) for position, parts in found if parts and all(map(_has_rows, parts))]
-    count = len(leaves[0][1]) if leaves else 0
+    anew = [(position, parts) for position, parts in leaves if not all(map(_is_built_in, parts))]
+    kind, leaves = ("examples", anew) if anew else ("constants", leaves)
+    count = max((len(parts) for _, parts in leaves), default=0)
     leaves = [(position, parts) for position, parts in leaves if len(parts) == count]
     if not leaves:
         gathered.note("examples: a replica's function is called with no tensors that have rows")
@@ -68,7 +73,7 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
     def made_of(several: Sequence[Any]) -> list[Event]:
         found = examples_of_several(several, (count, len(leaves)))
         return [
-            Event("examples", 0, site, tuple(positions[column] for column in columns), tuple(examples))
+            Event(kind, 0, site, tuple(positions[column] for column in columns), tuple(examples))
             for columns, examples in found
         ]
 
@@ -89,6 +94,30 @@ def _rows_of(fingerprints: Any) -> Any:
 
     known = fingerprints.shape[0]
     return tf.shape(fingerprints, tf.int64)[0] if known is None else tf.constant(known, tf.int64)
+
+
+def _is_built_in(value: Any) -> bool:
+    """Whether a graph is being built that has a value by itself, from nothing that it is called with or iterates over.
+
+    What it reads from variables and draws at random is its own.
+    """
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return False
+    if not tf.is_symbolic_tensor(value):
+        return True
+    left, known = [value.op], {value.op.name}
+    while left:
+        operation = left.pop()
+        if "GetNext" in operation.type or "Optional" in operation.type:
+            return False
+        if operation.type == "Placeholder" and operation.outputs[0].dtype not in (tf.resource, tf.variant):
+            return False
+        new = [each.op for each in operation.inputs if each.op.name not in known]
+        known.update(each.name for each in new)
+        left.extend(new)
+    return True
 
 
 def _has_rows(value: Any) -> bool:

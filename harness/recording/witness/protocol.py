@@ -16,6 +16,7 @@ from harness.recording.witness._leaving import Batch, emit
 from harness.recording.witness._reader import Reader
 from harness.recording.witness._registry import Entry, Registry
 from harness.recording.witness._switch import Switch
+from harness.recording.witness._threads import Threads
 from harness.recording.witness._waiting import Span, Waiting, stamp
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Gathered:
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         number: of the step that is being made, from 1.
         silent: a context in which noise perturbs nothing.
+        threads: tells which threads take part in steps.
         switch: tells graphs whether numbers are kept of the step that is being made.
         files: how values leave a graph that is run in another process, None where graphs are run in this one.
         worker: whose turn it is to run the closure that is being scheduled.
@@ -124,7 +126,6 @@ class Gathered:
         self.made: StepSeen | None = None
         self._events: list[Event] = []
         self._sites = itertools.count()
-        self._thread = threading.get_ident()
         self._lock = threading.Lock()
         self._apart = threading.local()
         self._depth = 0
@@ -132,6 +133,7 @@ class Gathered:
         self._batch: Batch | None = None
         self._waiting = Waiting()
         self.switch = Switch()
+        self.threads = Threads()
         self.switch.turn(on=self.in_full)
 
     @property
@@ -174,14 +176,14 @@ class Gathered:
         """
         import tensorflow as tf
 
-        return self._depth == 0 and threading.get_ident() == self._thread and bool(tf.executing_eagerly())
+        return self._depth == 0 and self.threads.is_main and bool(tf.executing_eagerly())
 
     def trains(self) -> None:
         """A tape was asked for gradients of variables: what is being called is a step, or if nothing is, this is one.
 
         Called before anything of the new step is carried out that could change a variable.
         """
-        if self._depth == 0 and threading.get_ident() == self._thread:
+        if self._depth == 0 and self.threads.is_main:
             self.tapes += 1
             self.look()
             self.made = self._step(self._events)
@@ -193,6 +195,8 @@ class Gathered:
 
     def updates(self) -> None:
         """In what is being called an optimizer is given gradients, by a tape or by hand: it is a step."""
+        if self.threads.is_aside:
+            return
         self.tapes += 1
         if self._depth and not self._trained:
             self.look()
@@ -348,6 +352,8 @@ class Gathered:
 
         if (why := getattr(self._apart, "why", None)) is not None:
             return str(why)
+        if self.threads.is_aside:
+            return "what threads of the program's own do"
         if tf.executing_eagerly():
             return None
         graph = ops.get_default_graph()

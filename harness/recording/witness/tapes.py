@@ -23,6 +23,9 @@ def active(gathered: Gathered) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def gradient(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
+            if gathered.threads.is_aside:
+                gathered.sees()  # which notes that nothing is
+                return original(tape, target, sources, *args, **options)
             trained = _trained(gathered, sources)
             if trained:
                 gathered.trains()
