@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from harness.evidence.watched import Op, Watched, write_watched
-from harness.recording.beside import beside
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
+from harness.recording.watch.looks import Looks
 from harness.recording.watch.makers import Makers
 from harness.recording.watch.places import Place, Places, zone
 from harness.recording.watch.values import Values
@@ -65,6 +65,7 @@ class Watch:
         self._replicas = replicas
         self._places = Places()
         self._values = Values()
+        self._looks = Looks(self._seen)
         self._variables = Variables(self._places.caller)
         self._makers = Makers(self._places.caller, self._places.is_own)
         self._ops: list[Op] = []
@@ -102,6 +103,7 @@ class Watch:
         with contextlib.ExitStack() as stack:
             stack.enter_context(uncompiled())
             stack.enter_context(self._variables.active())
+            stack.enter_context(self._looks.active(self._unseen))
             for owner, name in (
                 # What datasets do with their elements happens in threads of their own, and before the step.
                 (structured_function.StructuredFunctionWrapper, "__init__"),
@@ -262,20 +264,12 @@ class Watch:
             for number, each in zip(numbers, shown, strict=True):
                 self._values.take(number, each.numpy())
         else:
-            self._beside(numbers, shown)
+            self._looks.at(graph, numbers, shown)
 
-    def _beside(self, numbers: tuple[int, ...], tensors: list[Any]) -> None:
-        """Have a function called with what these tensors of a graph hold, each time that they do."""
-        import tensorflow as tf
-
-        def seen(*values: Any) -> None:
-            if self._on:
-                for number, value in zip(numbers, values, strict=True):
-                    self._values.take(number, value)
-
-        # No other device has a kernel for it.
-        with tf.device("/device:CPU:0"):
-            beside(tf.numpy_function(seen, tensors, [], stateful=True))
+    def _seen(self, numbers: Sequence[int], values: Sequence[Any]) -> None:
+        if self._on:
+            for number, value in zip(numbers, values, strict=True):
+                self._values.take(number, value)
 
     def _variable(self, handle: Any) -> str:
         key = _id(handle)

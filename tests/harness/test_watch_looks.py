@@ -1,0 +1,55 @@
+"""What operations of a graph give is looked at by few operations beside them, and none is missed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.evidence.watched import Watched, read_watched
+from harness.recording.watch import Enough, Watch, Watching, looks
+
+
+def _watched(path: Path, times: int = 3) -> tuple[Watched, int]:
+    """What is seen of a function with a loop and a branch, and how many operations look."""
+    import tensorflow as tf
+
+    watch = Watch(Watching(1, str(path)), "local:0", 1)
+
+    @tf.function
+    def step(x: Any) -> Any:
+        y = tf.sin(x)
+        for _ in tf.range(times):
+            y = tf.cos(y) * x
+        return tf.cond(tf.reduce_sum(y) > 0, lambda: tf.exp(y), lambda: tf.tanh(y))
+
+    with watch.active():
+        step(tf.constant([0.5, 0.25]))
+        graph = step.get_concrete_function(tf.constant([0.5, 0.25])).graph
+        with pytest.raises(Enough):
+            watch.after_step(1)
+    looking = sum(op.type in ("PyFunc", "EagerPyFunc") for op in graph.get_operations())
+    return read_watched(path / "local-0.watched"), looking
+
+
+def _seen(watched: Watched, kind: str) -> list[int]:
+    """How many values each operation of a kind gave."""
+    found = [op for op in watched.ops if op.type == kind]
+    return [sum(taken.tensor in op.outputs for taken in watched.values) for op in found]
+
+
+def test_everything_in_a_graph_is_seen(tmp_path: Path) -> None:
+    """Once for each time that it is computed, also in a loop and in a branch, by fewer operations than there are."""
+    watched, looking = _watched(tmp_path)
+    assert (_seen(watched, "Sin"), _seen(watched, "Cos")) == ([1], [3])
+    assert sorted(_seen(watched, "Exp") + _seen(watched, "Tanh")) == [0, 1]
+    assert looking <= 2  # of the six and more that are in the function itself, by their device
+
+
+def test_large_values_do_not_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a step's would all be kept until its end."""
+    monkeypatch.setattr(looks, "TOGETHER_BYTES", 1)
+    watched, looking = _watched(tmp_path)
+    assert (_seen(watched, "Sin"), _seen(watched, "Cos")) == ([1], [3])
+    assert looking > 5
