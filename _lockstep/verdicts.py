@@ -1,4 +1,7 @@
-"""Who hears of verdicts; here, so that the pytest plugin can listen without importing anything that judges."""
+"""Who hears of verdicts, and of what else says that hardware was there.
+
+Here, so that the pytest plugin can listen without importing anything that judges.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
 
-__all__ = ["announce", "on_verdict"]
+__all__ = ["DEVICE_PROPERTY", "announce", "on_verdict"]
+
+DEVICE_PROPERTY = "lockstep_computed_on"
+"""Of the report of a test that reaches no verdict and has passed on hardware that it wanted: what, as tasks say it."""
 
 _listeners: list[Callable[[Verdict], None]] = []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.tf_tests import PAGE, REGIONS, Row, collect, part_of, region, row_of, rows_of, run_one
+from tools.tf_tests import PAGE, REGIONS, Row, collect, in_order, part_of, region, row_of, rows_of, run_one
 
 OLD = Row(True, (9, 5, 4, 0, 2, 1, 1, 0))
 CUT = Row(False, (3, 1, 1, 1, 1, 0, 0, 0))
@@ -82,6 +82,12 @@ def test_a_file_goes_on_with_the_tests_that_are_left(tmp_path: Path, monkeypatch
         "test_z": "passed",
     }
     assert found["tests"]["TestNested::test_ab"]["reason"] == "GPU"
+
+
+def test_what_matters_most_runs_first() -> None:
+    """Whatever the case of its letters; the rest keeps the order of the file."""
+    names = ["T::test_b", "T::test_a_MultiWorker", "T::test_c", "T::test_a", "T::test_b_MultiWorker"]
+    assert in_order(names, "multiworker") == [names[1], names[4], names[0], names[2], names[3]]
 
 
 def test_a_test_that_was_interrupted_has_not_passed(tmp_path: Path) -> None:

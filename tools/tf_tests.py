@@ -136,6 +136,11 @@ def collect(checkout: Path, file: str, arguments: Sequence[str]) -> list[str]:
     return [line.removeprefix(f"{file}::") for line in printed.splitlines() if line.startswith(f"{file}::")]
 
 
+def in_order(names: Iterable[str], first: str) -> list[str]:
+    """Those that match the pattern before the others, each as the file has them."""
+    return sorted(names, key=lambda name: re.search(first, name, re.IGNORECASE) is None)
+
+
 @click.group()
 def main() -> None:
     """See the module."""
@@ -150,8 +155,17 @@ def main() -> None:
 @click.option("--total", default=10**6, help="in seconds, for all files; what is left goes on in the next run")
 @click.option("--hardware", type=click.Choice(list(REGIONS)), default="cpu", help="what tests run on")
 @click.option("--processes", default=0, help="of xdist's, which share a file's tests")
+@click.option("--first", default="", help="a pattern of names: of a file that may be cut off, run these tests first")
 def run(
-    checkout: Path, out: Path, files: Sequence[str], seconds: int, limit: int, total: int, hardware: str, processes: int
+    checkout: Path,
+    out: Path,
+    files: Sequence[str],
+    seconds: int,
+    limit: int,
+    total: int,
+    hardware: str,
+    processes: int,
+    first: str,
 ) -> None:
     """Run these test files of a checkout; on other hardware than CPUs those tests that want GPUs, by their names."""
     # In the background of a shell it is ignored, also by what is started here.
@@ -167,6 +181,8 @@ def run(
         before = json.loads(target.read_text()) if target.exists() else {}
         if before.get("complete") or left < _START_SECONDS:
             continue
+        if first and not before:
+            before = {"collected": in_order(collect(checkout, file, arguments), first)}
         found = {"hardware": hardware, **run_one(checkout, file, before, left, arguments)}
         target.write_text(json.dumps(found, indent=1))
         outcomes = Counter(each["outcome"] for each in found["tests"].values())

@@ -16,7 +16,7 @@ from _lockstep.plugin.cache import forget_references, share_references
 from _lockstep.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
 from _lockstep.plugin.fixtures import TABLE_PROPERTY, hardware_of
 from _lockstep.plugin.needed import need_lockstep
-from _lockstep.verdicts import on_verdict
+from _lockstep.verdicts import DEVICE_PROPERTY, on_verdict
 
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict  # noqa: F401 - in the quoted type of a StashKey
@@ -27,6 +27,7 @@ __all__: list[str] = []
 _VERDICTS = pytest.StashKey["list[Verdict]"]()
 _CELLS = pytest.StashKey["list[Cell]"]()
 _ROWS = pytest.StashKey["list[TableRow]"]()
+_DEVICES = pytest.StashKey[set[str]]()
 _WRONG = pytest.StashKey[str]()
 _NOWHERE = pytest.StashKey[bool]()
 _NETWORK = pytest.StashKey["str | None"]()
@@ -73,12 +74,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers; give all processes of the session one cache of reference runs."""
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
-    config.stash[_CELLS], config.stash[_ROWS] = [], []
+    config.stash[_CELLS], config.stash[_ROWS], config.stash[_DEVICES] = [], [], set()
     _choose_network(config)
     machines.choose(config)
     _check_out(config)
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Collector(config.stash[_CELLS], config.stash[_ROWS]), "lockstep-collector")
+        collector = Collector(config.stash[_CELLS], config.stash[_ROWS], config.stash[_DEVICES])
+        config.pluginmanager.register(collector, "lockstep-collector")
     if config.getoption("dist", "no") != "no":  # this process will not see which tests there are
         share_references(config)
 
@@ -222,11 +224,12 @@ def pytest_runtest_makereport(
 
 
 class Collector:
-    """Gathers the cells and table rows of all reports; registered in the process that prints the summary."""
+    """Gathers the cells, table rows and devices of all reports; registered in the process that prints the summary."""
 
-    def __init__(self, cells: list[Cell], rows: list[TableRow]) -> None:
+    def __init__(self, cells: list[Cell], rows: list[TableRow], devices: set[str]) -> None:
         self._cells = cells
         self._rows = rows
+        self._devices = devices
         self._before: dict[str, list[str]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -234,6 +237,7 @@ class Collector:
 
         Of a test that is run again the last time counts, and its cell says what the others had come to.
         """
+        self._devices.update(str(value) for name, value in report.user_properties if name == DEVICE_PROPERTY)
         ours = [each for each in report.user_properties if each[0] in (CELL_PROPERTY, TABLE_PROPERTY)]
         if not ours:
             return
@@ -257,14 +261,15 @@ class Collector:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Under --require-hardware a session has failed in which no verdict was reached on such hardware."""
+    """Under --require-hardware a session has failed in which nothing says that it ran on such hardware."""
     config = session.config
     if hasattr(config, "workerinput") or not required.demands_devices(config) or exitstatus != pytest.ExitCode.OK:
         return
     from harness.subject.devices import ran_on
 
     asked = config.getoption("--hardware")
-    if not any(ran_on(device, asked) for cell in config.stash[_CELLS] for device in cell.devices):
+    devices = config.stash[_DEVICES].union(*(cell.devices for cell in config.stash[_CELLS]))
+    if not any(ran_on(device, asked) for device in devices):
         config.stash[_NOWHERE] = True
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -275,8 +280,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if config.stash.get(_NOWHERE, False):
         chosen = config.getoption("--hardware")
         terminalreporter.write_line(
-            f"lockstep: --require-hardware with --hardware={chosen}, and no verdict was reached on such a device: "
-            "the session has failed",
+            f"lockstep: --require-hardware with --hardware={chosen}, and no verdict was reached on such a device, "
+            "nor has a test of harness.tf_tests passed that wants one: the session has failed",
             red=True,
         )
     if not cells and not rows:

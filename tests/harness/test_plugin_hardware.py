@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from _lockstep.verdicts import DEVICE_PROPERTY
+
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., pytest.RunResult]
 
@@ -59,6 +61,14 @@ def test_a_session_that_was_to_run_on_gpus_and_did_not_has_failed(run: Run) -> N
     result = run(SOMEWHERE.format(devices=["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]), *strict)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["hardware gpu; cells by what their tasks computed on: 1 on NVIDIA H100"])
+
+
+def test_other_tests_may_say_what_they_have_run_on(run: Run) -> None:
+    """Those that reach no verdict, as tests of TensorFlow's own; a session of them has run on GPUs too."""
+    tests = f'def test_training(record_property): record_property("{DEVICE_PROPERTY}", "GPU 0: NVIDIA H100")'
+    result = run(tests, "--hardware=gpu", "--require-hardware")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.OK
 
 
 def test_what_does_not_compute_on_tpus_is_skipped_there(run: Run) -> None:

@@ -18,6 +18,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.tf_tests.inside import checkouts, held_ports, main_block, strict_pool, tasks
+from harness.tf_tests.inside.messages import STARTED_PROPERTY
 from harness.tf_tests.inside.state import STATE
 from harness.tf_tests.inside.strict_tests import Answer, expected_tasks, judge
 from simulator.hardware.simulated import COUNT_VARIABLE
@@ -29,7 +30,7 @@ _SECONDS_MAX = 240
 
 
 def _run(folder: Path, *arguments: str) -> tuple[Mapping[str, str], str]:
-    """Run pytest there, with the plugin; the outcome of each test by name, and what was printed."""
+    """Run pytest there, with the plugin; the outcome of each test by name, and what was printed, with the exit code."""
     if not (folder / "pytest.ini").exists():
         (folder / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
@@ -47,7 +48,17 @@ def _run(folder: Path, *arguments: str) -> tuple[Mapping[str, str], str]:
         if kind == "skipped" and case.findall("skipped")[0].get("type") == "pytest.xfail":
             kind = "xfailed"
         found[str(case.get("name"))] = kind
-    return found, done.stdout + done.stderr
+    return found, f"{done.stdout}{done.stderr}\nexit code {done.returncode}"
+
+
+def _with_tasks(folder: Path) -> set[str]:
+    """The tests of which the report says that they have used processes, in a folder where `_run` has been."""
+    cases = ET.parse(folder / "out.xml").getroot().iter("testcase")
+    return {
+        str(case.get("name"))
+        for case in cases
+        if any(each.get("name") == STARTED_PROPERTY for each in case.iter("property"))
+    }
 
 
 def _meant(name: str) -> str:
@@ -95,12 +106,14 @@ def test_trouble_of_a_files_own_process_ends_with_the_test(tmp_path: Path) -> No
         "test_2_goes_on": "passed",
         "test_3_hangs": "failure",
         "test_4_leaves_a_task": "passed",
+        "test_5_has_a_process_without_the_runner": "passed",
     }, said
     assert "the process of troubles_test.py was killed by SIGSEGV while it ran this test" in said
     assert "not over after 20 s; its processes have been killed\nstacks of the process of the file" in said
     assert "in wait_for_ever" in said
     assert "troubles_test.py left processes running, now killed: _Process" in said
     assert has_ended(int((tmp_path / "left").read_text()))
+    assert _with_tasks(tmp_path) == {"test_4_leaves_a_task", "test_5_has_a_process_without_the_runner"}
 
 
 @pytest.mark.full
@@ -155,9 +168,36 @@ def test_tests_that_want_gpus_run_on_simulated_ones(
     outcomes, said = _run(tmp_path, "--hardware=gpu-simulated")
     outcomes = {name: kind for name, kind in outcomes.items() if name != "test_session"}
     assert outcomes == {name: _meant(name) for name in outcomes}, said
-    assert len(outcomes) == 5
+    assert len(outcomes) == 6
     assert "on simulated GPUs (TensorFlow's kernels for the CPU)" in said
     assert "Only 3 of 4 required GPUs are available" in said
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("chosen", "outcome", "status"),
+    [
+        ("tasks_compute_on_them or wants_none", "passed", pytest.ExitCode.OK),
+        ("one_too_many", "failure", pytest.ExitCode.TESTS_FAILED),
+        ("wants_none", "passed", pytest.ExitCode.TESTS_FAILED),
+    ],
+)
+def test_hardware_that_is_required_has_to_be_there_and_be_used(
+    chosen: str,
+    outcome: str,
+    status: pytest.ExitCode,
+    simulated_gpu: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A test that wants GPUs has to pass; one that has too few fails, and one that wants none says nothing of them."""
+    monkeypatch.setenv(COUNT_VARIABLE, "3")
+    shutil.copy(_WRONG.with_name("gpus.txt"), tmp_path / "gpus_test.py")
+    outcomes, said = _run(tmp_path, "--hardware=gpu-simulated", "--require-hardware", "-k", chosen)
+    assert set(outcomes.values()) == {outcome}, said
+    assert said.endswith(f"exit code {int(status)}")
+    assert ("on such a device, nor has a test of harness.tf_tests passed" in said) == (chosen == "wants_none")
+    assert ("Only 3 of 4 required GPUs are available" in said) == (chosen == "one_too_many")
 
 
 @pytest.mark.full

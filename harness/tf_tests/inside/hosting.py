@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from _lockstep.verdicts import DEVICE_PROPERTY
 from harness.tf_tests.inside import arriving, checkouts, clients, main_block, strict, strict_pool, tasks
 from harness.tf_tests.inside.messages import (
     LEFT_PROPERTY,
@@ -153,6 +154,7 @@ class _Inside:
         """Before each test have TensorFlow's libraries as they should be, and before the first one the module."""
         STATE.trouble.clear()
         STATE.started = False
+        STATE.gpus_missing = STATE.computed_on = ""
         strict.install()
         if (module := getattr(item, "module", None)) is not None:
             self._module.prepare(module)
@@ -160,9 +162,13 @@ class _Inside:
                 item.obj = getattr(item.instance, item.name)  # what was collected is from before `spread`
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A test that is expected to fail does not do so by trouble of what runs it."""
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A test that is expected to fail does not do so by trouble of what runs it, nor one pass without its GPUs."""
         report = yield
+        if report.skipped and STATE.gpus_missing and getattr(item.config.option, "require_hardware", False):
+            report.outcome, report.longrepr = "failed", STATE.gpus_missing
+        elif report.passed and report.when == "call" and STATE.computed_on:
+            report.user_properties.append((DEVICE_PROPERTY, STATE.computed_on))
         if report.skipped and hasattr(report, "wasxfail") and STATE.trouble:
             report.outcome = "failed"
             report.longrepr = "expected to fail, but not like this: " + "; ".join(STATE.trouble)

@@ -44,6 +44,8 @@ class _TaskProcess(context.ForkServerProcess):  # type: ignore[misc]  # multipro
             STATE.trouble.append(f"{self.name} could not be started: {type(error).__name__}: {error}")
             raise
         tasks.started(self)
+        # Workers of tf.data's service are started by their tests, without the runner, which notes its own.
+        STATE.started = STATE.started or not tasks.is_manager(self.name)
 
     def _run_prepared(self) -> None:
         arriving.run(self._run_impl, test_module=not tasks.is_manager(self.name))

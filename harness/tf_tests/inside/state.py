@@ -33,6 +33,8 @@ class State:
         scratch: a directory that is removed with the file's process.
         in_task: this is a process that TensorFlow's runner has started.
         started: whether the current test has started processes, or asked a pool of them.
+        gpus_missing: why the current test, which wants GPUs, has not enough of them.
+        computed_on: the kind of GPU that the current test wants and has.
         trouble: what went wrong in the running of the current test, other than that an assertion failed.
     """
 
@@ -44,6 +46,8 @@ class State:
     scratch: str = ""
     in_task: bool = False
     started: bool = False
+    gpus_missing: str = ""
+    computed_on: str = ""
     trouble: list[str] = field(default_factory=list)
 
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from harness.tf_tests.inside import autograph, carried, held_ports, strict_pool, strict_runner, strict_tests
+from harness.tf_tests.inside import (
+    autograph,
+    carried,
+    held_ports,
+    strict_pool,
+    strict_runner,
+    strict_tests,
+    wanted_gpus,
+)
 
 __all__ = ["install"]
 
@@ -15,3 +23,4 @@ def install() -> None:
     strict_pool.install()
     strict_tests.install()
     held_ports.install()
+    wanted_gpus.install()
