@@ -223,6 +223,29 @@ def test_rules_get_what_was_seen_of_each_replica() -> None:
     assert _named("means_added") == "loss_times_replicas"
 
 
+@pytest.mark.parametrize(("factor", "rule"), [(1.0, None), (0.5, "loss_divided_by_replicas"), (0.6, None)])
+def test_a_loss_that_fit_logs_wrongly_is_named_where_those_of_replicas_are_right(
+    factor: float, rule: str | None
+) -> None:
+    """What is differentiated adds up to the reference's, and the log has half of it: the report alone is wrong."""
+
+    def logged(trace: ClientTrace, factor: float) -> RunTrace:
+        sums = [sum(float(part.numpy()) for part in seen.losses[0].parts) for seen in trace.seen]
+        found = [(values({"loss": [np.float64(factor * each)]}) or ())[0] for each in sums]
+        return _run(
+            _with(
+                trace, *(msgspec.structs.replace(seen, loss=one) for seen, one in zip(trace.seen, found, strict=True))
+            )
+        )
+
+    truth = logged(_trained(1), 1.0)
+    case = aligned_cases(Parts(logged(_trained(2), factor)), Reference(truth, (truth,)))[-1]
+    assert (_by_law(case)["loss_matches_reference"].status == "broken") == (factor != 1.0)
+    found = explain(case)
+    assert (found.rule if found else None) == rule
+    assert found is None or "only the report is wrong" in found.text
+
+
 def test_replicas_that_average_are_not_taken_for_a_mistake() -> None:
     """What was applied shows that gradients were averaged, and their sum is then no mistake of its own."""
     reference = _trained(1)

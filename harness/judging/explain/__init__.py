@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
-from harness.judging.explain._told import told
+from harness.judging.explain._told import readings
 from harness.judging.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
 
 __all__ = ["Attempt", "Case", "Explanation", "Rule", "all_rules", "closest", "explain"]
@@ -38,19 +38,25 @@ def explain(case: Case) -> Explanation | None:
 
     A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained.
     """
-    case = told(case)
-    proofs = ((rule.id, rule.explain) for rule in all_rules())
-    suspicions = ((rule.id, rule.suspect) for rule in _attempting())
-    for name, ask in (*proofs, *suspicions):
-        if (found := _asked(name, ask, case)) is not None:
-            return found
+    read = readings(case)
+    proofs = [(rule.id, rule.explain) for rule in all_rules()]
+    suspicions = [(rule.id, rule.suspect) for rule in _attempting()]
+    for several in (proofs, suspicions):
+        for each in read:
+            for name, ask in several:
+                if (found := _asked(name, ask, each)) is not None:
+                    return found
     return None
 
 
 def closest(case: Case) -> Attempt | None:
     """Of the predictions that do not reproduce the numbers, the one that explains most of the mismatch."""
-    case = told(case)
-    attempts = [attempt for rule in _attempting() for attempt in _asked(rule.id, rule.attempts, case) or ()]
+    attempts = [
+        attempt
+        for each in readings(case)
+        for rule in _attempting()
+        for attempt in _asked(rule.id, rule.attempts, each) or ()
+    ]
     near = [attempt for attempt in attempts if attempt.unexplained < _CLOSE]
     return min(near, key=lambda attempt: attempt.unexplained, default=None)
 
