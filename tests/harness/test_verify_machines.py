@@ -76,12 +76,8 @@ def test_clusters_of_a_session_are_on_its_machines(monkeypatch: pytest.MonkeyPat
     assert strategy_case("mirrored-2", over=Over("ssh {}:a")).over == Over("ssh {}:a")
 
 
-def test_a_script_is_refused(tmp_path: Path) -> None:
-    """Its view of the files is one of this machine; a function is not."""
-    script = tmp_path / "train.py"
-    script.write_text("print('trains')")
-    with pytest.raises(UsageError, match=r"train\.py is a script, .* cannot be verified over machines; verify a func"):
-        verify(["python", str(script)], "multi_worker-2", machines=TWO)
+def test_a_function_is_what_it_is_where_files_are_shared() -> None:
+    """Nothing has to be done to have it run there."""
     function = Program.of(exact())
     assert placed_program(function, _over(None)) is function
 
