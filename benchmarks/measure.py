@@ -17,7 +17,7 @@ __all__ = ["Figure", "main", "median", "seconds_of"]
 class Figure:
     """One measured median, the most it may be, and the median of a peer where there is one.
 
-    `limit_of` says what `target` bounds: the `figure` itself, or its `ratio` to the peer.
+    `limit_of` says what `target` bounds: the `figure` itself, its `ratio` to the peer, or its `excess` over that.
     """
 
     name: str
@@ -34,9 +34,14 @@ class Figure:
         return None if self.peer is None else self.figure / self.peer
 
     @property
+    def excess(self) -> float | None:
+        """By how much this figure is more than the peer's."""
+        return None if self.peer is None else self.figure - self.peer
+
+    @property
     def met(self) -> bool:
         """Whether the target was kept."""
-        bounded = self.ratio if self.limit_of == "ratio" else self.figure
+        bounded = {"figure": self.figure, "ratio": self.ratio, "excess": self.excess}[self.limit_of]
         return bounded is not None and bounded <= self.target
 
     def __str__(self) -> str:

@@ -87,16 +87,16 @@ def _looked(
             )
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
-        found = _found(sight, wrong, consistent=verdict.consistent)
+        found = _found(sight, wrong, consistent=verdict.consistent, elsewhere=case.over is not None)
         if isinstance(found, Culprit) or not found.earlier:
             return found
         wrong = []
     return found
 
 
-def _found(sight: Sight, wrong: list[Reported], *, consistent: bool) -> Culprit | NoCulprit:
+def _found(sight: Sight, wrong: list[Reported], **about: bool) -> Culprit | NoCulprit:
     try:
-        return find_culprit(sight.clients, sight.reference, sight.noisy, wrong, consistent=consistent)
+        return find_culprit(sight.clients, sight.reference, sight.noisy, wrong, **about)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with this, the verdict stands
         warnings.warn(f"looking for a culprit failed: {error!r}", RuntimeWarning, stacklevel=3)
         return NoCulprit(f"looking for it failed: {type(error).__name__}")

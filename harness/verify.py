@@ -130,7 +130,7 @@ def _verified_in(
 ) -> Verdict:
     asked.check(changes)
     under_test = ready(program, case, changes, forced=asked.forced, prove=asked.prove, reference=asked.reference)
-    placed_program(under_test, case)
+    placed_program(under_test, case, disturbed=changes is not None)
     with on_machines(case), kept_in(out) as directory:
         return _verified(under_test, case, changes, directory, asked)
 

@@ -74,12 +74,19 @@ class Cluster:
         files: with machines: `shared`, the working directory is the same on all of them, or `ship`, its files are sent.
         python: with machines: the interpreter there, by default the path of this one.
         cable: with machines: a command of this machine that pulls the cable of the one whose name stands for `{}`.
+        private: with machines: directories below which, and below those of the top floor but the system's and `/tmp`,
+            what functions write is seen on their machine alone and gone afterwards, once a task has entered the view
+            that its machine holds for that (`simulator.agent.private_files`).
 
     Example:
         >>> with Cluster(Topology(worker=2)) as cluster:
         ...     result = cluster.run(lambda: os.environ["TF_CONFIG"])
         >>> result["worker:1"].value
     """
+
+    _directory: Path | None = None
+    _run: Run | None = None
+    _machines: Sequence[Machine] = ()
 
     def __init__(
         self,
@@ -103,6 +110,7 @@ class Cluster:
         files: str | None = None,
         python: str | None = None,
         cable: str | None = None,
+        private: Sequence[str] | None = None,
     ) -> None:
         self.topology = topology
         working_directory()
@@ -110,6 +118,7 @@ class Cluster:
         plan = FaultPlan() if faults is None else faults.expand(topology)
         plan.check_timeout(check_timeout(timeout))
         self._engine = engine_of(machines, place=place, files=files, python=python, cable=cable)
+        self._private = None if private is None or self._engine is None else tuple(private)
         self._place = {} if self._engine is None else placed(topology.tasks, self._engine.names, place or {})
         kind = network or (default_network(topology) if self._engine is None else LOOPBACK)
         self._options = Options(
@@ -135,12 +144,9 @@ class Cluster:
         self._out = None if out is None else OutDirectory(out)
         if self._out is not None:
             self._out.check()
-        self._directory: Path | None = None
         self._numbers = itertools.count()
         self._expectations: list[Expectation] = []
         self._gates: dict[str, list[str]] = {}
-        self._run: Run | None = None
-        self._machines: Sequence[Machine] = ()
 
     @property
     def place(self) -> Mapping[str, str]:
@@ -251,7 +257,7 @@ class Cluster:
                 f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
-        with self.start_with(Functions(pack(function, args, kwargs), self._options.preload)) as run:
+        with self.start_with(Functions(pack(function, args, kwargs), self._options.preload, self._private)) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:

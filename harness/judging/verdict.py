@@ -305,7 +305,7 @@ class Verdict:
             yield from _wrapped("  on: ", "; ".join(f"{task} {', '.join(used[task])}" for task in used), width)
         if self.machines:
             placed = "; ".join(f"{name} ran {', '.join(tasks)}" for name, tasks in self.machines.items())
-            yield from _wrapped("  machines: ", placed, width)
+            yield from _wrapped("  machines: ", f"{placed}; the reference and all other runs were here", width)
         if self.environments is not None:
             yield from _wrapped("  reference and run: ", self.environments.text, width)
         for note in self.notes:

@@ -28,6 +28,7 @@ from harness.recording.work import working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator.agent import current, now
+from simulator.agent.private_files import view_of_machine
 
 if TYPE_CHECKING:
     from harness.recording.forcing import Forcing
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OWN",
+    "THERE",
     "Assignment",
     "View",
+    "as_here",
     "bound_threads",
     "check_devices",
     "check_shape",
@@ -73,6 +76,10 @@ class View(msgspec.Struct, frozen=True):
                 if file.is_file() and file.stat().st_size and "__pycache__" not in file.parts:
                     found[str(Path(directory, file.relative_to(folder)))] = file.stat().st_mtime
         return found
+
+
+THERE = View(0, ())
+"""One that is held on the machine of the task, which another machine knows nothing of."""
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -117,7 +124,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.touched import note_files
     from harness.recording.witness import Witness, all_seams
 
-    strategy = prepared(case, assignment := _as_here(assignment))
+    strategy = prepared(case, assignment := as_here(assignment))
     noise, forcing, watch = _companions(assignment, strategy)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
@@ -165,8 +172,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 
-def _as_here(assignment: Assignment) -> Assignment:
-    """The assignment with the paths of this machine."""
+def as_here(assignment: Assignment) -> Assignment:
+    """The assignment with the paths, and the view of the files, of this machine."""
     task = current()
     if task is None or Path(assignment.traces).is_absolute():
         return assignment
@@ -174,7 +181,8 @@ def _as_here(assignment: Assignment) -> Assignment:
     directory = Path(tempfile.gettempdir(), assignment.directory)
     for folder in (traces, directory):
         folder.mkdir(parents=True, exist_ok=True)
-    return msgspec.structs.replace(assignment, traces=str(traces), directory=str(directory))
+    view = View(*view_of_machine()) if assignment.view == THERE else assignment.view
+    return msgspec.structs.replace(assignment, traces=str(traces), directory=str(directory), view=view)
 
 
 def _as_a_device_computes(

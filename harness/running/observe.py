@@ -15,7 +15,7 @@ from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
 from harness.kept import kept_in
 from harness.recording.client import Assignment, View
-from harness.running.clients import client_of, env_of_servers, viewed
+from harness.running.clients import client_of, env_of_servers, private_there, viewed
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, check_interruption
 from harness.running.linked import is_linked, run_linked
@@ -93,7 +93,7 @@ def run_once(
     for folder in (traces, kept):
         folder.mkdir(parents=True)
     with (
-        viewed(program, directory) as view,
+        viewed(program, directory, case=case) as view,
         Cluster(
             case.topology,
             timeout=timeout,
@@ -101,6 +101,7 @@ def run_once(
             out=directory / "run" if keep else None,
             relay=is_linked(case),
             **case.on,
+            **private_there(program, case),
             env=env_of_servers(program, case, view),
             **({} if disturbance is None else disturbance.options(case.topology, kept, _root(view))),
         ) as cluster,

@@ -53,20 +53,36 @@ def on_machines(*cases: StrategyCase) -> Iterator[None]:
         yield
 
 
-def placed_program(program: Program, case: StrategyCase) -> Program:
+def placed_program(program: Program, case: StrategyCase, *, disturbed: bool = False) -> Program:
     """The program as it can be run on the machines of a case.
+
+    Args:
+        program: what is to be run.
+        case: under what.
+        disturbed: whether it is to be killed or started again.
 
     Raises:
         UsageError: it cannot.
     """
     if case.over is None:
         return program
-    if program.script is not None:
+    if program.script is not None and (why := _why_not(case, disturbed=disturbed)):
         raise UsageError(
-            f"{program.name} is a script, which is run in a view of this machine's files of its own, so it cannot be "
-            "verified over machines; verify a function of it, FILE.py:FUNCTION, or leave machines out"
+            f"{program.name} is a script, and over machines each one keeps what it writes to itself, {why}; verify a "
+            "function of it, FILE.py:FUNCTION, or leave machines out"
         )
     return program.sent_from(Path.cwd()) if case.over.files == "ship" else program
+
+
+def _why_not(case: StrategyCase, *, disturbed: bool) -> str:
+    """Why a script cannot be verified so over machines, after what each of them does; empty if it can."""
+    if disturbed:
+        return "so that tasks which are started again would not find what those of another machine have saved"
+    if case.ps:
+        return "and a coordinator is told by files what its workers on other machines have computed"
+    if case.over is not None and case.over.files == "ship":
+        return "in views of directories that have the same names on all of them; files that are sent have others"
+    return ""
 
 
 @contextlib.contextmanager

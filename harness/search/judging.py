@@ -116,7 +116,7 @@ def subject_of(
     case = strategy_case(strategy, network=network, over=machines)
     check_hardware(case)
     check_machines(case)
-    under_test = placed_program(Program.of(program), case)
+    under_test = placed_program(Program.of(program), case, disturbed=True)
     reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout, check=True, more=True)
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)

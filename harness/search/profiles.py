@@ -78,8 +78,8 @@ def _why_not(kind: type[Fault], topology: Topology, room: Room) -> str:
         return f"strikes links, and {topology} has none"
     if kind.of_machines and not room.lost_max:
         return (
-            "takes machines away, and the job cannot go on without one: it needs --machines, several of them, and "
-            "restart policy job"
+            "takes machines away, and the job cannot go on without one: it needs --machines, several of them, and a "
+            "restart policy"
         )
     if room.machines and not kind.anywhere:
         return "acts on processes or files of this machine, and the tasks are on others"

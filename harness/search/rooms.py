@@ -40,6 +40,4 @@ def room_of(case: StrategyCase, restart_policy: str | None) -> Room:
         return HERE
     engine = engine_of(**case.over.options)
     assert engine is not None
-    # A task that is started again alone would look for the others where they were.
-    whole_job = (restart_policy or ("task" if case.ps else "job")) == "job"
-    return Room(len(engine.names), len(engine.names) - 1 if whole_job else 0)
+    return Room(len(engine.names), 0 if restart_policy == "none" else len(engine.names) - 1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 
 from simulator import kernel
 
-__all__ = ["VARIABLE", "enter_given_view", "enter_view", "given_view"]
+__all__ = ["VARIABLE", "enter_given_view", "enter_view", "given_view", "machine_view", "view_of_machine"]
 
 VARIABLE = "LOCKSTEP_SERVER_FILES"
 """In the environment of servers, which write checkpoints: the view that they enter, and where they are in it."""
+
+_OF_MACHINE = "LOCKSTEP_FILES"
 
 
 def enter_view(holder: int) -> None:
@@ -45,6 +49,23 @@ def enter_given_view() -> None:
     if holder:
         enter_view(int(holder))
         os.chdir(directory)
+
+
+def machine_view(holder: int, covered: tuple[str, ...], written: Mapping[str, str]) -> dict[str, str]:
+    """The variables of an environment that tell tasks of the view which their machine holds for them."""
+    return {_OF_MACHINE: json.dumps([holder, covered, dict(written)])}
+
+
+def view_of_machine() -> tuple[int, tuple[str, ...], dict[str, str]]:
+    """What the environment tells of that view, for a task to enter: as of `machine_view`.
+
+    Raises:
+        RuntimeError: this machine holds none.
+    """
+    if _OF_MACHINE not in os.environ:
+        raise RuntimeError("no view of the file system is held here, in which what this task writes would be private")
+    holder, covered, written = json.loads(os.environ[_OF_MACHINE])
+    return holder, tuple(covered), written
 
 
 def _namespace(process: int | str, name: str) -> str:

@@ -23,10 +23,13 @@ class Functions:
     Attributes:
         call: the function and its arguments, from `simulator.wire.payload.pack`.
         preload: modules that the forkserver has imported.
+        private: directories below which, on other machines, tasks are to write in a view of their machine's own; None
+            where they are not.
     """
 
     call: bytes
     preload: tuple[str, ...] = DEFAULT_PRELOAD
+    private: tuple[str, ...] | None = None
 
     def clients(self, topology: Topology) -> tuple[str, ...]:
         """Those that call the function."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -14,11 +14,11 @@ from simulator.wire.spec import TaskSpec
 __all__ = ["local_start"]
 
 
-def local_start(launcher: Launcher) -> Callable[[TaskSpec], Process]:
-    """What starts one: in this process's environment, with the variables of the specification on top."""
+def local_start(launcher: Launcher, variables: Mapping[str, str] | None = None) -> Callable[[TaskSpec], Process]:
+    """What starts one: in this process's environment, with `variables` and those of the specification on top."""
 
     def start(spec: TaskSpec) -> Process:
-        environ = task_environment(spec.task, None, spec.environ)
+        environ = task_environment(spec.task, None, {**(variables or {}), **spec.environ})
         return launcher.launch(msgspec.structs.replace(spec, environ=environ))
 
     return start

@@ -22,7 +22,9 @@ class RestartPolicy:
     Attributes:
         kind: `none`: the run fails. `task`: the failed task alone is started again, as a scheduler does with the
             workers and parameter servers of `ParameterServerStrategy`. `job`: every task is started again, as
-            synchronous training needs, because the collectives of the survivors are broken after one failure.
+            synchronous training needs, because the collectives of the survivors are broken after one failure. Both
+            start every task again after the loss of a machine: what ran there gets other addresses, which nobody learns
+            who is not started anew.
         limit: how many restarts a run may have: of single tasks under `task`, of the whole job under `job`. The failure
             after the last one fails the run. There is no pause before a restart.
     """
@@ -47,21 +49,23 @@ class RestartPolicy:
             return cls()
         return cls(kind=policy or ("task" if topology.ps else "job"), limit=restarts)
 
-    def names(self, tasks: Mapping[str, Task]) -> list[str]:
+    def names(self, tasks: Mapping[str, Task], placement: Placement) -> list[str]:
         """The tasks to start again now that at least one of `tasks` has failed."""
         failed = [name for name, task in tasks.items() if task.error is not None]
+        if placement.lost:
+            return list(tasks)
         # An evaluator takes no part in collectives: its failure breaks nobody else.
         if self.kind == "task" or all(tasks[name].job == "evaluator" for name in failed):
             return failed
         return list(tasks)
 
-    def cost(self, tasks: Mapping[str, Task]) -> int:
+    def cost(self, tasks: Mapping[str, Task], placement: Placement) -> int:
         """How many restarts it takes to start `names` again."""
-        return 1 if self.kind == "job" else len(self.names(tasks))
+        return 1 if self.kind == "job" or placement.lost else len(self.names(tasks, placement))
 
-    def allows(self, tasks: Mapping[str, Task], spent: int) -> bool:
+    def allows(self, tasks: Mapping[str, Task], placement: Placement, spent: int) -> bool:
         """Whether the failed ones of `tasks` can be started again after `spent` restarts."""
-        return spent + self.cost(tasks) <= self.limit
+        return spent + self.cost(tasks, placement) <= self.limit
 
 
 def forsaken(tasks: Mapping[str, Task], placement: Placement, policy: RestartPolicy) -> bool:
@@ -69,7 +73,7 @@ def forsaken(tasks: Mapping[str, Task], placement: Placement, policy: RestartPol
     names = [task for machine in placement.lost for task in placement.tasks(machine)]
     if not any(tasks[name].error is not None for name in names):
         return False
-    return policy.kind != "job" or not placement.left
+    return policy.kind == "none" or not placement.left
 
 
 def has_done(task: Task) -> bool:

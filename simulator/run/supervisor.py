@@ -51,8 +51,8 @@ class Supervisor:
         """Whether a task has failed that will not be started again, or could not be."""
         if self.problem is not None:
             return True
-        tasks = self._population.tasks
-        return self._population.failed and (self._closed or not self._policy.allows(tasks, self._spent))
+        tasks, placement = self._population.tasks, self._population.starter.placement
+        return self._population.failed and (self._closed or not self._policy.allows(tasks, placement, self._spent))
 
     def close(self) -> None:
         """Answer no failure that comes from now on; one that is being answered is given up at the next wait."""
@@ -129,10 +129,9 @@ class Supervisor:
             # Somebody else may have restarted the failed task, or more may have failed than can be started again.
             if self._closed or not population.failed or self.unrecoverable:
                 return
-            # What was on a lost machine gets another address, which nobody learns who is not started anew.
-            lost = population.starter.placement.lost
-            names = list(population.tasks) if lost else policy.names(population.tasks)
-            spent = self._spent + policy.cost(population.tasks)
+            placement = population.starter.placement
+            names = policy.names(population.tasks, placement)
+            spent = self._spent + policy.cost(population.tasks, placement)
 
             def replaced() -> None:
                 # Not before: until the failed tasks are replaced, somebody might take them for beyond help.

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dill
 
+from simulator.agent.private_files import machine_view
 from simulator.errors import UsageError
 from simulator.helpers.warden import remove_tree
+from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs
 from simulator.launch.protocol import Launcher
 from simulator.launch.starting import local_start
 from simulator.machines.local.machine import LocalMachine
+from simulator.machines.local.private_files import private_files
 from simulator.machines.protocol import LEFT, Event, Who
 from simulator.machines.protocol import Share as MachineShare
 from simulator.site.following import Following
@@ -39,6 +43,7 @@ class Share:
         addresses: `host:port` of each task's server.
         tasks: all of them.
         relaying: their relay, if there is one.
+        held: what is held until the end: the view of the files in which they write, if they have one.
     """
 
     directory: Path
@@ -47,6 +52,7 @@ class Share:
     addresses: Mapping[str, str]
     tasks: tuple[str, ...]
     relaying: Relaying | None = None
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @classmethod
     def of(
@@ -62,6 +68,7 @@ class Share:
         Raises:
             UsageError: there is no such working directory, or no such program.
             PortsUnavailable: no port could be held.
+            PrivateFilesUnavailable: its tasks are to have a view of the files of their own, and cannot.
         """
         if not Path(cwd).is_dir():
             raise UsageError(f"there is no directory {cwd} there; share it, or use --files ship")
@@ -72,10 +79,16 @@ class Share:
         launcher = _placed(found, "" if asked.cwd else cwd)
         for name in ("logs", "stacks", LEFT):
             (directory / name).mkdir(parents=True)
-        machine = LocalMachine(directory, local_start(launcher), address=asked.address)
-        machine.listen(hear)
-        addresses = machine.open(MachineShare(asked.tasks, asked.networked))
-        return cls(directory, machine, Following(directory, asked.tasks, say), addresses, asked.tasks)
+        with contextlib.ExitStack() as held:
+            variables: dict[str, str] = {}
+            if isinstance(launcher, Functions) and launcher.private is not None:
+                view = held.enter_context(private_files(map(Path, launcher.private), [directory]))
+                variables = machine_view(view.holder, view.covered, view.written)
+            machine = LocalMachine(directory, local_start(launcher, variables), address=asked.address)
+            machine.listen(hear)
+            addresses = machine.open(MachineShare(asked.tasks, asked.networked))
+            following = Following(directory, asked.tasks, say)
+            return cls(directory, machine, following, addresses, asked.tasks, held=held.pop_all())
 
     def answer(self, message: wire.ToSite, request: int) -> wire.FromSite:
         """Do what is asked for."""
@@ -109,6 +122,7 @@ class Share:
         if self.relaying is not None:
             self.relaying.close()
         pids = self.machine.close()
+        self.held.close()
         remove_tree(self.directory)
         return pids
 

@@ -192,6 +192,20 @@ def test_a_report_that_is_a_mean_of_one_replica_is_no_operation_s_fault() -> Non
     assert "what one replica has" in found.why
 
 
+def test_of_a_run_on_other_machines_no_line_is_named_that_what_was_wrong_there_does_not_come_from() -> None:
+    """What is watched is a run on this machine; a line of it is only named where that was wrong in the same way."""
+    run, reference = watched(_program(_mean), _X, *_EVEN)
+    same, another = run.values[-1].array, Array.of(3 * run.values[-1].array.numpy())
+    for reported, there in ((same, True), (same, False), (another, False)):
+        assert isinstance(find_culprit([run], reference, [], [Reported(reported)], elsewhere=there), Culprit)
+    found = find_culprit([run], reference, [], [Reported(another)], elsewhere=True)
+    assert isinstance(found, NoCulprit)
+    assert "that run was on this machine" in found.why
+    right = find_culprit(*_one(watched(_program(_sum), _X, *_EVEN)), [], elsewhere=True)
+    assert isinstance(right, NoCulprit)
+    assert "in its relation to the reference's; that run was on this machine" in right.why
+
+
 def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
     """Parts that become a variable as they are."""
     run, reference = watched(_program(_sum, reduced=False), _X, *_EVEN)

@@ -193,8 +193,9 @@ def test_a_case_says_how_many_machines_it_may_lose() -> None:
     """All but one where the whole job is started again, else none."""
     workers = strategy_case("multi_worker-2", over=Over(THREE))
     assert room_of(workers, None) == Room(machines=3, lost_max=2)
-    assert room_of(workers, "task") == room_of(strategy_case("parameter_server-1w1p", over=Over(THREE)), None)
-    assert room_of(workers, "task").lost_max == 0
+    assert room_of(strategy_case("parameter_server-1w1p", over=Over(THREE)), None) == room_of(workers, "task")
+    assert room_of(workers, "task").lost_max == 2
+    assert room_of(workers, "none").lost_max == 0
     assert room_of(strategy_case("multi_worker-2"), None) == HERE
     with pytest.raises(UsageError, match="the job cannot go on without one: it needs --machines"):
         choose_kinds(["machine_lost"], WORKERS)

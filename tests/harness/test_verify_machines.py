@@ -76,12 +76,8 @@ def test_clusters_of_a_session_are_on_its_machines(monkeypatch: pytest.MonkeyPat
     assert strategy_case("mirrored-2", over=Over("ssh {}:a")).over == Over("ssh {}:a")
 
 
-def test_a_script_is_refused(tmp_path: Path) -> None:
-    """Its view of the files is one of this machine; a function is not."""
-    script = tmp_path / "train.py"
-    script.write_text("print('trains')")
-    with pytest.raises(UsageError, match=r"train\.py is a script, .* cannot be verified over machines; verify a func"):
-        verify(["python", str(script)], "multi_worker-2", machines=TWO)
+def test_a_function_is_what_it_is_where_files_are_shared() -> None:
+    """Nothing has to be done to have it run there."""
     function = Program.of(exact())
     assert placed_program(function, _over(None)) is function
 
@@ -164,6 +160,47 @@ def test_a_wrong_program_is_found_over_machines(files: str, monkeypatch: pytest.
     assert verdict.findings[0].step == 1
 
 
+def _tripled(strategy: Any, record: Any) -> None:
+    """A training that is right here, and wrong wherever there is a name of a machine."""
+    import os
+
+    import tensorflow as tf
+
+    times = 3.0 if "MACHINE" in os.environ else 1.0
+    with strategy.scope():
+        w = tf.Variable(1.0, name="w", aggregation=tf.VariableAggregation.SUM)
+
+    @tf.function
+    def step() -> tf.Tensor:
+        def one() -> tf.Tensor:
+            loss = times * w / strategy.num_replicas_in_sync
+            w.assign_sub(0.25 * loss)
+            return loss
+
+        return strategy.reduce("SUM", strategy.run(one), axis=None)
+
+    for _ in range(2):
+        record.step(loss=step(), variables=[w])
+
+
+@pytest.mark.full
+def test_a_line_is_named_only_of_what_is_wrong_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs that explain and prove are made here, which the verdict says."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("LOCKSTEP_CULPRIT", "1")
+    named = verify("examples/verify_custom_loop.py:train_wrong", "multi_worker-2", machines=TWO, prove=True)
+    assert named.culprit is not None
+    assert named.culprit.lines[0].startswith("examples/verify_custom_loop.py:28")
+    assert named.proof is not None
+    assert named.proof.status == "refuted"
+    assert "; the reference and all other runs were here" in str(named)
+    there = verify(_tripled, "multi_worker-2", machines=TWO, prove=False)
+    assert not there
+    assert there.culprit is None
+    assert there.looked is not None
+    assert "that run was on this machine" in str(there.looked.why_not)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("scratch", False)])
 def test_an_interrupted_training_is_judged_over_machines(
@@ -234,6 +271,23 @@ def test_a_training_that_loses_a_machine_is_judged(
     assert verdict.machines == {"m0": ["worker:0"], "m2": ["worker:1"]}
     # By what was counted on the machines that were not lost.
     assert "tasks_connected" in {law.law for law in verdict.judgements if law.status == "held"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("older", False)])
+def test_a_coordinator_that_loses_the_machine_of_a_worker_is_judged(
+    mistake: str, consistent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tasks begin again, the worker on a machine that had nothing to do; policy `task` is the default."""
+    monkeypatch.chdir(ROOT)
+    plan = FaultPlan(faults=(MachineLost(task="worker:1", step=5),))
+    place = {"chief:0": "m0", "ps:0": "m0", "worker:0": "m0", "worker:1": "m1"}
+    with lab(tmp_path, count=3) as made:
+        options: dict[str, Any] = {"machines": made.machines, "place": place}
+        verdict = verify(training(mistake), "parameter_server-2w1p", faults=plan, timeout=180, **options)
+    assert verdict.consistent is consistent, str(verdict)
+    assert verdict.machines == {"m0": ["chief:0", "worker:0", "ps:0"], "m2": ["worker:1"]}
+    assert {task["incarnation"] for task in verdict.tasks.values()} == {1}
 
 
 @pytest.mark.full

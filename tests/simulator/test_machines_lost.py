@@ -46,11 +46,18 @@ def _off(**values: Any) -> FaultPlan:
     return FaultPlan(faults=(MachineLost(task="worker:1", step=2, **values),))
 
 
-@pytest.mark.parametrize(("names", "then"), [("m0,m1,m2", "m2"), pytest.param("m0,m1", "m0", marks=pytest.mark.full)])
-def test_a_job_goes_on_without_the_machine_that_it_has_lost(names: str, then: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("names", "then", "policy"),
+    [
+        ("m0,m1,m2", "m2", "job"),
+        pytest.param("m0,m1", "m0", "job", marks=pytest.mark.full),
+        pytest.param("m0,m1,m2", "m2", "task", marks=pytest.mark.full),
+    ],
+)
+def test_a_job_goes_on_without_the_machine_that_it_has_lost(names: str, then: str, policy: str, tmp_path: Path) -> None:
     """On one that had nothing to do, else on those that are left; with other addresses, and not before the fence."""
     out = tmp_path / "out"
-    with _cluster(names, faults=_off(), restarts=1, out=out) as cluster:
+    with _cluster(names, faults=_off(), restarts=1, restart_policy=policy, out=out) as cluster:
         result = cluster.run(_where)
     assert [task.value[0] for task in result.values()] == ["m0", then]
     assert [task.machine for task in result.values()] == ["m0", then]

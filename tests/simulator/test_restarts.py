@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from simulator.machines.local.machine import LocalMachine
 from simulator.machines.local.processes import group_members
 from simulator.run.events import Events
 from simulator.run.population import Population
-from simulator.run.restarts import RestartPolicy
+from simulator.run.restarts import RestartPolicy, forsaken
 from simulator.run.task import Task
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
@@ -409,3 +411,37 @@ def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
     with bare(Topology(worker=2), restarts=1, faults=plan) as cluster:
         result = cluster.run(body)
     assert [task.value for task in result.values()] == [1, 1]
+
+
+@dataclasses.dataclass
+class _Places:
+    """What a policy asks of a placement: `m1`, with the second worker, is lost or not, and others are left or not."""
+
+    lost: tuple[str, ...]
+    left: tuple[str, ...] = ("m0",)
+
+    def tasks(self, machine: str) -> tuple[str, ...]:
+        """Those that ran on `m1`."""
+        assert machine == "m1"
+        return ("worker:1", "ps:0")
+
+
+@pytest.mark.parametrize("kind", ["task", "job"])
+def test_a_lost_machine_costs_one_restart_of_all_tasks(kind: str) -> None:
+    """Under either policy; without a machine that is left, or without a policy, there is nothing to be done."""
+    failed = SimpleNamespace(error=LookupError(), job="worker")
+    tasks: Any = {"chief:0": SimpleNamespace(error=None, job="chief"), "worker:1": failed, "ps:0": failed}
+    lost: Any = _Places(("m1",))
+    there: Any = _Places(())
+    policy = RestartPolicy(kind, 1)
+    assert policy.names(tasks, lost) == list(tasks)
+    assert policy.allows(tasks, lost, 0)
+    assert not policy.allows(tasks, lost, 1)
+    assert not forsaken(tasks, lost, policy)
+    nowhere: Any = _Places(("m1",), left=())
+    assert forsaken(tasks, nowhere, policy)
+    assert forsaken(tasks, lost, RestartPolicy())
+    # Two tasks that fail by themselves are two restarts, or one of the whole job.
+    assert policy.names(tasks, there) == (["worker:1", "ps:0"] if kind == "task" else list(tasks))
+    assert policy.allows(tasks, there, 0) is (kind == "job")
+    assert not forsaken(tasks, there, policy)

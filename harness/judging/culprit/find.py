@@ -19,6 +19,8 @@ from harness.judging.culprit.walk import CALLS, Broken, Mode, Walk, Wanted, sink
 
 __all__ = ["Reported", "find_culprit"]
 
+_HERE = "that run was on this machine, so what is wrong may be so on the machines of the judged one alone"
+
 
 @dataclass(frozen=True)
 class Reported:
@@ -35,6 +37,7 @@ def find_culprit(
     wrong: Sequence[Reported] = (),
     *,
     consistent: bool = False,
+    elsewhere: bool = False,
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
 
@@ -45,8 +48,12 @@ def find_culprit(
         wrong: reported values that are wrong.
         consistent: whether nothing wrong was found. Then what each replica keeps for itself is as it should be: it was
             judged as it is read, or nobody reads it, such as the variance of a layer of which the mean is used.
+        elsewhere: whether the run that was judged was on other machines than the watched one. Then no line is named of
+            a run in which nothing of what was reported and is wrong has come up again.
     """
     aligned = Aligned(clients, reference, noisy)
+    if elsewhere and wrong and not any(_holding(aligned.sides[0], each.value) for each in wrong):
+        return NoCulprit(f"nothing of what was reported and is wrong came up again in a run that was watched; {_HERE}")
     if not aligned.counterparts:
         return NoCulprit("no operation of the run was seen that the reference has too")
     if other_examples(aligned.entering):
@@ -60,7 +67,8 @@ def find_culprit(
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit("what was reported is what one replica has; the others have other values")
     if found is None:
-        return NoCulprit("every value that was seen stands in its relation to the reference's")
+        why = "every value that was seen stands in its relation to the reference's"
+        return NoCulprit(f"{why}; {_HERE}" if elsewhere else why)
     op = aligned.op(found.node)
     # What a variable begins the first step with was given to it where it was made.
     if op.type == "ReadVariableOp" and reference.step > 1:

@@ -16,6 +16,7 @@ from harness.evidence.rebuilt import note_rebuilt
 from harness.evidence.trace import Header, Placement
 from harness.recording.client import (
     Assignment,
+    as_here,
     bound_threads,
     check_shape,
     folder_of,
@@ -145,7 +146,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         RuntimeError: the script builds no strategy, another one, or one that has not the shape of its case.
     """
     assert program.script is not None
-    if assignment.view is not None:
+    if (assignment := as_here(assignment)).view is not None:
         enter_view(assignment.view.holder)
     bound_threads(assignment.threads)
     seed_everything(assignment.seed)

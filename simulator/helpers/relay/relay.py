@@ -32,6 +32,9 @@ from simulator.wire.network import PROBE_HOST
 __all__ = ["main"]
 
 _HEAD_SECONDS_MAX = 10.0
+# From a connection's beginning to the answer of another machine's relay, which has nothing to wait for: a task there is
+# reached on its own machine. Behind a pulled cable the kernel would send again for a quarter of an hour.
+_CHAINED_SECONDS_MAX = 10.0
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _NO_KEY = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
 _NOT_OURS = b"HTTP/1.1 403 Not an address of this run\r\nContent-Length: 0\r\n\r\n"
@@ -303,21 +306,29 @@ class _Relay:
         Connection(self._loop, self._timers, links, ends, queue_bytes=queue_bytes, counted=counted).start(extra, said)
 
     async def _reach_chained(self, relay: str, address: str, src: str) -> tuple[socket.socket | None, bytes]:
-        """Have the relay of another machine connect a task of this one; what has come from there already."""
+        """Have the relay of another machine connect a task of this one; what has come from there already.
+
+        `None` if it does not, or has not said so in time: its machine may be cut off.
+        """
+        try:
+            return await asyncio.wait_for(self._asked_for(relay, address, src), _CHAINED_SECONDS_MAX)
+        except (OSError, ValueError, asyncio.TimeoutError):
+            return None, b""
+
+    async def _asked_for(self, relay: str, address: str, src: str) -> tuple[socket.socket | None, bytes]:
         host, _, port = relay.rpartition(":")
         server = await self._reach(src, host, port)
         if server is None:
             return None, b""
+        is_joined = False
         try:
             await self._loop.sock_sendall(server, request(address, self._start.chain_key, src))
             head, said = await read_head(self._loop, server)
-        except (OSError, ValueError):
-            server.close()
-            return None, b""
-        if b" 200 " not in head.split(b"\r\n")[0]:
-            server.close()
-            return None, b""
-        return server, said
+            is_joined = b" 200 " in head.split(b"\r\n")[0]
+        finally:
+            if not is_joined:
+                server.close()
+        return (server, said) if is_joined else (None, b"")
 
     def _destination(self, host: str, port: str) -> str:
         if host == PROBE_HOST:
@@ -347,6 +358,9 @@ class _Relay:
                 await self._loop.sock_connect(server, address)
             except OSError:
                 server.close()
+            except asyncio.CancelledError:
+                server.close()
+                raise
             else:
                 return server
         return None

@@ -17,6 +17,7 @@ from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.machines.far.clock import HERE, Clock, measured
 from simulator.machines.far.lease import Watch
 from simulator.machines.far.wire import Wire
+from simulator.machines.local.private_files import PrivateFilesUnavailable
 from simulator.machines.protocol import (
     LEFT,
     Broke,
@@ -153,6 +154,8 @@ class FarMachine:
         if answer is None:
             raise MachineLost(f"machine {self.name} is lost: {self._gone}")
         if isinstance(answer, site.Refused):
+            if answer.kind == PrivateFilesUnavailable.__name__:
+                raise PrivateFilesUnavailable(f"on machine {self.name}: {answer.message}")
             kind = "" if answer.kind in ("LockstepError", "UsageError") else f"{answer.kind}: "
             raise LockstepError(f"on machine {self.name}: {kind}{answer.message}")
         return answer

@@ -18,10 +18,13 @@ from pyroute2 import IPRoute
 
 from simulator import kernel
 
-__all__ = ["HUB", "PORT", "address"]
+__all__ = ["HUB", "OWN", "PORT", "address"]
 
 NEW_IPC, NEW_TIME = 0x08000000, 0x00000080
 HUB, PORT = "198.18.1.1", 22
+# Of each machine alone. What this one has mounted below the last two could not be covered by a view of a machine: the
+# kernel has no overlay in a user namespace of what holds mounts from outside.
+OWN = ("/tmp", "/dev/shm", "/mnt", "/media")
 CLOCK_SECONDS = 1000
 _MEMORY_BYTES = 2**28
 
@@ -96,7 +99,7 @@ def _be(number: int, tells: int, told: int, shared: list[str]) -> None:
     kernel.keep_mounts_private()
     kernel.mount_proc()
     kept = [(place, os.open(place, os.O_RDONLY)) for place in shared]
-    for place in ("/tmp", "/dev/shm"):
+    for place in filter(os.path.isdir, OWN):
         kernel.mount_memory(place, _MEMORY_BYTES)
     for place, seen in kept:
         Path(place).mkdir(parents=True, exist_ok=True)

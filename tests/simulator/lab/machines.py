@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulator.lab.keeper import OWN
+
 __all__ = ["ROOT", "Lab", "lab"]
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -18,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass
 class Lab:
-    """Machines `m0`, `m1` and so on; the directory is on all of them, and so is all that is not /tmp or /dev/shm."""
+    """Machines `m0`, `m1` and so on; the directory is on all of them, and so is all that is in no place of `OWN`."""
 
     keeper: subprocess.Popen[str]
     shared: Path
@@ -80,5 +82,6 @@ def lab(shared: Path, count: int = 2) -> Iterator[Lab]:
 
 
 def _kept(shared: Path) -> Sequence[str]:
-    """What would be hidden by a machine's own /tmp."""
-    return [str(place) for place in (shared, ROOT, Path(sys.prefix)) if str(place).startswith(("/tmp/", "/dev/shm/"))]
+    """What would be hidden by what a machine has of its own."""
+    below = tuple(f"{place}/" for place in OWN)
+    return [str(place) for place in (shared, ROOT, Path(sys.prefix)) if str(place).startswith(below)]

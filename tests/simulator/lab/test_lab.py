@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -21,8 +22,9 @@ from simulator.journal import read_journal
 from simulator.machines.engines.command import Commands
 from simulator.machines.far.checks import MachinesUnavailable
 from simulator.machines.far.lease import Lease
-from tests.simulator._faults import talk
-from tests.simulator._wire import eventually
+from tests.simulator._faults import connect, talk
+from tests.simulator._wire import connect_request, eventually
+from tests.simulator.lab.keeper import PORT
 from tests.simulator.lab.machines import ROOT, Lab, lab
 
 
@@ -294,6 +296,77 @@ def test_links_have_their_conditions_between_machines(two: Lab, tmp_path: Path) 
         ("worker:0", "worker:1"): 3000,
         ("worker:1", "worker:0"): 3003,
     }
+
+
+def _of_relays(host: str, status: str, *, remote: bool) -> list[Any]:
+    """Connections of this machine: of its own relay, which is at `host`, or with that of another machine there."""
+    import psutil
+
+    found = [each for each in psutil.net_connections("tcp") if each.status == status]
+    ends = [(each, each.raddr if remote else each.laddr) for each in found]
+    return [each for each, end in ends if end and end.ip == host and end.port != PORT]
+
+
+def _asks(directory: str) -> bytes:
+    """Worker 1 has its machine's relay stand still until the cable is mended; what worker 0 was answered meanwhile."""
+    import json
+
+    import psutil
+
+    config, shared = json.loads(os.environ["TF_CONFIG"]), Path(directory)
+    address = str(config["cluster"]["worker"][1])
+    host, _, port = address.rpartition(":")
+    if config["task"]["index"] == 1:
+        # Nobody else listens at this address: servers are not there yet.
+        relays = [psutil.Process(each.pid) for each in _of_relays(host, "LISTEN", remote=False)]
+        for relay in relays:
+            relay.suspend()
+        (shared / "standing").touch()
+        while not (shared / "mended").exists():  # for as long as the run may last
+            threading.Event().wait(0.02)
+        for relay in relays:
+            relay.resume()
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            server.bind((host, int(port)))
+            server.listen()
+            said = b""
+            while said != b"hello":
+                # What was asked for behind the cable may come first, from who has given up.
+                with contextlib.suppress(ConnectionResetError):
+                    said = server.accept()[0].recv(5)
+        return b""
+    eventually((shared / "standing").exists, "the other machine's relay")
+    proxy = os.environ["grpc_proxy"]  # noqa: SIM112 - the name that gRPC reads
+    with socket.create_connection(("127.0.0.1", int(proxy.rpartition(":")[2]))) as asking:
+        asking.sendall(connect_request(address, proxy))
+        eventually(lambda: bool(_of_relays(host, "ESTABLISHED", remote=True)), "the relays to meet")
+        (shared / "asked").touch()
+        asking.settimeout(20.0)
+        answer = asking.recv(4096)
+    (shared / "answered").touch()
+    with connect(address) as again:
+        again.sendall(b"hello")
+    return answer
+
+
+@pytest.mark.full
+def test_a_relay_that_is_cut_off_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    """Whoever asks for a task behind a pulled cable is told that it cannot be reached; when it is mended, it can."""
+    with lab(tmp_path) as made:
+        options: dict[str, Any] = {"preload": (), "timeout": 90, "machines": made.machines, "relay": True}
+        cluster = Cluster(Topology(worker=2), **options)
+        cluster._engine.lease = Lease(seconds=60.0)  # type: ignore[union-attr]
+        with cluster, cluster.start(_asks, str(tmp_path)) as run:
+            eventually((tmp_path / "asked").exists, "worker 0 to ask")
+            made.cut(1)
+            eventually((tmp_path / "answered").exists, "an answer")
+            made.mend(1)
+            (tmp_path / "mended").touch()
+            result = run.join()
+    assert result["worker:0"].value.startswith(b"HTTP/1.1 502 ")
+    refused = {(link.src, link.dst): link.refused for link in result.links}
+    assert refused["worker:0", "worker:1"] >= 1
 
 
 def test_machines_that_do_not_reach_each_other_are_refused_before_anything_starts(
