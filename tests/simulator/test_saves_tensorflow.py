@@ -110,7 +110,8 @@ def _run_as(way: str, code: str, place: Path, **options: Any) -> RunResult:
         runpy.run_path("program.py", run_name="__main__")
 
     preload = () if way == "program" else DEFAULT_PRELOAD
-    with Cluster(ONE, timeout=90, out=place / "out", preload=preload, **options) as cluster:
+    # The AutoGraph of TensorFlow 2.16 converts all of tf_keras, which costs the first fit of a process 15 s of a core.
+    with Cluster(ONE, timeout=300, out=place / "out", preload=preload, **options) as cluster:
         if way == "program":
             return cluster.run_command([sys.executable, "program.py"], cwd=place / "work")
         return cluster.run(call, str(place / "work"))
