@@ -256,6 +256,7 @@ def _one(
     program: Program, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Exit, dict[str, Any]]:
     from harness.errors import MissingHardware, NoRoom
+    from harness.judging.known_issues import shown_by
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
     from simulator.hardware import HardwareMissing
@@ -278,6 +279,8 @@ def _one(
         return Exit.LACKING, _not_judged(program, case, asked, str(error), {})
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
+        for issue in shown_by(error, case.name):
+            show(f"known issue {issue.id} ends so: {issue.summary} ({issue.reference})", err=True)
         return Exit.FAILED, _not_judged(
             program, case, asked, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )

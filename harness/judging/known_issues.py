@@ -15,7 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from harness.judging.verdict import Verdict
 from simulator import RunFailed, UsageError
 
-__all__ = ["KnownIssue", "Otherwise", "Symptom", "issues_for", "load_registry", "registry"]
+__all__ = ["KnownIssue", "Otherwise", "Symptom", "issues_for", "load_registry", "registry", "shown_by"]
 
 _FILE = Path(__file__).with_name("known_issues.toml")
 
@@ -190,4 +190,19 @@ def issues_for(
         issue
         for issue in registry()
         if issue.covers(strategy, loop, hardware) or (issue.id in marked and issue.affects(hardware))
+    )
+
+
+def shown_by(failure: BaseException, strategy: str) -> tuple[KnownIssue, ...]:
+    """Known issues under a strategy, with the installed versions, whose exception and message a run ended with.
+
+    What a program does wrong by itself may end with the same: they are for people to look at.
+    """
+    return tuple(
+        issue
+        for issue in registry()
+        if issue.symptom_here.message
+        and issue.affects_installed_versions()
+        and any(fnmatch.fnmatchcase(strategy, pattern) for pattern in issue.strategies)
+        and issue.symptom_here.fits_failure(failure)
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.judging.explain.protocol import Explanation
-from harness.judging.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry
+from harness.judging.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry, shown_by
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
 from simulator import RunFailed, UsageError
@@ -141,6 +141,16 @@ def test_a_failure_fits_by_class_and_fragment() -> None:
     assert not symptom.fits_failure(_failure("LookupError", "something else"))
     assert not symptom.fits_failure(LookupError("no shard"))
     assert not Symptom(laws=("finite",)).fits_failure(_failure("LookupError", "no shard"))
+
+
+def test_a_run_that_fails_as_a_known_issue_does_is_told_so() -> None:
+    """Where the strategy and the versions are among the affected ones, and the message is the issue's."""
+    failure = _failure("InvalidArgumentError", "You must feed a value for placeholder tensor 'cond/else/_1/cond/P'")
+    (issue,) = (issue for issue in registry() if issue.id == "keras3-optimizer-built-in-step")
+    assert (issue in shown_by(failure, "mirrored-2")) == issue.affects_installed_versions()
+    assert not shown_by(failure, "one_device")
+    assert not shown_by(_failure("InvalidArgumentError", "shapes must be equal"), "mirrored-2")
+    assert not shown_by(LookupError("no shard"), "mirrored-2")
 
 
 def _verdict(*laws: str, rule: str | None = None) -> Verdict:
