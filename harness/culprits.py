@@ -111,12 +111,14 @@ def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], *, consistent
             if not asked:
                 return found
             chosen = next_look(*parts, asked, LOOKS)
-            sight = sight.joined(watched(again=(sight, chosen)), chosen)
-        except LockstepError:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this, the verdict stands
             warnings.warn(f"looking for a culprit failed: {error!r}", RuntimeWarning, stacklevel=3)
             return NoCulprit(f"looking for it failed: {type(error).__name__}")
+        again = watched(again=(sight, chosen))
+        try:
+            sight = sight.joined(again, chosen)
+        except ValueError as error:
+            return NoCulprit(f"not all of the step fits into one run, and {error}")
     return NoCulprit(f"the step has more operations than can be looked at in {_RUNS} runs of it")
 
 

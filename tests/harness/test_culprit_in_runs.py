@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -13,7 +14,7 @@ import pytest
 
 from harness import culprits, verify
 from harness.evidence.asked import Asked
-from harness.evidence.watched import Watched, joined
+from harness.evidence.watched import Watched
 from harness.judging.culprit import Culprit, NoCulprit, Reported, find_culprit
 from harness.running.watched import Sight, watch_step
 from tests.harness._watched import Steps, watched
@@ -142,11 +143,19 @@ def test_it_ends_where_it_would_take_too_many_runs(monkeypatch: pytest.MonkeyPat
     assert "more operations than can be looked at in 2 runs" in found.why
 
 
-def test_other_operations_in_the_second_run_are_refused() -> None:
+def test_other_operations_in_the_second_run_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their numbers would be those of others."""
-    whole = _Runs("loss", 12).whole.reference
-    with pytest.raises(ValueError, match="other operations"):
-        joined(whole, msgspec.structs.replace(whole, ops=whole.ops[:-1]), {1})
+    monkeypatch.setattr(culprits, "LOOKS", 12)
+    runs = _Runs("loss", 12)
+
+    def watched_otherwise(again: tuple[Sight, Asked] | None = None) -> Sight:
+        seen = runs(again)
+        fewer = msgspec.structs.replace(seen.reference, ops=seen.reference.ops[:-1])
+        return seen if again is None else dataclasses.replace(seen, reference=fewer)
+
+    found = culprits._in_runs(watched_otherwise, [], consistent=False)
+    assert isinstance(found, NoCulprit)
+    assert "made other operations when it was watched again" in found.why
 
 
 def _normalized(strategy: Any, record: Any, by: str) -> None:
