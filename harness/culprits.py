@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from harness.evidence.asked import Asked
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Value
-from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
+from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit, next_look
 from harness.judging.verdict import Verdict
-from harness.running.watched import Sight, watch_step
+from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
@@ -31,6 +33,8 @@ Set to 1, one is looked for always, also where nothing is wrong.
 
 # Steps that are watched, one after another, until one begins with the right variables.
 _STEPS_BACK = 3
+# Runs of one step, in each of which some of its operations are looked at.
+_RUNS = 16
 
 
 def is_wanted(verdict: Verdict, explain: bool | None) -> bool:
@@ -75,31 +79,46 @@ def _looked(
     found: Culprit | NoCulprit = NoCulprit("no step was watched")
     # From the first wrong step back, where not all variables are recorded that it begins with.
     for at in range(step or steps + 1, max(0, (step or steps + 1) - _STEPS_BACK), -1):
+        watched = functools.partial(
+            watch_step,
+            program,
+            case,
+            step=at,
+            last=at > steps,
+            threads=reference.threads,
+            reports=bool(client.steps),
+            looks=LOOKS,
+            **options,
+        )
         try:
-            sight = watch_step(
-                program,
-                case,
-                step=at,
-                last=at > steps,
-                threads=reference.threads,
-                reports=bool(client.steps),
-                **options,
-            )
+            found = _in_runs(watched, wrong, consistent=verdict.consistent, elsewhere=case.over is not None)
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
-        found = _found(sight, wrong, consistent=verdict.consistent, elsewhere=case.over is not None)
         if isinstance(found, Culprit) or not found.earlier:
             return found
         wrong = []
     return found
 
 
-def _found(sight: Sight, wrong: list[Reported], **about: bool) -> Culprit | NoCulprit:
-    try:
-        return find_culprit(sight.clients, sight.reference, sight.noisy, wrong, **about)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with this, the verdict stands
-        warnings.warn(f"looking for a culprit failed: {error!r}", RuntimeWarning, stacklevel=3)
-        return NoCulprit(f"looking for it failed: {type(error).__name__}")
+def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], **about: bool) -> Culprit | NoCulprit:
+    """What one run of the step shows, or several, where it has more operations than are looked at in one."""
+    sight = watched()
+    for _ in range(_RUNS):
+        try:
+            asked = Asked.none(sight.clients, sight.noisy)
+            found = find_culprit(sight.clients, sight.reference, sight.noisy, wrong, asked=asked, **about)
+            if not asked:
+                return found
+            chosen = next_look(sight.clients, sight.reference, sight.noisy, asked, LOOKS)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with this, the verdict stands
+            warnings.warn(f"looking for a culprit failed: {error!r}", RuntimeWarning, stacklevel=3)
+            return NoCulprit(f"looking for it failed: {type(error).__name__}")
+        again = watched(again=(sight, chosen))
+        try:
+            sight = sight.joined(again, chosen)
+        except ValueError as error:
+            return NoCulprit(f"not all of the step fits into one run, and {error}")
+    return NoCulprit(f"the step has more operations than can be looked at in {_RUNS} runs of it")
 
 
 def _hidden(case: StrategyCase) -> str | None:

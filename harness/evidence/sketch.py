@@ -51,5 +51,8 @@ def _sums(row: np.ndarray[Any, Any], signs: np.ndarray[Any, Any]) -> np.ndarray[
 def _signs(length: int) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    signs: np.ndarray[Any, Any] = np.random.default_rng(length).integers(0, 2, size=length, dtype=np.int8) * 2 - 1
+    signs: np.ndarray[Any, Any] = np.random.default_rng(length).integers(0, 2, size=length, dtype=np.int8)
+    # In place: there is one for each number of a row.
+    signs *= 2
+    signs -= 1
     return signs

@@ -6,6 +6,7 @@ One file per client process, written when the step ends. Nothing here imports Te
 from __future__ import annotations
 
 import zlib
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -22,6 +23,8 @@ __all__ = [
     "Taken",
     "Watched",
     "digest_of",
+    "form_of",
+    "joined",
     "read_watched",
     "write_watched",
 ]
@@ -55,6 +58,9 @@ class Op(msgspec.Struct, frozen=True, array_like=True):
         outputs: numbers of tensors.
         variable: of an operation on a variable its name, without what tells its copies apart.
         differentiates: whether it is part of a gradient.
+        graph: in which it was made, by the order in which graphs were; 0 if it was carried out at once.
+        seen: whether its outputs were looked at.
+        forms: of its outputs as `form_of` says, empty where that is not known before they are there.
     """
 
     number: int
@@ -68,6 +74,9 @@ class Op(msgspec.Struct, frozen=True, array_like=True):
     outputs: tuple[int, ...]
     variable: str = ""
     differentiates: bool = False
+    graph: int = 0
+    seen: bool = True
+    forms: tuple[str, ...] = ()
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True):
@@ -111,10 +120,38 @@ class Watched(msgspec.Struct, frozen=True):
     targets: tuple[int, ...] = ()
     # What could not be looked at, in sentences.
     blind: tuple[str, ...] = ()
+    # In how many runs of the step this was seen, whose roundings may differ.
+    runs: int = 1
 
 
 _FILED = Filed(Watched)
 write_watched, read_watched = _FILED.write, _FILED.read
+
+
+def form_of(dtype: str, shape: tuple[int, ...]) -> str:
+    """What all values have in common that could be the same."""
+    return f"{dtype}{list(shape)}"
+
+
+def joined(first: Watched, again: Watched, looked: AbstractSet[int]) -> Watched:
+    """What was seen of a step in two runs of it, in the second one of the operations with these numbers.
+
+    Raises:
+        ValueError: the second run has made other operations than the first.
+    """
+    if [(op.type, op.name, op.zone, op.index) for op in first.ops] != [
+        (op.type, op.name, op.zone, op.index) for op in again.ops
+    ]:
+        raise ValueError(f"{first.task} made other operations when it was watched again")
+    added = {number for op in first.ops if not op.seen and op.number in looked for number in op.outputs}
+    return msgspec.structs.replace(
+        first,
+        ops=tuple(
+            msgspec.structs.replace(op, seen=True) if not op.seen and op.number in looked else op for op in first.ops
+        ),
+        values=(*first.values, *(value for value in again.values if value.tensor in added)),
+        runs=first.runs + 1,
+    )
 
 
 def digest_of(array: Array) -> int:

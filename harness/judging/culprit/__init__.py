@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.judging.culprit.find import Reported, find_culprit
+from harness.judging.culprit.next_look import next_look
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 
-__all__ = ["Culprit", "Looked", "NoCulprit", "Reported", "find_culprit"]
+__all__ = ["Culprit", "Looked", "NoCulprit", "Reported", "find_culprit", "next_look"]

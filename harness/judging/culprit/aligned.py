@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.asked import Asked
 from harness.evidence.eps import EPS
 from harness.evidence.watched import REPLICA, Op, Seen, Watched
 from harness.judging.culprit.entering import Entering, order_of
@@ -51,6 +52,7 @@ class Aligned:
         reference: the default strategy's.
         noisy: the same with noise.
         turns: how many of the values that a tensor had in the step count, the first ones; None for all.
+        asked: takes the operations that were not looked at and of which a value was asked for.
     """
 
     def __init__(
@@ -59,11 +61,13 @@ class Aligned:
         reference: Watched,
         noisy: Sequence[Watched],
         turns: int | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self._turns = turns
-        self.sides = [Side(client) for client in clients]
-        self.reference = Side(reference)
-        self._noisy = [Side(each) for each in noisy]
+        asked = Asked.none(clients, noisy) if asked is None else asked
+        self.sides = [Side(client, numbers) for client, numbers in zip(clients, asked.clients, strict=True)]
+        self.reference = Side(reference, asked.reference)
+        self._noisy = [Side(each, numbers) for each, numbers in zip(noisy, asked.noisy, strict=True)]
         self._relations: dict[int, frozenset[Relation] | None] = {}
 
     @cached_property
@@ -91,7 +95,8 @@ class Aligned:
         }
 
     @cached_property
-    def _noise(self) -> list[dict[int, int]]:
+    def noise(self) -> list[dict[int, int]]:
+        """By number of the reference's operation that of each rerun with noise."""
         found = []
         for side in self._noisy:
             pairs: dict[int, int] = {}
@@ -202,7 +207,7 @@ class Aligned:
             return []
         position = producer.outputs.index(truth)
         found = []
-        for side, pairs in zip(self._noisy, self._noise, strict=True):
+        for side, pairs in zip(self._noisy, self.noise, strict=True):
             if (number := pairs.get(producer.number)) is None:
                 continue
             values = (

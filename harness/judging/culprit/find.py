@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from harness.evidence.asked import Asked
 from harness.evidence.trace import Array
-from harness.evidence.watched import REPLICA, Op, Watched, digest_of
+from harness.evidence.watched import REPLICA, Op, Watched, digest_of, form_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.entering import other_examples
@@ -38,6 +39,7 @@ def find_culprit(
     *,
     consistent: bool = False,
     elsewhere: bool = False,
+    asked: Asked | None = None,
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
 
@@ -50,8 +52,10 @@ def find_culprit(
             judged as it is read, or nobody reads it, such as the variance of a layer of which the mean is used.
         elsewhere: whether the run that was judged was on other machines than the watched one. Then no line is named of
             a run in which nothing of what was reported and is wrong has come up again.
+        asked: takes the operations that were not looked at and of which a value was asked for: as long as there are
+            any, the answer may be another one once they are.
     """
-    aligned = Aligned(clients, reference, noisy)
+    aligned = Aligned(clients, reference, noisy, asked=asked)
     if elsewhere and wrong and not any(_holding(aligned.sides[0], each.value) for each in wrong):
         return NoCulprit(f"nothing of what was reported and is wrong came up again in a run that was watched; {_HERE}")
     if not aligned.counterparts:
@@ -59,7 +63,7 @@ def find_culprit(
     if other_examples(aligned.entering):
         return NoCulprit("the replicas were given other examples than the reference")
     # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
-    first = Aligned(clients, reference, noisy, turns=1)
+    first = Aligned(clients, reference, noisy, turns=1, asked=asked)
     found = first_broken(first, wrong, on_read=not consistent)
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
@@ -199,6 +203,8 @@ def _holding(side: Side, value: Array) -> list[int]:
     Large models do not compute the same bits twice; then those that held nearly the same.
     """
     found = side.by_digest.get(digest_of(value), [])
+    for dtype in {value.dtype, "float32" if value.dtype == "float64" else value.dtype}:
+        side.ask(form_of(dtype, tuple(value.shape)))
     if not found and value.dtype == "float64" and not value.shape:
         import numpy as np
 

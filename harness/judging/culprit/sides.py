@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.sketch import sketch
-from harness.evidence.watched import Frame, Op, Taken, Watched
+from harness.evidence.watched import Frame, Op, Taken, Watched, form_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,15 +25,23 @@ _Group = tuple[str, tuple[tuple[str, int, str], ...]]
 
 
 class Side:
-    """One client's operations and values."""
+    """One client's operations and values.
 
-    def __init__(self, watched: Watched) -> None:
+    Args:
+        watched: the client's.
+        asked: takes the numbers of operations of which a value was asked for that was not looked at.
+    """
+
+    def __init__(self, watched: Watched, asked: set[int] | None = None) -> None:
         self.watched = watched
+        self._asked: set[int] = set() if asked is None else asked
+        self._unseen = {op.number: op for op in watched.ops if not op.seen}
         self.by_number = {op.number: op for op in watched.ops}
         self._producers = {tensor: op for op in watched.ops for tensor in op.outputs}
         self._taken: dict[int, list[Taken]] = defaultdict(list)
         for value in watched.values:
             self._taken[value.tensor].append(value)
+        self._ran = {op.graph for op in watched.ops if any(tensor in self._taken for tensor in op.outputs)}
         self._arrays: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._groups: dict[tuple[str, int], dict[_Group, list[Op]]] = {}
 
@@ -43,7 +51,15 @@ class Side:
 
     def taken(self, tensor: int) -> list[Taken]:
         """What a tensor held, as often as it was computed."""
+        if (op := self._producers.get(tensor)) is not None and op.number in self._unseen:
+            self._asked.add(op.number)
         return self._taken.get(tensor, [])
+
+    def ask(self, form: str, begin: int = 0, end: int | None = None) -> None:
+        """Ask for all that may hold a value of a form and was not looked at, of operations between two numbers."""
+        for number, op in self._unseen.items():
+            if begin <= number and (end is None or number < end) and op.type != "Const" and {form, ""} & {*op.forms}:
+                self._asked.add(number)
 
     def values(self, tensor: int, *, sketched: bool = False) -> list[np.ndarray[Any, Any]]:
         """The same as arrays; all as sketches if some other one, with more rows, was kept as such."""
@@ -53,21 +69,22 @@ class Side:
             return [sketch(value) if value.ndim > 1 else value for value in self._arrays[tensor]]
         return self._arrays[tensor]
 
-    def near(self, value: np.ndarray[Any, Any]) -> list[int]:
+    def near(self, value: np.ndarray[Any, Any], shape: tuple[int, ...] | None = None) -> list[int]:
         """The tensors that held nearly a value, in the order of their operations; none of a whole number, which others
-        hold by accident.
+        hold by accident. With a `shape` it is the sketch of one of this shape.
         """
         import numpy as np
 
         if value.dtype.kind != "f" or np.all(value == np.round(value)):
             return []
+        self.ask(form_of(value.dtype.name, shape or value.shape))
         off = _NEARLY * float(np.max(np.abs(value)))
         return [
             tensor
             for op in self.watched.ops
             for tensor in op.outputs
-            for taken in self.taken(tensor)
-            if taken.shape is None and tuple(taken.array.shape) == value.shape and taken.array.dtype in _FLOATS
+            for taken in self._taken.get(tensor, ())
+            if taken.shape == shape and tuple(taken.array.shape) == value.shape and taken.array.dtype in _FLOATS
             if np.all(np.abs(taken.array.numpy() - value) <= off)
         ]
 
@@ -112,7 +129,12 @@ class Side:
 
     def ran(self, op: Op) -> bool:
         """Whether it was carried out in the step, as far as can be seen."""
-        return any(self.taken(tensor) for tensor in op.outputs or op.inputs)
+        tensors = op.outputs or op.inputs
+        if any(tensor in self._taken for tensor in tensors):
+            return True
+        # All of a graph is carried out or nothing.
+        made = [self._producers[tensor] for tensor in tensors if tensor in self._producers]
+        return op.graph in self._ran and any(each.number in self._unseen for each in made)
 
     @cached_property
     def places(self) -> tuple[tuple[str, int], ...]:
@@ -145,7 +167,7 @@ class Side:
         found: dict[int, list[int]] = defaultdict(list)
         for op in self.watched.ops:
             for tensor in op.outputs:
-                for digest in dict.fromkeys(each.digest for each in self.taken(tensor)):
+                for digest in dict.fromkeys(each.digest for each in self._taken.get(tensor, ())):
                     found[digest].append(tensor)
         return found
 

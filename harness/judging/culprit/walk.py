@@ -7,11 +7,11 @@ the reference's times a power of the number of replicas, back through values tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from harness.evidence.watched import UPDATE, Op, Seen
+from harness.evidence.watched import UPDATE, Op, Seen, form_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
 from harness.judging.culprit.sides import assigns
@@ -152,7 +152,11 @@ class Walk:
         for taken in self._side.taken(tensor):
             if not taken.array.shape and float(abs(taken.array.numpy())).is_integer():
                 continue  # of such a number there may be many by accident
-            for same in reversed(self._side.by_digest.get(taken.digest, ())):
+            self._side.ask(form_of(taken.array.dtype, taken.shape or tuple(taken.array.shape)), end=op.number)
+            held: Sequence[int] = self._side.by_digest.get(taken.digest, ())
+            if len(held) < 2 and self._side.watched.runs > 1:
+                held = self._side.near(taken.array.numpy(), taken.shape)
+            for same in reversed(held):
                 made = self._side.producer(same)
                 if same != tensor and made and made.number < op.number and made.type not in ("Input", "Const"):
                     return [same]

@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from harness.evidence.watched import Op, Watched, write_watched
+from harness.evidence.watched import Op, Watched, form_of, write_watched
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks
@@ -43,11 +44,15 @@ class Watching(msgspec.Struct, frozen=True):
         step: the step.
         path: a folder.
         last: whether the step ends with the program and not with a report.
+        looks: how many operations of graphs are looked at, the first ones; None for all. The others are noted only.
+        only: instead of these, by task the numbers of those that are looked at.
     """
 
     step: int
     path: str
     last: bool = False
+    looks: int | None = None
+    only: dict[str, tuple[int, ...]] | None = None
 
 
 class Watch:
@@ -74,6 +79,11 @@ class Watch:
         self._lock = threading.RLock()
         self._handles: dict[int, str] = {}
         self._targets: list[int] = []
+        self._graphs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._graph_numbers = itertools.count(1)
+        self._looked_into: set[int] = set()
+        self._looks_made = 0
+        self._only = None if watching.only is None else frozenset(watching.only.get(task, ()))
         self._blind: dict[str, None] = {}
         self._steps = 0
         self._done = False
@@ -153,8 +163,9 @@ class Watch:
 
     def _write(self) -> None:
         self._done = True
-        if self._values.lost:
-            self._blind[f"{self._values.lost} values: there was no room for them"] = None
+        lost = self._values.lost
+        if lost:
+            self._blind[f"{len(lost)} values: there was no room for them"] = None
         write_watched(
             Path(self._watching.path) / f"{self._task.replace(':', '-')}.watched",
             Watched(
@@ -162,8 +173,10 @@ class Watch:
                 step=self._watching.step,
                 replicas=self._replicas,
                 frames=self._places.frames,
-                ops=tuple(self._ops),
-                values=tuple(self._values.taken),
+                ops=tuple(
+                    msgspec.structs.replace(op, seen=False) if lost.intersection(op.outputs) else op for op in self._ops
+                ),
+                values=tuple(taken for taken in self._values.taken if taken.tensor not in lost),
                 variables=self._variables.kinds(),
                 made=self._makers.made,
                 targets=tuple(self._targets),
@@ -243,6 +256,10 @@ class Watch:
             self._tensors[_id(each)] = next(self._numbers)
         numbers = tuple(self._tensors[_id(each)] for each in shown)
         given = tuple(self._tensors.get(_id(each), 0) for each in inputs)
+        within = 0 if graph is None else self._number_of(graph)
+        # What is added to a graph before or after it is made, such as its arguments, is not always carried out with it.
+        bounded = graph is not None and graph.experimental_acd_manager is not None
+        seen = not shown or not bounded or self._is_wanted(len(self._ops) + 1, within)
         self._ops.append(
             Op(
                 number=len(self._ops) + 1,
@@ -256,15 +273,35 @@ class Watch:
                 outputs=numbers,
                 variable=variable,
                 differentiates=place.differentiates,
+                graph=within,
+                seen=seen,
+                forms=tuple(map(_form, shown)),
             )
         )
-        if not shown:
+        if not shown or not seen:
             return
         if graph is None:
             for number, each in zip(numbers, shown, strict=True):
                 self._values.take(number, each.numpy())
         else:
             self._looks.at(graph, numbers, shown)
+
+    def _number_of(self, graph: Any) -> int:
+        if graph not in self._graphs:
+            self._graphs[graph] = next(self._graph_numbers)
+        return self._graphs[graph]
+
+    def _is_wanted(self, number: int, graph: int) -> bool:
+        """Whether an operation of a graph is looked at; one of each at least, to know whether the graph was run."""
+        if graph not in self._looked_into:
+            self._looked_into.add(graph)
+            return True
+        if self._only is not None:
+            return number in self._only
+        if self._watching.looks is None:
+            return True
+        self._looks_made += 1
+        return self._looks_made <= self._watching.looks
 
     def _seen(self, numbers: Sequence[int], values: Sequence[Any]) -> None:
         if self._on:
@@ -285,6 +322,11 @@ def _is_resource(tensor: Any) -> bool:
 def _is_shown(tensor: Any) -> bool:
     dtype = getattr(tensor, "dtype", None)
     return dtype is not None and (dtype.is_floating or dtype.is_complex or dtype.is_integer or dtype.is_bool)
+
+
+def _form(tensor: Any) -> str:
+    known = tensor.shape.rank is not None and tensor.shape.is_fully_defined()
+    return form_of(tensor.dtype.name, tuple(tensor.shape.as_list())) if known else ""
 
 
 def _id(tensor: Any) -> int:

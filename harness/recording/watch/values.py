@@ -26,12 +26,12 @@ class Values:
 
     Attributes:
         taken: the values.
-        lost: how many there was no room for.
+        lost: the tensors of which there was no room for a value, of which none is kept then.
     """
 
     def __init__(self, budget: int = BUDGET_BYTES) -> None:
         self.taken: list[Taken] = []
-        self.lost = 0
+        self.lost: set[int] = set()
         self._left = budget
         self._lock = threading.Lock()
 
@@ -48,7 +48,7 @@ class Values:
         taken = Taken(tensor, kept, digest_of(whole), shape)
         with self._lock:
             if len(kept.data) > self._left:
-                self.lost += 1
+                self.lost.add(tensor)
                 return
             self._left -= len(kept.data)
             self.taken.append(taken)
