@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import multiprocess
+from multiprocess import connection
 
 from harness.tf_tests.inside import entering, stacks
 from harness.tf_tests.inside.messages import Order
@@ -100,7 +101,7 @@ class FileProcess:
         warden.forget_directory(self.scratch)
 
     def _how_it_ended(self) -> str:
-        select.select([self._launched.sentinel], [], [], _GOODBYE_SECONDS_MAX)
+        connection.wait([self._launched.sentinel], _GOODBYE_SECONDS_MAX)
         code = self._launched.exit_code()
         if code is None:
             return "stopped answering"

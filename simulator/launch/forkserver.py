@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import select
 import signal
 import threading
 import uuid
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import multiprocess
+from multiprocess import connection
 from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
@@ -66,7 +66,7 @@ class Launched:
 
     def end(self, seconds: float) -> None:
         """Wait for the end of the process, and kill it if it does not come within so many seconds."""
-        if not select.select([self.sentinel], [], [], seconds)[0]:
+        if not connection.wait([self.sentinel], seconds):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         self.wait()

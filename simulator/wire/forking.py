@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import select
 import signal
 import socket
 import threading
 from typing import Any
 
-from multiprocess import context, popen_forkserver, reduction, spawn, util
+from multiprocess import connection, context, popen_forkserver, reduction, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
 from simulator.wire.ends import STAMPED
@@ -43,7 +42,8 @@ class Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has n
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         """As `multiprocess` has it, and when the end was seen."""
         seconds = 0 if flag == os.WNOHANG else None
-        if self.returncode is None and select.select([self.sentinel], [], [], seconds)[0]:
+        # Not `select.select`, which raises where a process has more than 1024 files open.
+        if self.returncode is None and connection.wait([self.sentinel], seconds):
             with self._reading:
                 if self.returncode is None:  # else another thread has read it, and nothing follows
                     self._read_end()
@@ -79,7 +79,7 @@ class Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has n
     def _end_unnamed(self) -> None:
         """End a process that may have been forked, and whose number nobody has got."""
         with contextlib.suppress(OSError, EOFError):
-            if select.select([self.sentinel], [], [], _NUMBER_SECONDS_MAX)[0]:
+            if connection.wait([self.sentinel], _NUMBER_SECONDS_MAX):
                 os.kill(_read_number(self.sentinel), signal.SIGKILL)
         self.finalizer()
 

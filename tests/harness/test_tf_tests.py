@@ -11,7 +11,9 @@ import subprocess
 import sys
 import threading
 import unittest
+import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -231,6 +233,31 @@ def test_signals_that_a_test_sends_are_known(monkeypatch: pytest.MonkeyPatch) ->
         os.kill(child.pid, signal.SIGTERM)
     assert tasks.sent(child.pid) == {signal.SIGTERM}
     assert tasks.sent(os.getpid()) == set()
+
+
+@dataclass(eq=False)
+class _Process:
+    """As one of `multiprocess` that has been started."""
+
+    name: str
+    exitcode: int | None = None
+
+
+def test_a_process_that_has_ended_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pipes with it, of which a file with many tests would have too many; how it ended stays known."""
+    monkeypatch.setattr(tasks, "_live", [])
+    monkeypatch.setattr(tasks, "_ended", [])
+    first, second = _Process("first"), _Process("second")
+    gone = weakref.ref(first)
+    tasks.started(first)
+    assert tasks.left() == [first]
+    first.exitcode = -9
+    del first
+    assert gone() is not None
+    tasks.started(second)
+    assert gone() is None
+    assert tasks.left() == [second]
+    assert [tasks.ended_now(), tasks.ended_now()] == [[("first", -9)], []]
 
 
 def test_an_answer_of_a_pool_is_waited_for() -> None:

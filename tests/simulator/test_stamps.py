@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import select
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +20,9 @@ from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
 from simulator.launch import forkserver
 from tests.simulator._wire import eventually
+
+# FD_SETSIZE of Linux.
+_SELECT_MAX = 1024
 
 
 def _follows(directory: str) -> None:
@@ -54,6 +60,30 @@ def test_an_exit_that_is_heard_late_is_not_taken_for_a_late_one(tmp_path: Path) 
     assert exits["worker:1"] < heard
 
 
+def test_a_process_with_many_open_files_learns_how_others_ended(many_open_files: None) -> None:
+    """Also where the number of the file that says so is beyond what `select` knows."""
+    process = forkserver(()).start(os._exit, (7,), "ends")
+    assert process.sentinel >= _SELECT_MAX
+    process.end(20)
+    assert process.exit_code() == 7
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """This process has as many open files as `select` can wait for, and may open more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * _SELECT_MAX:
+        pytest.skip(f"a process may open {hard} files here, and needs {2 * _SELECT_MAX}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * _SELECT_MAX if 0 <= soft < 2 * _SELECT_MAX else soft, hard))
+    with contextlib.ExitStack() as stack:
+        number = 0
+        while number < _SELECT_MAX:
+            number = os.open(os.devnull, os.O_RDONLY)
+            stack.callback(os.close, number)
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_two_threads_may_ask_at_once_how_a_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both see that its end can be read; only one reads it, and the other does not take what is left for the end."""
     process = forkserver(()).start(os._exit, (7,), "ends")
@@ -65,7 +95,7 @@ def test_two_threads_may_ask_at_once_how_a_process_ended(monkeypatch: pytest.Mon
         both.wait()
         return selected
 
-    monkeypatch.setattr("simulator.wire.forking.select.select", at_once)
+    monkeypatch.setattr("simulator.wire.forking.connection.wait", at_once)
     with ThreadPoolExecutor(2) as threads:
         codes = [future.result(30) for future in [threads.submit(process.exit_code) for _ in range(2)]]
     assert codes == [7, 7]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
 __all__ = ["ended_now", "is_manager", "left", "sent", "started", "watch_kill"]
 
 _live: list[Any] = []
+_ended: list[tuple[str, int]] = []
+# TensorFlow's runner starts processes again in a thread of its own.
+_sorting = threading.Lock()
 _sent: dict[int, set[int]] = {}
 
 
@@ -18,14 +22,17 @@ def is_manager(name: str) -> bool:
 
 
 def started(process: Any) -> None:
-    """Note a process that has just been started."""
-    _live.append(process)
+    """Note a process that has just been started, and let go of those that have ended, with the files they hold."""
+    with _sorting:
+        _sort()
+        _live.append(process)
 
 
 def left() -> list[Any]:
     """The processes that have not ended; the manager is none of them."""
-    _live[:] = [each for each in _live if each.exitcode is None]
-    return [each for each in _live if not is_manager(each.name)]
+    with _sorting:
+        _sort()
+        return [each for each in _live if not is_manager(each.name)]
 
 
 def sent(pid: int) -> set[int]:
@@ -46,6 +53,14 @@ def watch_kill() -> None:
 
 def ended_now() -> list[tuple[str, int]]:
     """The names and exit codes of processes that have ended since they were last asked for."""
-    ended = [(each.name, each.exitcode) for each in _live if each.exitcode is not None]
-    left()
+    with _sorting:
+        _sort()
+        ended = list(_ended)
+        _ended.clear()
     return ended
+
+
+def _sort() -> None:
+    ended = [each for each in _live if each.exitcode is not None]
+    _ended.extend((each.name, each.exitcode) for each in ended)
+    _live[:] = [each for each in _live if each not in ended]
