@@ -110,7 +110,7 @@ def _examples(verdict: Verdict) -> str:
     [
         pytest.param("constant", "multi_worker-2"),
         pytest.param("constant", "mirrored-2", marks=pytest.mark.full),
-        pytest.param("drawn", "mirrored-2"),
+        pytest.param("drawn", "mirrored-2", marks=pytest.mark.full),
         pytest.param("drawn", "multi_worker-2", marks=pytest.mark.full),
     ],
 )
