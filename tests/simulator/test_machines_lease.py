@@ -15,7 +15,7 @@ import pytest
 
 from simulator.machines.far import checks
 from simulator.machines.far.checks import MachinesUnavailable, find_addresses, same_versions
-from simulator.machines.far.clock import Clock, measured
+from simulator.machines.far.clock import Clock, better, measured
 from simulator.machines.far.lease import Lease, Watch
 from simulator.machines.far.machine import FarMachine
 from simulator.machines.local import facts
@@ -78,6 +78,14 @@ def test_a_clock_is_known_within_its_error() -> None:
     assert abs(clock.offset - offset) <= clock.error
     assert abs(clock.offset - offset) > clock.error / 4
     assert Clock(1000.0, 0.0).here(1002.5) == 2.5
+
+
+def test_what_was_known_of_a_clock_is_used_while_it_is_better() -> None:
+    """For as long as clocks have not parted by more than answers have come late now."""
+    known, again = Clock(1.0, 0.0005, 0.0), Clock(1.1, 0.001, 4.0)
+    assert better(known, again, 4.0) is known
+    assert better(known, Clock(1.1, 0.001, 6.0), 6.0) is not known
+    assert better(known, Clock(1.0, 0.0005, 1.0), 1.0) is not known
 
 
 def test_the_site_ends_its_tasks_before_the_run_gives_it_up() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,30 @@ def test_a_carrier_hands_over_what_goes_to_a_process_and_comes_from_it(monkeypat
     assert carrier.read() == b""
     assert carrier.end() == "its site ended with exit code 3: said at last"
     carrier.write(b"nobody reads this")
+
+
+NICE = """
+import os
+from simulator.helpers.ray.carrier import Carrier
+os.nice(15)
+try:
+    os.setpriority(os.PRIO_PROCESS, 0, 14)
+    wanted = os.getpriority(os.PRIO_PROCESS, os.getppid())
+except PermissionError:
+    wanted = 15 + os.getpriority(os.PRIO_PROCESS, os.getppid())
+carrier = Carrier(["nice"])
+said = carrier.read()
+carrier.write(b"")
+carrier.end()
+print(int(said), wanted)
+"""
+
+
+def test_a_site_competes_as_its_node_does() -> None:
+    """And not as a worker of Ray's, which stands behind all others, where whoever runs it may change that."""
+    done = subprocess.run([sys.executable, "-c", NICE], capture_output=True, text=True, timeout=60, check=True)
+    had, wanted = done.stdout.split()
+    assert had == wanted
 
 
 def _until(carrier: Carrier, end: bytes) -> list[bytes]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["DRIFT", "HERE", "Clock", "measured"]
+__all__ = ["DRIFT", "HERE", "Clock", "better", "measured"]
 
 # What two clocks may part by in a second: quartz is good to 50 us, at either end.
 DRIFT = 1e-4
@@ -40,6 +40,11 @@ class Clock:
 
 
 HERE = Clock(0.0, 0.0)
+
+
+def better(known: Clock, again: Clock, at: float) -> Clock:
+    """Of what was known earlier and what has been measured again, that which may be wrong by less at this time."""
+    return min(again, known, key=lambda clock: clock.within(at))
 
 
 def measured(ask: Callable[[], float], now: Callable[[], float] = time.monotonic) -> Clock:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from simulator.errors import DeadlineExceeded, LockstepError
-from simulator.machines.far.clock import HERE, Clock, measured
+from simulator.machines.far.clock import HERE, Clock, better, measured
 from simulator.machines.far.lease import Watch
 from simulator.machines.far.wire import Wire
 from simulator.machines.local.private_files import PrivateFilesUnavailable
@@ -279,7 +279,7 @@ class FarMachine:
     def open(self, share: Share) -> Mapping[str, str]:
         """As of `Machine`."""
         self._directory = share.directory
-        self.clock = measured(lambda: self.ask(site.Clock).at)
+        self.clock = better(self.clock, measured(lambda: self.ask(site.Clock).at), time.monotonic())
 
         def question(number: int) -> site.Open:
             launcher = share.launcher()

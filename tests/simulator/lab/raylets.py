@@ -39,6 +39,8 @@ class Raylets:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self.token if token is None else token,
             "RAY_USAGE_STATS_ENABLED": "0",
+            # In a user namespace nobody may take a better place than Ray has given.
+            "RAY_worker_niceness": "0",
         }
         words = [f"{name}={value}" for name, value in given.items()]
         dial = [sys.executable, "-m", "tests.simulator.lab.dial", str(self.lab.keeper.pid), f"m{machine}"]
