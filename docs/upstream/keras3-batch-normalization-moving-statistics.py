@@ -24,4 +24,5 @@ def moving_mean(layers):
     return layer.moving_mean.numpy()
 
 
-print("wrong:", moving_mean(keras.layers), "right:", moving_mean(tf_keras.layers))
+found, right = moving_mean(keras.layers), moving_mean(tf_keras.layers)
+print(f"right: {right}" if found == right else f"wrong: {found} right: {right}")

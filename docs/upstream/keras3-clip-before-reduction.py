@@ -19,4 +19,5 @@ def step():
 
 
 step()
-print("wrong: a step of length", float(tf.norm(weights.value)), "right: 1.0")
+length = float(tf.norm(weights.value))
+print("as it should be:" if abs(length - 1.0) < 1e-3 else "wrong:", "a step of length", length, "right: 1.0")

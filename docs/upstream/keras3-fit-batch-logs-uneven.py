@@ -16,4 +16,5 @@ logged = []
 show = keras.callbacks.LambdaCallback(on_train_batch_end=lambda _, logs: logged.append(logs["loss"]))
 data = tf.data.Dataset.from_tensor_slices((values, values))
 history = model.fit(data.take(4).batch(4).concatenate(data.skip(4).batch(5)), verbose=0, callbacks=[show])
-print("wrong:", logged[-1], "right:", history.history["loss"][0])
+right = history.history["loss"][0]
+print("as it should be:" if abs(logged[-1] - right) < 1e-3 else "wrong:", logged[-1], "right:", right)

@@ -19,6 +19,7 @@ def losses(devices):
     return {name: values[0] for name, values in history.items()}
 
 
-print("wrong:", losses(["CPU:0", "CPU:1"]))
-print("wrong:", losses(["CPU:0"]), "on one device")
+both, alone = losses(["CPU:0", "CPU:1"]), losses(["CPU:0"])
+print("as it should be:" if abs(both.get("a_loss", 10.0) - 10.0) < 1e-3 else "wrong:", both)
+print("as it should be:" if abs(alone.get("a_loss", 10.0) - 10.0) < 1e-3 else "wrong:", alone, "on one device")
 print("right: {'a_loss': 10.0, 'b_loss': 10.0, 'loss': 20.0}")

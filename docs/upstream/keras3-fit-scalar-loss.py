@@ -18,5 +18,7 @@ def step_of(loss):
     return f"step {float(model.trainable_variables[0].value[0, 0])}, loss {reported}"
 
 
-print("wrong:", step_of(lambda target, output: tf.reduce_mean(1.0 - output)))
-print("right:", step_of(lambda target, output: 1.0 - output[:, 0]))
+scalar = step_of(lambda target, output: tf.reduce_mean(1.0 - output))
+right = step_of(lambda target, output: 1.0 - output[:, 0])
+print("as it should be:" if scalar == right else "wrong:", scalar)
+print("right:", right)

@@ -24,4 +24,5 @@ step(
         lambda context: tf.constant(by_replica[context.replica_id_in_sync_group])
     )
 )
-print("wrong:", weight.numpy(), "scale", float(optimizer.dynamic_scale.numpy()), "right: [1.] scale 16384.0")
+found = f"{weight.numpy()} scale {float(optimizer.dynamic_scale.numpy())}"
+print("as it should be:" if found == "[1.] scale 16384.0" else "wrong:", found, "right: [1.] scale 16384.0")

@@ -18,4 +18,5 @@ def step():
 
 
 first, second = strategy.experimental_local_results(step())
-print("wrong: same mask on both replicas,", bool(tf.reduce_all(first == second)), "right: False")
+same = bool(tf.reduce_all(first == second))
+print("wrong:" if same else "as it should be:", "same mask on both replicas,", same, "right: False")

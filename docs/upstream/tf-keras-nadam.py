@@ -20,4 +20,5 @@ def step():
 
 step()
 first, second = strategy.experimental_local_results(weight)
-print("wrong:", first.numpy(), second.numpy(), "right: the same number on both replicas, [0.998...]")
+found = "as it should be:" if first.numpy() == second.numpy() else "wrong:"
+print(found, first.numpy(), second.numpy(), "right: the same number on both replicas, [0.998...]")
