@@ -7,6 +7,7 @@ average them. They stay in `Step.seen`, for rules (`told`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -198,13 +199,35 @@ def _with_examples(traces: Sequence[RunTrace]) -> tuple[list[RunTrace], tuple[st
         return list(traces), ("examples were not seen of each replica at each step, so that they are not compared",)
     if len({seen.columns for seen in known}) > 1:
         return list(traces), ("replicas are called with tensors of other lengths, so that examples are not compared",)
+    whole = _given_whole(traces)
     places: dict[int, int] = {}
     for id_ in _rows(traces[0]):
-        places.setdefault(id_, len(places))
-    if any(id_ not in places for trace in traces[1:] for id_ in _rows(trace)):
+        if id_ not in whole:
+            places.setdefault(id_, len(places))
+    if any(id_ not in places and id_ not in whole for trace in traces[1:] for id_ in _rows(trace)):
         text = "the run has examples that the reference never has, to the bit, so that examples are not compared"
         return list(traces), (text,)
-    return [RunTrace(tuple(_placed(client, places) for client in trace.clients)) for trace in traces], ()
+    text = "rows that every worker is given whole, the same at every step, are not compared as examples"
+    notes = (f"{text}: {len(whole)}",) if whole else ()
+    return [RunTrace(tuple(_placed(client, places) for client in trace.clients)) for trace in traces], notes
+
+
+def _given_whole(traces: Sequence[RunTrace]) -> frozenset[int]:
+    """Rows that each of several workers has at every step as often as the reference, next to others that change.
+
+    An argument of a `tf.function` such as anchors tells by nothing else that it is no share of a batch. A data set of
+    which every worker reads all changes from step to step, or there is nothing else in a step: that is left.
+    """
+    if any(len(trace.clients) < 2 for trace in traces[1:]):
+        return frozenset()
+    truth, *others = (
+        [Counter(_rows_of(step)) for client in trace.clients for step in client.steps] for trace in traces
+    )
+    if len(truth) < 2:
+        return frozenset()
+    steps = [*truth, *(step for run in others for step in run)]
+    always = frozenset(id_ for id_, count in truth[0].items() if all(step[id_] == count for step in steps))
+    return always if any(step.keys() - always for step in truth) else frozenset()
 
 
 def _of_all_replicas(client: ClientTrace, seen: Seen) -> bool:
@@ -214,13 +237,17 @@ def _of_all_replicas(client: ClientTrace, seen: Seen) -> bool:
 def _rows(trace: RunTrace) -> Iterator[int]:
     for client in trace.clients:
         for step in client.steps:
-            for part in (step.seen and step.seen.examples) or ():
-                yield from part
+            yield from _rows_of(step)
+
+
+def _rows_of(step: Step) -> list[int]:
+    return [] if step.seen is None else rows_of(step.seen)
 
 
 def _placed(client: ClientTrace, places: dict[int, int]) -> ClientTrace:
     def placed(step: Step) -> Step:
         parts = (step.seen and step.seen.examples) or ()
-        return msgspec.structs.replace(step, examples=tuple(tuple(places[id_] for id_ in part) for part in parts))
+        kept = tuple(tuple(places[id_] for id_ in part if id_ in places) for part in parts)
+        return msgspec.structs.replace(step, examples=kept)
 
     return msgspec.structs.replace(client, steps=tuple(map(placed, client.steps)))

@@ -114,7 +114,7 @@ def why_not_judged(runs: Sequence[RunTrace], natives: Sequence[RunTrace], update
 
 def _unjoined(runs: Sequence[RunTrace]) -> Iterator[str]:
     if unjoined := [each for each in _told(runs) if each.what.startswith(UNJOINED)]:
-        places = ", ".join(dict.fromkeys(f"{each.what} at {each.where}" for each in unjoined))
+        places = "; ".join(dict.fromkeys(f"{each.what}, scheduled at {each.where}" for each in unjoined))
         yield (
             f"{places}: they were done only because Lockstep runs one at a time, and what they train may be missing "
             "otherwise. Call coordinator.join() before, and verify again"
@@ -126,10 +126,9 @@ def _unfinished(run: RunTrace) -> Iterator[Finding]:
         if each.what.startswith(UNFINISHED):
             yield Finding(
                 "updates_counted",
-                f"{each.what} at {each.where}: TensorFlow promises that a closure is done when coordinator.join() or "
-                "fetch() has returned, and not before, so that what is left at the end may lack what they train. It "
-                "had it only because Lockstep runs one at a time. Call coordinator.join() before",
-                observable="updates",
+                f"{each.what}, scheduled at {each.where}: TensorFlow promises that a closure is done when "
+                "coordinator.join() or fetch() has returned, and not before, so that what is left at the end may lack "
+                "what they train. It had it only because Lockstep runs one at a time. Call coordinator.join() before",
             )
 
 

@@ -199,6 +199,9 @@ def test_what_the_last_save_may_lack_is_wrong(what: str, outcome: str) -> None:
     )
     verdict = _verdict(trace, ALONE)
     assert verdict.outcome == outcome
+    assert f"{what}, scheduled at a.py:9: " in " ".join(str(verdict).split())
+    assert "first divergence" not in str(verdict)  # nothing differs in the run, so that no rule is asked either
+    assert "no rule reproduces" not in str(verdict)
     rejudged = Verdict("a.py", "parameter_server-2w1p", HELD)
     again = known_again(rejudged, verdict.to_json(), Reference(ALONE))
     assert again.outcome == outcome

@@ -42,7 +42,7 @@ def _regularized(strategy: Any, record: Any, *, points: str, each_its_own: bool 
     Args:
         strategy: of the run.
         record: unused.
-        points: `constant`, or `drawn` in the step.
+        points: `constant`, `drawn` in the step, or an `argument` of it.
         each_its_own: the mistake: the batches are not distributed.
     """
     import numpy as np
@@ -61,13 +61,14 @@ def _regularized(strategy: Any, record: Any, *, points: str, each_its_own: bool 
         _trained(strategy, weights, lambda: (x @ weights) ** 2, by=5, how="MEAN")
 
     @tf.function
-    def step(x: Any, y: Any) -> None:
+    def step(x: Any, y: Any, given: Any) -> None:
         strategy.run(on_batch, args=(x, y))
-        strategy.run(on_points, args=(anchors if points == "constant" else tf.random.normal((5, 3)),))
+        chosen = {"constant": lambda: anchors, "drawn": lambda: tf.random.normal((5, 3)), "argument": lambda: given}
+        strategy.run(on_points, args=(chosen[points](),))
 
     plain = tf.data.Dataset.from_tensor_slices(_data(0)).batch(_BATCH)
     for batch in plain if each_its_own else _distributed(strategy):
-        step(*batch)
+        step(*batch, anchors)
 
 
 def _probed(strategy: Any, record: Any) -> None:
@@ -112,6 +113,8 @@ def _examples(verdict: Verdict) -> str:
         pytest.param("constant", "mirrored-2", marks=pytest.mark.full),
         pytest.param("drawn", "mirrored-2", marks=pytest.mark.full),
         pytest.param("drawn", "multi_worker-2", marks=pytest.mark.full),
+        pytest.param("argument", "mirrored-2", marks=pytest.mark.full),
+        pytest.param("argument", "multi_worker-2", marks=pytest.mark.full),
     ],
 )
 def test_what_every_replica_has_whole_is_no_example(points: str, strategy: str) -> None:

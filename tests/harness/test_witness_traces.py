@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,53 @@ def test_a_step_that_nobody_reported_is_a_step() -> None:
     run = completed([_run(_trained(1)), _run(_trained(2))]).traces[1]
     assert [each.index for each in run.clients[0].steps] == [1, 2, 3]
     assert all(len((each.variables or ())[0].copies) == 2 for each in run.clients[0].steps)
+
+
+def _two_workers(*, whole: Sequence[int], each_its_own: bool = False) -> tuple[RunTrace, RunTrace]:
+    """A reference and two workers: three batches of four examples, and at every step what all are given whole.
+
+    With `each_its_own` every worker has all four.
+    """
+    batches = [range(4 * number, 4 * number + 4) for number in range(3)]
+
+    def rows(batch: range, worker: int) -> tuple[int, ...]:
+        return (*(batch if each_its_own else batch[2 * worker : 2 * worker + 2]), *whole)
+
+    truth = [_seen(number, examples=((*batch, *whole),)) for number, batch in enumerate(batches, start=1)]
+    clients = [
+        _with(
+            client(replicas=2, clients=2, task=f"worker:{worker}"),
+            *(_seen(number, examples=(rows(batch, worker),)) for number, batch in enumerate(batches, start=1)),
+        )
+        for worker in range(2)
+    ]
+    return _run(_with(client(), *truth)), _run(*clients)
+
+
+@pytest.mark.parametrize("each_its_own", [False, True])
+def test_rows_that_every_worker_has_at_every_step_are_no_examples(each_its_own: bool) -> None:
+    """They are what all are given; next to them a batch that all read is still found, and a note says how many."""
+    reference, run = _two_workers(whole=(90, 91), each_its_own=each_its_own)
+    found = completed([reference, run], with_examples=2)
+    case = _case(found.traces[1], found.traces[0])
+    assert _by_law(case)["examples_match_reference"].status == ("broken" if each_its_own else "held")
+    assert any("given whole, the same at every step" in note for note in found.notes)
+
+
+def test_a_batch_that_is_the_same_at_every_step_is_one() -> None:
+    """Where a step has nothing that changes, what every worker has whole was read by each of them."""
+    reference, run = _two_workers(whole=(90, 91))
+    same = [
+        RunTrace(
+            tuple(
+                _with(each, *(msgspec.structs.replace(seen, examples=((90, 91),)) for seen in each.seen))
+                for each in trace.clients
+            )
+        )
+        for trace in (reference, run)
+    ]
+    found = completed(same, with_examples=2)
+    assert _by_law(_case(found.traces[1], found.traces[0]))["examples_match_reference"].status == "broken"
 
 
 def test_what_was_seen_is_written_and_read(tmp_path: Path) -> None:
