@@ -280,7 +280,9 @@ def _one(
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
         for issue in shown_by(error, case.name):
-            show(f"known issue {issue.id} ends so: {issue.summary} ({issue.reference})", err=True)
+            # What the program does wrong by itself may raise the same, and so may several issues.
+            cause = f"{issue.id}: {issue.summary} ({issue.reference})"
+            show(f"may be the cause, if the program does this: known issue {cause}", err=True)
         return Exit.FAILED, _not_judged(
             program, case, asked, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )
