@@ -16,9 +16,10 @@ __all__ = ["RULES"]
 _ID = "clipped_before_reduce"
 _CURE = (
     "Clip after the reduction: in the replica function sum first, "
-    'tf.distribute.get_replica_context().all_reduce("sum", gradients), then tf.clip_by_global_norm, then '
-    "optimizer.apply_gradients(..., skip_gradients_aggregation=True); or use the optimizer's own global_clipnorm=, "
-    "clipnorm= or clipvalue=, which act on reduced gradients."
+    'tf.distribute.get_replica_context().all_reduce("sum", gradients), then tf.clip_by_global_norm, then apply: '
+    "in tf_keras with optimizer.apply_gradients(..., skip_gradients_aggregation=True), or use its optimizers' "
+    "own global_clipnorm=, clipnorm= or clipvalue=, which act on reduced gradients. Those of Keras 3 clip before they "
+    "reduce, and always sum: give them the clipped sum divided by the number of replicas."
 )
 
 
