@@ -100,13 +100,13 @@ def test_a_wrong_loop_that_reports_nothing_is_named(mistake: str, strategy: str,
 
 _RIGHT: list[Any] = [
     (_loop, "mirrored-2"),
-    (functools.partial(_fit, flavour="tf_keras"), "mirrored-2"),
+    (functools.partial(_fit, flavour="keras"), "mirrored-2"),
     *(
         pytest.param(program, strategy, marks=pytest.mark.full)
         for program, strategy in (
             (functools.partial(_loop, flavour="tf_keras"), "one_device"),
             (functools.partial(_loop, flavour="tf_keras"), "mirrored-2"),
-            (functools.partial(_fit, flavour="keras"), "mirrored-2"),
+            (functools.partial(_fit, flavour="tf_keras"), "mirrored-2"),
             (functools.partial(_fit, flavour="tf_keras"), "multi_worker-2"),
             (_loop, "multi_worker-2"),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import functools
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness import Verdict, verify
+from harness.recording.witness._threads import Threads
 
 _BATCH = 8
 
@@ -124,6 +126,7 @@ def test_what_every_replica_has_whole_is_no_example(points: str, strategy: str) 
     assert _examples(verdict) == "held"
 
 
+@pytest.mark.full
 def test_besides_such_points_examples_are_judged() -> None:
     """Batches that every worker reads for itself are found, next to points that are meant to be given whole."""
     program = functools.partial(_regularized, points="constant", each_its_own=True)
@@ -132,6 +135,46 @@ def test_besides_such_points_examples_are_judged() -> None:
     assert _examples(verdict) == "broken"
 
 
+def _asked_in(thread: threading.Thread, found: list[bool]) -> bool:
+    thread.start()
+    thread.join()
+    return found.pop()
+
+
+def test_threads_that_the_program_starts_stand_aside() -> None:
+    """Those of replicas take part as who has started them does, and those of coordinators and of TensorFlow do."""
+    threads, found = Threads(), list[bool]()
+
+    def ask() -> None:
+        found.append(threads.is_aside)
+
+    class Replica(threading.Thread):
+        """As MirroredStrategy has one for each replica."""
+
+        __init__ = threads.replicas(threading.Thread.__init__)
+
+    def ask_replica() -> None:
+        replica = Replica(target=ask)
+        replica.start()
+        replica.join()
+
+    assert not threads.is_aside
+    assert _asked_in(threading.Thread(target=ask), found)
+    assert not _asked_in(Replica(target=ask), found)
+    assert _asked_in(threading.Thread(target=ask_replica), found)
+    assert not _asked_in(threading.Thread(target=ask, name="WorkerClosureProcessingLoop-0"), found)
+    done = threading.Event()
+
+    def ask_and_say() -> None:
+        ask()
+        done.set()
+
+    _thread.start_new_thread(ask_and_say, ())  # as TensorFlow's runtime calls Python
+    assert done.wait(10)
+    assert not found.pop()
+
+
+@pytest.mark.full
 def test_what_a_thread_of_the_program_does_meanwhile_is_of_no_step() -> None:
     """Examples of which a thread takes gradients, in the middle of a step, are none of the step's."""
     verdict = verify(_probed, "mirrored-2", prove=False)
