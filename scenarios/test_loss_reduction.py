@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 
 import pytest
+from packaging.version import Version
 
 from harness import StrategyCase, Verdict, verify
 from harness.verify import Tier
@@ -97,6 +99,9 @@ def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
     "mirrored-2",
     full=("mirrored-1", "mirrored-3", "multi_worker-2", "central_storage-2", "multi_worker-2x2"),
 )
+@pytest.mark.skipif(
+    Version(version("keras")) < Version("3.8"), reason="before Keras 3.8 losses are not divided by the replicas"
+)
 def test_the_truth_table_holds(strategy: StrategyCase, report_row: Callable[[str, Mapping[str, object]], None]) -> None:
     """Loss and gradient of every row are what its closed form predicts, for an even, an uneven and a single-example
     batch.
@@ -110,8 +115,7 @@ def test_the_truth_table_holds(strategy: StrategyCase, report_row: Callable[[str
                 predicted = row.formula(loss_formulas.shares(batch, strategy.replicas))
                 numbers = measured.get((row.loop, flavour, row.reduction, batch))
                 if numbers is None:
-                    raises = (row.loop, flavour, strategy.kind) == ("fit", "keras", "multi_worker")
-                    assert raises or not loss_table.has(row, flavour)
+                    assert (row.loop, flavour, strategy.kind) == ("fit", "keras", "multi_worker")
                 elif not all(map(loss_table.agrees, numbers, predicted)):
                     wrong.append((row.loop, flavour, row.reduction, batch, numbers, tuple(map(str, predicted))))
     assert not wrong
