@@ -30,8 +30,8 @@ examples, which two replicas divide; 7, which they do not; 1, of which the secon
 is that of the epoch (`History`).
 
 The rows hold under MirroredStrategy, MultiWorkerMirroredStrategy and CentralStorageStrategy, except that Keras 3 `fit`
-raises under MultiWorkerMirroredStrategy. Those of Keras 3 hold from Keras 3.8 on; before, its losses were not divided by
-the number of replicas ([versions](versions.md)).
+raises under MultiWorkerMirroredStrategy. Those of Keras 3 hold from Keras 3.8 on; before, its losses were not divided
+by the number of replicas ([versions](versions.md)).
 """
 
 
