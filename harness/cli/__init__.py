@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -196,6 +197,10 @@ def _run(asked: _Asked) -> int:
         if (limit := limit_of(error)) is not None:
             click.echo(f"Error: {limit}", err=True)
             return Exit.LACKING
+        if isinstance(error, SystemError) and not Path(os.curdir).exists():
+            # Python 3.13.0 cannot import half of its library in a directory that is gone.
+            click.echo("Error: the working directory has been deleted; change to one that exists", err=True)
+            return 2
         traceback.print_exc()
         return Exit.FAILED
     return code if isinstance(code, int) else 0

@@ -40,7 +40,7 @@ class _Tensor:
         (np.longdouble(1), "cast it to float64"),
         (np.clongdouble(1), "cast it to complex128"),
         (np.datetime64("2020-01-01"), "got a datetime64"),
-        (np.timedelta64(1), "got a timedelta64"),
+        (np.timedelta64(1, "s"), "got a timedelta64"),
         ([[1.0], [1.0, 2.0]], "got a list as loss: NumPy cannot read it"),
         ((x for x in [1.0]), "got a generator as loss: a generator can be read only once; give a list"),
         ({1.0}, "got a set as loss"),

@@ -10,6 +10,9 @@ import pytest
 from harness.evidence.watched import Watched, read_watched
 from harness.recording.watch import Enough, Watch, Watching, looks
 
+# AutoGraph leaves a function as it is where the warnings of Python 3.13 about its use of `ast` are errors.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 
 def _watched(path: Path, times: int = 3) -> tuple[Watched, int]:
     """What is seen of a function with a loop and a branch, and how many operations look."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,5 +85,7 @@ def _python(expression: str) -> Answer:
     try:
         found = eval(expression, names)  # noqa: S307 - what stands in our own file
     except Exception as error:  # noqa: BLE001 - which one is what is asked
-        return Answer(expression, type(error).__name__, " ".join(str(error).split()))
+        # From 3.13 on Python itself adds this to what it says of an argument that it does not know.
+        said = re.sub(r"(unexpected keyword argument '\w+')\. Did you mean '\w+'\?", r"\1", str(error))
+        return Answer(expression, type(error).__name__, " ".join(said.split()))
     return Answer(expression, "accepted", repr(found))

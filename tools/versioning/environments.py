@@ -81,7 +81,7 @@ def build(environment: Environment, place: Path, *, wheel: Path | None = None) -
     _call(uv, "venv", "--quiet", "--clear", "--python", _python(environment.python), str(folder))
     wanted = [f"{package}=={version}" for package, version in environment.packages.items()]
     ours = ["--editable", f"{ROOT}[report]"] if wheel is None else [f"{wheel}[report]"]
-    tools = ["tensorboard", "setuptools>=77"]
+    tools = ["tensorboard", "setuptools>=77", "pip", "wheel"]
     python = str(environment.interpreter(place))
     _call(uv, "pip", "install", "--quiet", "--python", python, *wanted, *tools, *ours)
     (folder / _WHOLE).touch()
