@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from scenarios.programs.checkpoints import crashing, cutting, damaging, filecalls, formats, full_disk, judging
 from simulator import Cluster, Topology
@@ -39,6 +41,8 @@ LOSING = {
     "tf_keras .keras": "tf-keras-save-in-place",
     "tf_keras .h5": "tf-keras-save-in-place",
 }
+# What not every Keras has.
+SINCE = {"Keras 3 BackupAndRestore, double": "3.7"}
 FRESH_START = "tf-latest-checkpoint-none"
 NO_CHECKSUMS = "keras-h5-no-checksums"
 
@@ -50,6 +54,9 @@ def _cells(names: Iterable[str], issues: dict[str, str] | None = None, slow: Ite
         marks: list[Any] = [pytest.mark.full] if name in {*SLOW, *slow} else []
         if issues and name in issues:
             marks.append(pytest.mark.known_issue(issues[name]))
+        if name in SINCE:
+            lacking = Version(version("keras")) < Version(SINCE[name])
+            marks.append(pytest.mark.skipif(lacking, reason=f"Keras has this from {SINCE[name]} on"))
         cells.append(pytest.param(name, marks=marks, id=name))
     return cells
 

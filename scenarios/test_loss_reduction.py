@@ -110,7 +110,8 @@ def test_the_truth_table_holds(strategy: StrategyCase, report_row: Callable[[str
                 predicted = row.formula(loss_formulas.shares(batch, strategy.replicas))
                 numbers = measured.get((row.loop, flavour, row.reduction, batch))
                 if numbers is None:
-                    assert (row.loop, flavour, strategy.kind) == ("fit", "keras", "multi_worker")
+                    raises = (row.loop, flavour, strategy.kind) == ("fit", "keras", "multi_worker")
+                    assert raises or not loss_table.has(row, flavour)
                 elif not all(map(loss_table.agrees, numbers, predicted)):
                     wrong.append((row.loop, flavour, row.reduction, batch, numbers, tuple(map(str, predicted))))
     assert not wrong

@@ -27,9 +27,10 @@ from harness.cli._options import (
 from harness.cli._scripts import names_of, script_of, script_options
 
 if TYPE_CHECKING:
+    from harness.judging.verdict import Verdict
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
-    from simulator import RunFailed
+    from simulator import LockstepError, RunFailed
 
 __all__ = ["verify"]
 
@@ -256,7 +257,6 @@ def _one(
     program: Program, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Exit, dict[str, Any]]:
     from harness.errors import MissingHardware, NoRoom
-    from harness.judging.known_issues import shown_by
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
     from simulator.hardware import HardwareMissing
@@ -279,20 +279,27 @@ def _one(
         return Exit.LACKING, _not_judged(program, case, asked, str(error), {})
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
-        for issue in shown_by(error, case.name):
-            # What the program does wrong by itself may raise the same, and so may several issues.
-            cause = f"{issue.id}: {issue.summary} ({issue.reference})"
-            show(f"may be the cause, if the program does this: known issue {cause}", err=True)
+        _show_known(error, case, err=True)
         return Exit.FAILED, _not_judged(
             program, case, asked, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
         )
     if not options["as_json"]:
         show(verdict.text(columns() or 110, verbose=options["verbose"]))
+        _show_known(verdict, case)
     code = of_outcome(verdict.outcome)
     proof = verdict.proof
     if options["strict"] and proof is not None and proof.status in ("conditional", "refuted") and not proof.is_met:
         code = worst((code, Exit.INCONSISTENT))
     return code, verdict.to_json()
+
+
+def _show_known(found: LockstepError | Verdict, case: StrategyCase, *, err: bool = False) -> None:
+    """What the program does wrong by itself may look the same, and so may several issues."""
+    from harness.judging.known_issues import shown_by
+
+    for issue in shown_by(found, case.name):
+        cause = f"{issue.id}: {issue.summary} ({issue.reference})"
+        show(f"may be the cause, if the program does this: known issue {cause}", err=err)
 
 
 def _tasks(error: RunFailed) -> dict[str, Any]:

@@ -193,16 +193,22 @@ def issues_for(
     )
 
 
-def shown_by(failure: BaseException, strategy: str) -> tuple[KnownIssue, ...]:
-    """Known issues under a strategy, with the installed versions, whose exception and message a run ended with.
+def shown_by(found: BaseException | Verdict, strategy: str) -> tuple[KnownIssue, ...]:
+    """Known issues under a strategy, with the installed versions, that may be why a run failed or is inconsistent.
 
-    What a program does wrong by itself may end with the same: they are for people to look at.
+    Of a failure those whose exception and message it ended with; of a verdict those that are known by the rule that
+    explains it. What a program does wrong by itself may look the same: they are for people to look at.
     """
     return tuple(
         issue
         for issue in registry()
-        if issue.symptom_here.message
-        and issue.affects_installed_versions()
+        if issue.affects_installed_versions()
         and any(fnmatch.fnmatchcase(strategy, pattern) for pattern in issue.strategies)
-        and issue.symptom_here.fits_failure(failure)
+        and _shows(found, issue.symptom_here)
     )
+
+
+def _shows(found: BaseException | Verdict, symptom: Symptom) -> bool:
+    if isinstance(found, Verdict):
+        return symptom.rule is not None and symptom.fits_verdict(found)
+    return bool(symptom.message) and symptom.fits_failure(found)

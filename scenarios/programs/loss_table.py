@@ -8,13 +8,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.metadata import version
 from typing import Any, Literal
+
+from packaging.version import Version
 
 from harness import StrategyCase
 from scenarios.programs import loss_formulas as forms
 from scenarios.programs import models
 
-__all__ = ["ROWS", "Measured", "Row", "agrees", "described", "measure"]
+__all__ = ["ROWS", "Measured", "Row", "agrees", "described", "has", "measure"]
 
 # (loss, gradient) by loop, flavour, reduction and batch.
 Measured = dict[tuple[str, str, str, int], tuple[float, float]]
@@ -89,6 +92,12 @@ def described(row: Row, batch: int, replicas: int) -> str:
     return words[0] if len(set(words)) == 1 else " / ".join(words)
 
 
+def has(row: Row, flavour: str) -> bool:
+    """Whether the installed Keras knows the row's reduction."""
+    since = "3.7" if row.reduction == "mean_with_sample_weight" else "0"
+    return Version(version(flavour)) >= Version(since)
+
+
 def measure(case: StrategyCase, only: str = "") -> Measured:
     """Run every row under a strategy, in one client task; `fit` is left out where it is known to raise."""
     strategy = case.build()
@@ -97,7 +106,7 @@ def measure(case: StrategyCase, only: str = "") -> Measured:
         measured |= _measure_loop(strategy, flavour)
         if flavour == "tf_keras" or case.kind != "multi_worker":
             for row in ROWS:
-                if row.loop == "fit" and flavour in row.flavours and only in row.reduction:
+                if row.loop == "fit" and flavour in row.flavours and only in row.reduction and has(row, flavour):
                     measured |= _measure_fit(strategy, flavour, row.reduction)
     return measured
 

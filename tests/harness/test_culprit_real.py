@@ -99,6 +99,39 @@ def test_an_uneven_mean_is_found_at_the_step_that_is_uneven(monkeypatch: pytest.
     assert culprit.where in verdict.summary
 
 
+def _centered(strategy: Any, record: Any) -> None:
+    """What a step is given as its argument is what the wrong operation computes from."""
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+    with strategy.scope():
+        w = tf.Variable(tf.ones([3]))
+
+    @tf.function
+    def train_step(batch: Any) -> Any:
+        def step(x: Any) -> Any:
+            x = x - tf.reduce_mean(x, axis=0)  # centered
+            w.assign_sub(tf.distribute.get_replica_context().all_reduce("SUM", tf.reduce_sum(x * x, axis=0) / 8))
+            return tf.reduce_sum(x * x) / 8
+
+        return strategy.reduce("SUM", strategy.run(step, (batch,)), axis=None)
+
+    for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8)):
+        record.step(loss=train_step(batch), variables=[w])
+
+
+@pytest.mark.full  # a test of what is looked at in a graph has arguments too
+@pytest.mark.parametrize("strategy", ["mirrored-2", "multi_worker-2"])
+def test_what_a_step_is_given_is_related_to_the_reference(strategy: str) -> None:
+    """It is split by examples; that nothing unlike came in would be wrong to say."""
+    culprit = verify(_centered, strategy, explain=True).culprit
+    assert culprit is not None
+    assert culprit.line == _line("centered")
+    assert culprit.relation.startswith("each replica's mean is over its own 4 of 8 examples")
+    assert culprit.inputs == ("what came in is split by examples (right)",)
+
+
 @pytest.mark.full
 def test_a_layer_is_named_by_the_line_that_made_it() -> None:
     """What Keras computes has no line of the program's own."""

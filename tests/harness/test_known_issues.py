@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.judging import known_issues
 from harness.judging.explain.protocol import Explanation
 from harness.judging.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry, shown_by
 from harness.judging.laws.protocol import Finding, Judgement
@@ -172,6 +173,27 @@ def test_a_verdict_fits_by_its_broken_laws_and_its_explanation() -> None:
     assert not rule.fits_verdict(_verdict("finite", rule="examples_missing"))
     assert not rule.fits_verdict(_verdict("finite"))
     assert not Symptom(exception="ValueError").fits_verdict(_verdict("finite"))
+
+
+def test_a_verdict_that_is_explained_as_a_known_issue_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the versions that have it, by its rule; laws alone are broken by much else."""
+    broken = _verdict("variables_match_reference", rule="gradients_not_reduced")
+
+    def known(keras: str, verdict: Verdict = broken, strategy: str = "mirrored-2") -> list[str]:
+        monkeypatch.setattr("harness.judging.known_issues.version", {"keras": keras, "tensorflow": "2.16.2"}.get)
+        return [issue.id for issue in shown_by(verdict, strategy)]
+
+    monkeypatch.setattr(
+        known_issues, "registry", lambda: [each for each in registry() if "tf_keras" not in each.packages]
+    )
+    assert known("3.3.3") == ["keras3-gradients-not-reduced"]
+    assert known("3.15.1") == []
+    assert known("3.3.3", strategy="one_device") == []
+    assert known("3.3.3", _verdict("variables_match_reference")) == []
+    assert known("3.3.3", _verdict("variables_match_reference", rule="loss_times_replicas")) == []
+    assert known("3.6.0", _verdict("variables_match_reference", rule="loss_times_replicas")) == [
+        "keras3-fit-gradients-times-replicas"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def test_an_optimizer_that_is_not_saved_is_found() -> None:
     """One kill after the first save is left of the plan, and the rule for lost slots explains the numbers."""
     found = _search("train_wrong", "kill", budget=120.0, faults=1).go().found
     assert found is not None
-    # Step 2 is reported before it is saved; a kill right then costs two steps and loses no slots.
-    assert describe_plan(found.plan) == "kill local:0 step=3"
+    # A kill before the first save begins again at step 1, and loses no slots.
+    assert describe_plan(found.plan) == "kill local:0 phase=after_save"
     assert found.outcome.symptom == "numbers"
     assert "explanation: slots_not_restored" in found.outcome.text
 

@@ -47,6 +47,14 @@ def test_everything_in_a_graph_is_seen(tmp_path: Path) -> None:
     assert looking <= 2  # of the six and more that are in the function itself, by their device
 
 
+def test_arguments_are_seen(tmp_path: Path) -> None:
+    """Those of a function that Python calls are there before its graph has what keeps operations in their order."""
+    watched, _ = _watched(tmp_path)
+    (sine,) = [op for op in watched.ops if op.type == "Sin"]
+    (value,) = [taken.array.numpy().tolist() for taken in watched.values if taken.tensor in sine.inputs]
+    assert value == [0.5, 0.25]
+
+
 def test_large_values_do_not_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a step's would all be kept until its end."""
     monkeypatch.setattr(looks, "TOGETHER_BYTES", 1)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from harness.evidence.watched import REPLICA, Op
 from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.sides import Side, lines_of
+from harness.judging.culprit.sides import ARRIVED, Side, lines_of
 
 __all__ = ["carried_out_by", "only_some"]
 
-_GIVEN = ("Const", "Input", "Placeholder")
+_GIVEN = ("Const", *ARRIVED)
 
 
 def only_some(aligned: Aligned, node: Node) -> Node | None:

@@ -36,6 +36,8 @@ class _Scene:
     value: np.ndarray[Any, Any] | None
     parts: list[np.ndarray[Any, Any]]
     summed: str | None
+    all_seen: bool
+    """Whether `inputs` are all that it is given."""
 
     @property
     def replicas(self) -> int:
@@ -82,8 +84,8 @@ def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
         given = [(each.client, aligned.op(each).outputs) for each in nodes]
         found = _values(aligned, truth, [(client, each[position]) for client, each in given])
         if found is not None and (is_extreme(found[0]) or not any(relation.right for relation in found[0])):
-            return _Scene(aligned, node, op, tuple(inputs), *found, summed)
-    return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed)
+            return _Scene(aligned, node, op, tuple(inputs), *found, summed, len(inputs) == len(theirs.inputs))
+    return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed, len(inputs) == len(theirs.inputs))
 
 
 def _reduced(aligned: Aligned, node: Node) -> str:
@@ -244,7 +246,7 @@ def _apart(scene: _Scene) -> str | None:
     """Equal operands, unlike results: replicas have a state of their own."""
     import numpy as np
 
-    if len(scene.parts) < 2 or not scene.inputs:
+    if len(scene.parts) < 2 or not scene.inputs or not scene.all_seen:
         return None
     if not all(Relation(REPLICATED) in relations for relations, _, _ in scene.inputs):
         return None

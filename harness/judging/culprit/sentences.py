@@ -14,7 +14,7 @@ from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
-from harness.judging.culprit.sides import assigns
+from harness.judging.culprit.sides import ARRIVED, assigns
 from harness.judging.culprit.walk import Broken, is_extreme
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _inputs(aligned: Aligned, node: Node) -> Iterator[str]:
 
 def _called(aligned: Aligned, client: int, op: Op | None) -> str:
     """What the program calls a value, where the line that made it says so."""
-    if op is None or op.type in ("Input", "Placeholder"):
+    if op is None or op.type in ARRIVED:
         return "what came in"
     if op.variable:
         return f"variable {op.variable!r}"

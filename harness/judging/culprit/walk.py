@@ -14,7 +14,7 @@ from enum import Enum
 from harness.evidence.watched import UPDATE, Op, Seen, form_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
-from harness.judging.culprit.sides import assigns
+from harness.judging.culprit.sides import ARRIVED, assigns
 
 __all__ = ["CALLS", "Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
 
@@ -131,7 +131,7 @@ class Walk:
             return []
         if self._is_sum(op) and (self.summed is None or op.number < self.summed.number):
             self.summed = Node(self._client, op.number)
-        if op.type in ("Input", "Placeholder"):
+        if op.type in ARRIVED:
             return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
         if op.type.startswith(CALLS) and (inside := self._origin(wanted.tensor, op)):
             return [replace(wanted, tensor=each) for each in inside]

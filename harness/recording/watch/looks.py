@@ -58,13 +58,16 @@ class Looks:
         """Look at these tensors of a graph that is being made, by their numbers."""
         device = _device(tensors[0])
         pairs = list(zip(numbers, tensors, strict=True))
-        # Nothing says when one is complete that has no manager, such as that of a branch's gradient.
-        if graph.experimental_acd_manager is None or any(each.graph is not graph for each in tensors):
+        if any(each.graph is not graph for each in tensors):
             self._look(device, pairs)
             return
         waiting = self._waiting.setdefault(id(graph), {}).setdefault(device, [])
         waiting += pairs
-        if len(waiting) >= TOGETHER or sum(_bytes(each) for _, each in waiting) >= TOGETHER_BYTES:
+        # Arguments are there before a manager is: what looks at them before that would not be carried out.
+        managed, given = graph.experimental_acd_manager is not None, tensors[0].op.type == "Placeholder"
+        full = len(waiting) >= TOGETHER or sum(_bytes(each) for _, each in waiting) >= TOGETHER_BYTES
+        # Nothing says when one is complete that has no manager, such as that of a branch's gradient.
+        if full if managed else not given:
             self._look(device, waiting)
             waiting.clear()
 
