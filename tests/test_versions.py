@@ -84,19 +84,33 @@ def test_a_program_shows_its_defect_or_not(tmp_path: Path, monkeypatch: pytest.M
     assert found[2].why == "KeyError: 'x'"
 
 
-def test_tests_are_counted(tmp_path: Path) -> None:
-    """By outcome, with the names of those that failed, and the log says why."""
-    (tmp_path / "test_two.py").write_text("def test_right(): pass\ndef test_wrong(): assert False\n")
-    found = of_tests(
-        Path(sys.executable),
-        str(tmp_path / "test_two.py"),
-        60.0,
-        ("-p", "no:hypothesispytest"),
-        log=tmp_path / "logs" / "two",
-    )
-    assert (found.outcome, found.counts) == ("failed", {"passed": 1, "failed": 1})
-    assert "test_wrong" in found.why
-    assert "def test_wrong(): assert False" in (tmp_path / "logs" / "two").read_text()
+def test_tests_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By file and outcome, with the names of those that failed, and the log says why."""
+    monkeypatch.setattr("tools.versioning.running.ROOT", tmp_path)
+    wrong = "import pytest\ndef test_right(): pass\ndef test_wrong(): assert False\n"
+    known = "@pytest.mark.xfail\ndef test_known(): assert False\ndef test_skipped(): pytest.skip('no GPU')\n"
+    (tmp_path / "test_two.py").write_text(wrong + known)
+    (tmp_path / "test_right.py").write_text("def test_right(): pass\n")
+    (tmp_path / "test_broken.py").write_text("import nothing_of_this_name\n")
+    files = ["test_two.py", "test_right.py", "test_broken.py"]
+    found = of_tests(Path(sys.executable), files, 60.0, ("-p", "no:hypothesispytest"), log=tmp_path / "logs" / "two")
+    two, right, broken = (found[file] for file in files)
+    assert (two.outcome, two.counts) == ("failed", {"passed": 1, "failed": 1, "xfailed": 1, "skipped": 1})
+    assert "FAILED test_wrong: " in two.why
+    assert (right.outcome, right.counts, right.why) == ("passed", {"passed": 1}, "")
+    assert (broken.outcome, broken.counts) == ("failed", {"error": 1})
+    assert "nothing_of_this_name" in (tmp_path / "logs" / "two").read_text()
+
+
+def test_a_session_that_does_not_end_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither has one that could not begin; both are told."""
+    monkeypatch.setattr("tools.versioning.running.ROOT", tmp_path)
+    (tmp_path / "test_waits.py").write_text("import signal\ndef test_waits(): signal.pause()\n")
+    options = ("-p", "no:hypothesispytest")
+    assert of_tests(Path(sys.executable), ["test_waits.py"], 5.0, options)["test_waits.py"].outcome == "hangs"
+    refused = of_tests(Path(sys.executable), ["test_waits.py"], 60.0, (*options, "--no-such-option"))
+    assert refused["test_waits.py"].outcome == "failed"
+    assert "--no-such-option" in refused["test_waits.py"].why
 
 
 def test_what_cannot_be_had_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

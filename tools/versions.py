@@ -25,7 +25,7 @@ PAGE = ROOT / "docs" / "versions.md"
 MEASURED = ROOT / "tools" / "versioning" / "measured.json"
 _KINDS = ("upstream", "tests", "scenarios")
 _PROGRAM_SECONDS_MAX = 120.0
-_FILE_SECONDS_MAX = 900.0
+_FILES_SECONDS_MAX = 5400.0
 
 EPILOG = """\b
 Examples:
@@ -72,8 +72,8 @@ def main(
 ) -> None:
     """Measure what holds with other versions, and keep it in a file, which a run that is started again goes on with.
 
-    First every program of docs/upstream, then each file of tests/, then each file of scenarios/, in each environment.
-    What pytest has said of a file is kept in the folder `logs` of the environment.
+    First every program of docs/upstream, then the files of tests/, then those of scenarios/, in each environment. What
+    pytest has said is kept in the folder `logs` of the environment.
     """
     if table:
         _write_page(read(file))
@@ -134,21 +134,28 @@ def _measure(
     options: tuple[str, ...],
 ) -> None:
     results = measured.results.setdefault(environment.name, {})
-    for name in wanted:
-        if name in results and not again:
-            continue
-        result = results[name] = _result(environment, place, name, options)
-        write(file, measured)
-        click.echo(f"{environment.name} {name}: {result.outcome}, {result.seconds:g} s  {result.why}")
+    lacking = [name for name in wanted if again or name not in results]
+    for kind in _KINDS:
+        names = [name for name in lacking if name.startswith(f"{kind}/")]
+        for found in _results(environment, place, kind, names, options):
+            results.update(found)
+            write(file, measured)
+            for name, result in found.items():
+                click.echo(f"{environment.name} {name}: {result.outcome}, {result.seconds:g} s  {result.why}")
 
 
-def _result(environment: Environment, place: Path, name: str, options: tuple[str, ...]) -> Result:
-    kind, _, rest = name.partition("/")
+def _results(
+    environment: Environment, place: Path, kind: str, names: list[str], options: tuple[str, ...]
+) -> Iterator[dict[str, Result]]:
+    """Of one program after another; of files all together, which share processes and references."""
     python = environment.interpreter(place)
-    if kind != "upstream":
-        log = place / environment.name / "logs" / f"{name.replace('/', '.')}.txt"
-        return of_tests(python, name, _FILE_SECONDS_MAX, options, log=log)
-    return of_program(python, next(issue for issue in registry() if issue.id == rest), _PROGRAM_SECONDS_MAX)
+    if kind == "upstream":
+        issues = {f"upstream/{issue.id}": issue for issue in registry()}
+        for name in names:
+            yield {name: of_program(python, issues[name], _PROGRAM_SECONDS_MAX)}
+    elif names:
+        log = place / environment.name / "logs" / f"{kind}.txt"
+        yield of_tests(python, names, _FILES_SECONDS_MAX, options, log=log)
 
 
 if __name__ == "__main__":

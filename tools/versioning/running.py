@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from harness.judging.known_issues import KnownIssue
 from tools.versioning.results import Result
@@ -19,7 +21,7 @@ __all__ = ["of_program", "of_tests"]
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "docs" / "upstream"
 _WHY_MAX = 300
-_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)")
+_FAILED = ("failed", "error")
 
 
 def of_program(python: Path, issue: KnownIssue, seconds_max: float) -> Result:
@@ -35,20 +37,50 @@ def of_program(python: Path, issue: KnownIssue, seconds_max: float) -> Result:
 
 
 def of_tests(
-    python: Path, target: str, seconds_max: float, options: tuple[str, ...] = (), *, log: Path | None = None
-) -> Result:
-    """What pytest says of a file of tests or scenarios; all of its words go into the log."""
-    command = [str(python), "-m", "pytest", target, "-q", "--no-header", "-p", "no:cacheprovider", *options]
-    code, said, seconds = _run(command, ROOT, seconds_max)
+    python: Path, targets: Sequence[str], seconds_max: float, options: tuple[str, ...] = (), *, log: Path | None = None
+) -> dict[str, Result]:
+    """What pytest says of files of tests or scenarios, by file, in one session; all of its words go into the log.
+
+    A file that the session has nothing of, since it could not go on, failed with what was said last.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "told.xml")
+        # The older family has the file of each test.
+        report = [f"--junit-xml={told}", "-o", "junit_family=xunit1", "--continue-on-collection-errors"]
+        command = [str(python), "-m", "pytest", *targets, "-q", "--no-header", "-p", "no:cacheprovider", *report]
+        code, said, seconds = _run([*command, *options], ROOT, seconds_max)
+        cases = list(ET.parse(told).iter("testcase")) if told.exists() else []  # noqa: S314 - just written
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(said.out + said.err)
-    lines = said.out.strip().splitlines()
-    counts = {name.rstrip("s"): int(number) for number, name in _COUNT.findall(lines[-1] if lines else "")}
-    failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    why = "; ".join(failed)[: 4 * _WHY_MAX] or ("" if code == 0 else _last(said.out + said.err))
-    outcome = {None: "hangs", 0: "passed", 5: "passed"}.get(code, "failed")
-    return Result(outcome, seconds, counts, why)
+    lacking = Result("hangs" if code is None else "failed", seconds, why=_error(said.err) or _last(said.out + said.err))
+    found = {target: [case for case in cases if case.get("file") == target] for target in targets}
+    nothing = Result("passed", 0.0) if code in (0, 1, 5) and cases else lacking
+    return {target: _counted(those) if those else nothing for target, those in found.items()}
+
+
+def _counted(cases: Sequence[ET.Element]) -> Result:
+    """Of one file."""
+    outcomes = [(_outcome(case), case) for case in cases]
+    failed = [f"{how.upper()} {case.get('name')}: {_why(case)}" for how, case in outcomes if how in _FAILED]
+    seconds = round(sum(float(case.get("time", 0)) for case in cases), 1)
+    counts = dict(Counter(how for how, _ in outcomes))
+    return Result("failed" if failed else "passed", seconds, counts, "; ".join(failed)[: 4 * _WHY_MAX])
+
+
+def _outcome(case: ET.Element) -> str:
+    for tag, outcome in (("error", "error"), ("failure", "failed")):
+        if case.find(tag) is not None:
+            return outcome
+    skipped = case.find("skipped")
+    if skipped is None:
+        return "passed"
+    return "xfailed" if skipped.get("type") == "pytest.xfail" else "skipped"
+
+
+def _why(case: ET.Element) -> str:
+    lines = next(filter(None, (child.get("message") for child in case)), "").splitlines()
+    return lines[0][:_WHY_MAX] if lines else ""
 
 
 class _Said:
@@ -87,6 +119,10 @@ def _run(command: list[str], folder: Path, seconds_max: float) -> tuple[int | No
 def _end(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _error(text: str) -> str:
+    return next((line[:_WHY_MAX] for line in text.splitlines() if " error: " in line), "")
 
 
 def _last(text: str) -> str:

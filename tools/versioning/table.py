@@ -93,7 +93,7 @@ def _counted(result: Result | None) -> str:
     if result is None:
         return "not run"
     counts = ", ".join(f"{number} {name}" for name, number in sorted(result.counts.items()))
-    return counts or result.outcome
+    return counts or ("no tests" if result.outcome == "passed" else result.outcome)
 
 
 def _of(measured: Measured, environment: str, *prefixes: str) -> list[str]:
