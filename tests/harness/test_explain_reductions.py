@@ -12,6 +12,7 @@ import pytest
 from harness.evidence.trace import Array, RunTrace, Seen, Step, Value
 from harness.judging.explain import explain
 from harness.judging.explain._clipping import norm_of
+from harness.judging.explain._response import all_count
 from harness.judging.explain._reductions import factors_of
 from harness.judging.explain._view import Floats, View
 from harness.judging.laws import Case
@@ -103,3 +104,14 @@ def test_factors_are_found_or_nothing_is_said() -> None:
     client = msgspec.structs.replace(found.run.clients[0], steps=(changed, *found.run.clients[0].steps[1:]))
     squared = replace(found, run=RunTrace((client, *found.run.clients[1:])))
     assert factors_of(View(squared), 1, names) is None
+
+
+@pytest.mark.parametrize(
+    ("factors", "found"), [([2.0, 2.97e-18], False), ([2.0, -0.1], False), ([5000.0, 1.0], True), ([1.0, 1.0], True)]
+)
+def test_a_factor_that_is_none_is_no_share(factors: list[float], found: bool) -> None:
+    """Each replica takes its own largest example: the one which has the right one has the reference's gradient alone.
+
+    What was clipped from a huge norm has a huge factor, next to which another is small and still one.
+    """
+    assert all_count(factors) == found

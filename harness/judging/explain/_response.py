@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from harness.judging.explain._prediction import Check, check
 from harness.judging.explain._view import Floats, View
 
-__all__ = ["combined", "exceeding", "excess", "is_first_moment", "paired", "responses", "scaled", "slopes", "span"]
+__all__ = [
+    "all_count",
+    "combined",
+    "exceeding",
+    "excess",
+    "is_first_moment",
+    "paired",
+    "responses",
+    "scaled",
+    "slopes",
+    "span",
+]
 
 _FIRST_MOMENT = re.compile(r"(?:^|[/_])(?:m|momentum)(?:/|#|$)")
 
@@ -16,6 +27,9 @@ _ADAM_EPSILONS = (0.0, 1e-8, 1e-7, 1e-7 / 0.001**0.5)
 """What may stand next to |g|: the epsilons of TensorFlow and Keras, before and after the bias correction by the square
 root of 1 - beta_2.
 """
+
+_ROUNDED = 1e-6
+"""As a share of the largest factor: what is found from rounded values in place of none."""
 
 
 def is_first_moment(name: str) -> bool:
@@ -101,6 +115,15 @@ def combined(factors: Sequence[float], basis: Sequence[Sequence[Floats]]) -> lis
     return [
         np.sum([f * a for f, a in zip(factors, arrays, strict=True)], axis=0) for arrays in zip(*basis, strict=True)
     ]
+
+
+def all_count(factors: Sequence[float]) -> bool:
+    """Whether all are positive, by more than the rounding of the values from which they were found.
+
+    One that is as good as none says that the other replicas alone have the target: whatever makes each replica take
+    something of its own, such as its largest example, does that of the one which has the right one.
+    """
+    return min(factors) > _ROUNDED * max(factors)
 
 
 def span(target: Sequence[Floats], basis: Sequence[Sequence[Floats]]) -> list[float] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._clipping import SAME_NORM, in_moments, in_variables, listed, norm_of
 from harness.judging.explain._prediction import Predicting, check, evident, judged, undone
-from harness.judging.explain._response import combined, span
+from harness.judging.explain._response import all_count, combined, span
 from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
@@ -53,7 +53,7 @@ def _rescaled(view: View, step: int, names: list[str], parts: list[list[Floats]]
     norms = [norm_of([part[replica] for part in parts]) for replica in range(count)]
     threshold = norm_of(truth)
     clipped = [norm for norm in norms if any(math.isclose(norm * k, threshold, rel_tol=SAME_NORM) for k in (1, count))]
-    if factors is None or min(factors) <= 0 or not clipped:
+    if factors is None or not all_count(factors) or not clipped:
         return None
     return judged(
         _ID,

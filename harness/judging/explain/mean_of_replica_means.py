@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from harness.judging.explain._prediction import Check, Predicting, evident, judged, undone
-from harness.judging.explain._response import span
+from harness.judging.explain._response import all_count, span
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
@@ -43,7 +43,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
 def _unknown_weights(view: View) -> Attempt | None:
     """Replicas have as many examples each, but these count differently, as by their tokens: the weights are found.
 
-    They are common to all gradients and the loss, positive, and add up to what equal weights do.
+    They are common to all gradients and the loss, all of them count, and add up to what equal weights do.
     """
     step = view.origin("gradients")
     shards = None if step is None else view.shards(step)
@@ -56,7 +56,7 @@ def _unknown_weights(view: View) -> Attempt | None:
         return None
     truth = [view.truth("gradients", step, name) for name in names]
     weights = span(truth, [[each[k] for each in known] for k in range(view.replicas)])
-    if weights is None or min(weights) <= 0 or max(weights) < _UNEQUAL * min(weights):
+    if weights is None or not all_count(weights) or max(weights) < _UNEQUAL * min(weights):
         return None
     whole = next((count for count in (view.replicas, 1) if abs(sum(weights) - count) < _SUM_OFF * count), None)
     if whole is None:
