@@ -12,8 +12,8 @@ import pytest
 from harness.evidence.trace import Array, RunTrace, Seen, Step, Value
 from harness.judging.explain import explain
 from harness.judging.explain._clipping import norm_of
-from harness.judging.explain._response import all_count
 from harness.judging.explain._reductions import factors_of
+from harness.judging.explain._response import all_count
 from harness.judging.explain._view import Floats, View
 from harness.judging.laws import Case
 from tests.harness._replicated import case
