@@ -57,7 +57,8 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "Greater": lambda x, y: (x > y) * 1.0,
     "ReluGrad": lambda dy, x: dy * (x > 0),
     "TanhGrad": lambda y, dy: dy * (1 - y * y),
-    "DivNoNan": lambda x, y: np.where(y == 0, 0, np.divide(x, np.where(y == 0, 1, y))),
+    # In the operands' own dtype: older NumPy joins bfloat16 and whole numbers in none.
+    "DivNoNan": lambda x, y: np.where(y == 0, np.zeros_like(y), np.divide(x, np.where(y == 0, np.ones_like(y), y))),
 }
 
 
