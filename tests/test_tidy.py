@@ -91,15 +91,21 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text(), filename=str(path))
 
 
+@cache
+def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All of them; to walk a tree takes as long as to parse it."""
+    return tuple(ast.walk(tree))
+
+
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Yield line, module and imported names of every absolute import, at any depth."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name, ()
@@ -124,7 +130,7 @@ def _run_on_import(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom
 
 
 def _calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Call):
             yield node.lineno, _dotted(node.func)
 

@@ -403,6 +403,9 @@ def test_every_program_of_the_examples_is_run() -> None:
     }
 
 
+# In the quick profile a program that counts its own steps is killed above, and scenarios/test_checkpoint_formats.py
+# resumes from BackupAndRestore.
+@pytest.mark.full
 def test_training_that_is_killed_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     """The worker dies in the second of three epochs; the job starts again and trains only the last two."""
     found = _json(

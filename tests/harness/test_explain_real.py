@@ -43,7 +43,8 @@ def test_mistakes_that_depend_on_uneven_shards_are_named(mistake: str, rule: str
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        ("mean_then_sum", "loss_times_replicas"),
+        # In the quick profile with Adam, below, and in tests/harness/test_verify.py.
+        pytest.param("mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
         # In the quick profile with Adam, below.
         pytest.param("hidden_mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
         ("sum_then_mean", "loss_divided_by_replicas"),
@@ -105,7 +106,8 @@ def test_a_step_that_overflows_as_it_should_is_not_judged() -> None:
 
 @REPLICAS
 @pytest.mark.parametrize(
-    "mistake", ["divided_again", "slice_twice", pytest.param("not_divided", marks=pytest.mark.full)]
+    "mistake",
+    ["divided_again", *(pytest.param(each, marks=pytest.mark.full) for each in ("slice_twice", "not_divided"))],
 )
 def test_accumulation_is_named(mistake: str, strategy: str) -> None:
     """Four slices make an update, and are divided once too often, not at all, or taken twice."""
@@ -124,8 +126,7 @@ def test_accumulation_within_a_step_is_named(strategy: str) -> None:
     "mistake",
     [
         "one_replica",
-        "sum_of_copies",
-        *(pytest.param(mistake, marks=pytest.mark.full) for mistake in ("sum_of_means", "count_of_one")),
+        *(pytest.param(each, marks=pytest.mark.full) for each in ("sum_of_copies", "sum_of_means", "count_of_one")),
     ],
 )
 def test_metrics_of_one_replica_or_of_copies_are_named(mistake: str, strategy: str) -> None:

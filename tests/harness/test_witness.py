@@ -100,10 +100,11 @@ def test_a_wrong_loop_that_reports_nothing_is_named(mistake: str, strategy: str,
 
 _RIGHT: list[Any] = [
     (_loop, "mirrored-2"),
-    (functools.partial(_fit, flavour="keras"), "mirrored-2"),
     *(
         pytest.param(program, strategy, marks=pytest.mark.full)
         for program, strategy in (
+            # In the quick profile docs/writing-programs.md has a `fit` that reports nothing.
+            (functools.partial(_fit, flavour="keras"), "mirrored-2"),
             (functools.partial(_loop, flavour="tf_keras"), "one_device"),
             (functools.partial(_loop, flavour="tf_keras"), "mirrored-2"),
             (functools.partial(_fit, flavour="tf_keras"), "mirrored-2"),

@@ -118,10 +118,15 @@ PHASES = {
 }
 
 
-# The first two leave the same; before a save a fault also strikes in test_saves_tensorflow.
+# The first three let the job resume from the same step; before a save a fault also strikes in test_saves_tensorflow.
 @pytest.mark.parametrize(
     "phase",
-    [pytest.param("before_save", marks=pytest.mark.full), "in_save", "after_data_before_index", "after_save"],
+    [
+        pytest.param("before_save", marks=pytest.mark.full),
+        pytest.param("in_save", marks=pytest.mark.full),
+        "after_data_before_index",
+        "after_save",
+    ],
 )
 def test_death_in_a_phase_of_a_save(tmp_path: Path, phase: str) -> None:
     """The save is where its phase says when the chief dies; the job resumes from the last complete one, exactly."""

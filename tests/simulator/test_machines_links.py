@@ -55,7 +55,12 @@ def test_links_are_counted_by_the_relay_of_who_connects(tmp_path: Path) -> None:
             Delay(src="worker:0", dst="worker:1", **AT, delay="30ms", duration="200ms"),
             "round_trip_seconds",
         ),
-        (Partition(src="worker:0", dst="worker:1", **AT, mode="refuse", duration="200ms"), "probe"),
+        # On one machine tests/simulator/test_faults_links.py cuts links in the quick profile.
+        pytest.param(
+            Partition(src="worker:0", dst="worker:1", **AT, mode="refuse", duration="200ms"),
+            "probe",
+            marks=pytest.mark.full,
+        ),
         pytest.param(
             Rate(src="worker:0", dst="worker:1", **AT, rate="100KB/s", duration="400ms"),
             "delivered_in_0.2_seconds",

@@ -48,12 +48,12 @@ def _holds(version: str | None, specifier: str) -> bool:
 
 def _environments(measured: Measured) -> Iterator[str]:
     yield from _head("environment", *_PACKAGES)
-    for name, versions in measured.versions.items():
-        yield _row(name, *(versions.get(package, "-") for package in _PACKAGES))
+    for name in _names(measured):
+        yield _row(name, *(measured.versions[name].get(package, "-") for package in _PACKAGES))
 
 
 def _defects(measured: Measured) -> Iterator[str]:
-    names = [name for name in measured.versions if _of(measured, name, "upstream/") and name not in _between()]
+    names = [name for name in _names(measured) if _of(measured, name, "upstream/") and name not in _between()]
     yield from _head("defect", *names, "in the registry")
     for issue in registry():
         said = ", ".join(f"{package} {text}" for package, text in issue.packages.items())
@@ -62,7 +62,7 @@ def _defects(measured: Measured) -> Iterator[str]:
 
 def _defects_between(measured: Measured) -> Iterator[str]:
     """By Keras, the oldest first; a defect that was run in none of them has no row."""
-    names = [name for name in measured.versions if name in _between()]
+    names = [name for name in _names(measured) if name in _between()]
     names.sort(key=lambda name: Version(measured.versions[name]["keras"]))
     titles = [f"{measured.versions[name]['keras']}, {measured.versions[name]['tensorflow']}" for name in names]
     yield from _head("defect, with Keras and TensorFlow", *titles, "in the registry")
@@ -70,6 +70,12 @@ def _defects_between(measured: Measured) -> Iterator[str]:
         cells = _shown(measured, issue, names)
         if any(cell != "not run" for cell in cells):
             yield _row(f"`{issue.id}`", *cells, f"keras {issue.packages['keras']}")
+
+
+def _names(measured: Measured) -> list[str]:
+    """In the order of environments.toml, in whatever order they were measured; what is no longer there comes last."""
+    order = {each.name: number for number, each in enumerate(environments())}
+    return sorted(measured.versions, key=lambda name: order.get(name, len(order)))
 
 
 def _between() -> set[str]:
@@ -82,7 +88,7 @@ def _shown(measured: Measured, issue: KnownIssue, names: Sequence[str]) -> list[
 
 
 def _files(measured: Measured) -> Iterator[str]:
-    names = [name for name in measured.versions if _of(measured, name, "tests/", "scenarios/")]
+    names = [name for name in _names(measured) if _of(measured, name, "tests/", "scenarios/")]
     files = sorted({file for name in names for file in _of(measured, name, "tests/", "scenarios/")})
     yield from _head("file", *names)
     for file in files:
