@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.util
 import os
 import sys
@@ -30,7 +29,7 @@ class NameTaken(ImportError):
         )
 
 
-class _Ours(importlib.abc.MetaPathFinder):
+class _Ours:
     """Before all other finders: a claimed name is Lockstep's package."""
 
     def __init__(self) -> None:
@@ -44,7 +43,7 @@ class _Ours(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, HOME / fullname / "__init__.py")
 
 
-class _Hint(importlib.abc.MetaPathFinder):
+class _Hint:
     """After all other finders: who looks for a part of the other package is told why it is not found."""
 
     def find_spec(

@@ -8,7 +8,6 @@ run in messages.
 from __future__ import annotations
 
 import builtins
-import importlib.abc
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ class _Loader(SourceFileLoader):
         super().exec_module(module)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:

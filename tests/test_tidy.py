@@ -380,7 +380,7 @@ def test_import_is_light(module: str) -> None:
 
 IMPORT_MS_MAX = 30.0
 _TIMES = 15
-_IMPORT_MODULES_MAX = 40
+_IMPORT_MODULES_MAX = 15
 _TIMED = """
 import importlib, sys, time
 {before}

@@ -362,7 +362,31 @@ def _many_in_a_call(strategy: Any) -> list[int]:
     return [len((each.examples or ((),))[0]) for each in _seeing(strategy, program)[1]]
 
 
+def _sequences(strategy: Any) -> tuple[bool, str]:
+    """The graph knows no length and so no shape of the gradient: whether it is seen, and what is not."""
+    import tensorflow as tf
+
+    def program() -> None:
+        with strategy.scope():
+            w = tf.Variable([[1.0], [2.0]], aggregation=tf.VariableAggregation.SUM)
+
+        def replica(x: Any) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.tensordot(x, w, 1))
+            w.assign_sub(tape.gradient(loss, w))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None, None])])
+        def train(x: Any) -> None:
+            strategy.run(replica, args=(x,))
+
+        train(tf.ones([3, 5, 2]))
+
+    _, seen, unseen = _seeing(strategy, program)
+    return bool(seen[0].gradients), str(unseen)
+
+
 _CHECKS: dict[str, Callable[[Any], Any]] = {
+    "sequences": _sequences,
     "random": _random_numbers,
     "evaluation": _evaluation_is_no_step,
     "optimizers": _only_optimizers,
@@ -416,6 +440,13 @@ def test_only_what_must_agree_is_looked_at(in_a_task: dict[str, Any]) -> None:
 def test_what_is_reported_is_not_looked_at(in_a_task: dict[str, Any]) -> None:
     """It wins anyhow."""
     assert in_a_task["reported"]
+
+
+def test_a_gradient_has_the_shape_of_its_variable(in_a_task: dict[str, Any]) -> None:
+    """Also where the graph does not know it; else nothing would be known of how large it is."""
+    seen, unseen = in_a_task["sequences"]
+    assert seen, unseen
+    assert "too large" not in unseen
 
 
 def test_a_step_that_is_saved_and_loaded_runs(in_a_task: dict[str, Any]) -> None:

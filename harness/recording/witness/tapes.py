@@ -76,7 +76,7 @@ def _see(gathered: Gathered, target: Any, sources: Any, gradients: Any) -> None:
     if replica is None:
         return
     pairs = [
-        (gathered.registry.entry(source), dense(gradient))
+        (gathered.registry.entry(source), _shaped(dense(gradient), source))
         for source, gradient in zip(tf.nest.flatten(sources), _flat(sources, gradients), strict=True)
         if gradient is not None
     ]
@@ -93,6 +93,15 @@ def _see(gathered: Gathered, target: Any, sources: Any, gradients: Any) -> None:
         gathered.take(Event("tape", replica, site, names, tuple(arrays)))
 
     gathered.deliver([tensor for _, tensor in named], take)
+
+
+def _shaped(gradient: Any, source: Any) -> Any:
+    """With the shape of its source where the graph does not know it, as behind a `Tensordot` of sequences."""
+    import tensorflow as tf
+
+    if gradient is None or gradient.shape.is_fully_defined() or not source.shape.is_fully_defined():
+        return gradient
+    return tf.ensure_shape(gradient, source.shape)
 
 
 def _flat(sources: Any, gradients: Any) -> list[Any]:
