@@ -80,6 +80,7 @@ def _by_all_means(directory: str, *, saves: bool) -> None:
     import tensorflow as tf
 
     os.chdir(directory)
+    # Not model.weights.h5, see below.
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     data = tf.data.Dataset.range(2)
     if saves:
@@ -87,7 +88,7 @@ def _by_all_means(directory: str, *, saves: bool) -> None:
         Path("renamed.part").write_text("x")
         Path("renamed.part").replace("renamed")
         model.save("model.keras")
-        model.save_weights("model.weights.h5")
+        model.save_weights("of.weights.h5")
         tf.train.Checkpoint(model=model).save("checkpoint")
         tf.io.gfile.GFile("gfile", "w").write("x")
         tf.io.gfile.copy("gfile", "copied")
@@ -99,7 +100,7 @@ def _by_all_means(directory: str, *, saves: bool) -> None:
     np.load("numpy.npy")
     Path("renamed").read_text()
     keras.saving.load_model("model.keras")
-    model.load_weights("model.weights.h5")
+    model.load_weights("of.weights.h5")
     tf.train.Checkpoint(model=model).restore(tf.train.latest_checkpoint("."))
     tf.train.load_checkpoint("checkpoint-1")
     tf.io.gfile.GFile("copied").read()
@@ -109,7 +110,7 @@ def _by_all_means(directory: str, *, saves: bool) -> None:
     tf.saved_model.load("saved_model")
 
 
-_MEANS = {"numpy.npy", "renamed", "model.keras", "model.weights.h5", "checkpoint-1", "copied", "op", "dataset", "cache"}
+_MEANS = {"numpy.npy", "renamed", "model.keras", "of.weights.h5", "checkpoint-1", "copied", "op", "dataset", "cache"}
 
 
 def test_every_way_to_a_file_is_noted(tmp_path: Path) -> None:
@@ -138,7 +139,8 @@ def test_every_way_to_a_file_is_noted(tmp_path: Path) -> None:
     assert expected <= written
     assert expected <= read
     assert not any(path.startswith(str(ours)) for path in (*written, *read))
-    assert not [touch for touch in touched[False] if touch.writes]
+    # Keras 3.4 puts such a file beside a .keras file that it saves or loads, and then removes it.
+    assert {touch.path for touch in touched[False] if touch.writes} <= {str(place / "model.weights.h5")}
 
 
 def _resuming(path: str) -> Callable[[Any, Any], None]:

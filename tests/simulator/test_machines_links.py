@@ -19,7 +19,7 @@ from simulator.helpers.relay.door import request
 from simulator.network.counting import summed
 from simulator.wire.network import LinkCounters
 from tests.simulator._faults import connect, events, plan_of, talk
-from tests.simulator._wire import exactly
+from tests.simulator._wire import eventually, exactly
 from tests.simulator.test_machines_lost import SHORT
 
 TWO = "env MACHINE={}:m0,m1"
@@ -226,7 +226,8 @@ def test_a_relay_connects_other_relays_of_its_run_with_tasks_of_its_machine_only
             (second, request(server, key, "worker:1")),
         ):
             assert b" 407 " in _answer(relay.address, refused)
-        assert run.network.turned_away["", ""] > 0
+        # The relay tells it after its answer.
+        eventually(lambda: run.network.turned_away.get(("", ""), 0) > 0, "the relay tells whom it has turned away")
 
 
 @pytest.mark.parametrize(

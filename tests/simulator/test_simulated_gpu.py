@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -297,12 +298,21 @@ def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     """The reason is what a skip shows."""
     monkeypatch.setenv(building.BUILDS_VARIABLE, str(tmp_path))
     monkeypatch.setattr(building, "_COMPILER", "no-such-compiler")
+    monkeypatch.setattr(building, "_COPIES_NOTHING", "none")
     with pytest.raises(NotBuilt, match="the simulated GPU cannot be built here: there is no no-such-compiler; install"):
         building.library.__wrapped__()
     monkeypatch.setattr(building, "_COMPILER", "false")
     with pytest.raises(NotBuilt, match=r"the compiler refuses \(exit code 1\)"):
         building.library.__wrapped__()
     assert not list(tmp_path.rglob("*.so"))
+
+
+def test_a_tensorflow_that_copies_nothing_between_them_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is built; others are not, whatever their numbers begin with."""
+    installed = metadata.distribution("tensorflow")
+    for version, refused in (("2.17.1", True), ("2.17.0", True), ("2.18.0", False), ("2.170.0", False)):
+        monkeypatch.setattr(type(installed), "version", version)
+        assert ("stream cannot wait for itself" in building.why_not()) == refused
 
 
 def test_environments_with_the_same_tensorflow_have_one_build(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,8 @@ _FLAGS = (
 )
 _LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
 _NEEDED = "tensorflow/core/common_runtime/pluggable_device/pluggable_device_factory.h"
+# Its streams for copies between devices of a plugin are those that compute, for which they are to wait.
+_COPIES_NOTHING = "2.17"
 # A file takes up to 40 s on a busy core.
 _FILE_SECONDS_MAX = 600.0
 _LOCK_SECONDS_MAX = 900.0
@@ -55,7 +57,7 @@ class NotBuilt(HardwareMissing):
 def why_not() -> str:
     """Why no simulated GPU can be built here, as far as can be told without building one; else nothing."""
     try:
-        _tensorflow()
+        _check(_tensorflow()[1])
     except NotBuilt as error:
         return str(error)
     return "" if shutil.which(_COMPILER) else f"there is no {_COMPILER}"
@@ -68,9 +70,11 @@ def library() -> Path:
     It is kept in `$LOCKSTEP_BUILDS`, or else below `$XDG_CACHE_HOME` or `~/.cache`, for all processes of the user.
 
     Raises:
-        NotBuilt: TensorFlow or its headers or a compiler are missing, or the compiler refuses.
+        NotBuilt: TensorFlow or its headers or a compiler are missing, or the compiler refuses, or this TensorFlow would
+            be of no use.
     """
     include, version = _tensorflow()
+    _check(version)
     compiler = shutil.which(_COMPILER)
     sources = sorted(_SOURCES.glob("*.cc"))
     name = f"gpu-simulated-{version}-{platform.machine()}-{_digest(include, sources)}"
@@ -107,6 +111,14 @@ def _tensorflow() -> tuple[Path, str]:
         if (include / _NEEDED).exists():
             return include, version
     raise NotBuilt(f"TensorFlow {version} has come without the headers of its C++ library ({_NEEDED})")
+
+
+def _check(version: str) -> None:
+    if version.startswith(f"{_COPIES_NOTHING}."):
+        raise NotBuilt(
+            f'TensorFlow {version} cannot copy between the devices of a plugin ("stream cannot wait for itself"); '
+            "2.16 can, and 2.18 and later"
+        )
 
 
 def _digest(include: Path, sources: Sequence[Path]) -> str:
