@@ -318,6 +318,17 @@ def test_other_examples_are_no_line_s_fault() -> None:
     assert "other examples" in found.why
 
 
+def test_more_or_fewer_examples_are_no_line_s_fault() -> None:
+    """Each replica has a global batch, or some are lost; what each has whole is no example."""
+    for given in ((_X, _X[::-1]), (_X[:3], _X[3:7])):
+        run, reference = watched(_program(_sum), _X, *given)
+        found = find_culprit([run], reference, [])
+        assert isinstance(found, NoCulprit)
+        assert "other examples" in found.why
+    run, reference = watched(_program(_sum), _X, _X, _X)
+    assert isinstance(find_culprit([run], reference, []), Culprit)
+
+
 def test_examples_in_another_order_are_the_same_examples() -> None:
     """As datasets are sharded by elements: every other example goes to the other worker."""
     run, reference = watched(_program(_mean), _X, _X[0::2], _X[1::2])

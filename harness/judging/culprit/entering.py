@@ -39,21 +39,33 @@ def order_of(entering: Iterable[Entering]) -> Order | None:
 
 
 def other_examples(entering: Iterable[Entering]) -> bool:
-    """Whether the replicas were given rows that the reference was not given."""
+    """Whether the replicas were given rows that the reference was not given, or another number of them.
+
+    Of that number nothing is known where something else enters that is as many rows as the reference's: then what is
+    not may be noise of each replica's own.
+    """
     import numpy as np
 
-    for parts, value in entering:
-        if _splits(parts, value):
-            joined = np.concatenate(parts)
-            if sorted(_keys(joined)) != sorted(_keys(value)):
-                return True
-    return False
+    pairs = list(entering)
+    split = [pair for pair in pairs if _splits(*pair)]
+    if not split:
+        return any(_more_or_fewer(*pair) for pair in pairs)
+    return any(sorted(_keys(np.concatenate(parts))) != sorted(_keys(value)) for parts, value in split)
 
 
 def _splits(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> bool:
-    if value.ndim == 0 or any(part.shape[1:] != value.shape[1:] or part.ndim != value.ndim for part in parts):
+    return _are_rows(parts, value) and sum(len(part) for part in parts) == len(value) and len(value) > 1
+
+
+def _more_or_fewer(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> bool:
+    """Whether each replica has rows of its own and all together another number; whole numbers may be row lengths."""
+    if not _are_rows(parts, value) or (value.ndim == 1 and value.dtype.kind != "f"):
         return False
-    return sum(len(part) for part in parts) == len(value) and len(value) > 1
+    return sum(len(part) for part in parts) != len(value) and len({part.tobytes() for part in parts}) > 1
+
+
+def _are_rows(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> bool:
+    return value.ndim > 0 and all(part.shape[1:] == value.shape[1:] and part.ndim == value.ndim for part in parts)
 
 
 def _keys(rows: np.ndarray[Any, Any]) -> list[bytes]:
