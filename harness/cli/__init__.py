@@ -9,7 +9,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -177,6 +176,15 @@ def main(early: Any = None) -> int:
     return code
 
 
+def _is_gone() -> bool:
+    """Whether the working directory has been deleted; it can still be asked for what it is, and not for its name."""
+    try:
+        os.getcwd()  # noqa: PTH109 - Path.cwd() is the same, and is not to be imported for it
+    except OSError:
+        return True
+    return False
+
+
 def _run(asked: _Asked) -> int:
     try:
         code = _lockstep.main(prog_name="lockstep", standalone_mode=False)
@@ -197,7 +205,7 @@ def _run(asked: _Asked) -> int:
         if (limit := limit_of(error)) is not None:
             click.echo(f"Error: {limit}", err=True)
             return Exit.LACKING
-        if isinstance(error, SystemError) and not Path(os.curdir).exists():
+        if isinstance(error, SystemError) and _is_gone():
             # Python 3.13.0 cannot import half of its library in a directory that is gone.
             click.echo("Error: the working directory has been deleted; change to one that exists", err=True)
             return 2
