@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from harness import StrategyCase, Verdict, verify
 from harness.verify import Tier
-from scenarios.programs import fit_hinge, loss_formulas, loss_table, models, reductions
+from scenarios.programs import fit_hinge, fit_masked, loss_formulas, loss_table, models, reductions
 from scenarios.programs.sharing import sharing
 from simulator import Cluster
 
@@ -93,6 +93,22 @@ def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
     """A loss function that returns the mean of its batch trains as one that returns a loss for each example."""
     flavour: models.Flavour = "tf_keras" if loop.startswith("tf_keras") else "keras"
     assert verify(fit_hinge.make(flavour, scalar=True), strategy, tier="exact")
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-1", "mirrored-3"))
+@pytest.mark.parametrize(
+    ("loop", "hidden"),
+    [
+        ("keras3_fit:masked", 1),
+        ("tf_keras_fit:masked", 1),
+        ("keras3_fit:masked_replica", 6),
+        ("tf_keras_fit:masked_replica", 6),
+    ],
+)
+def test_fit_with_a_mask(strategy: StrategyCase, loop: str, hidden: int) -> None:
+    """One example of each twelve is padding, or a whole replica's are."""
+    flavour: models.Flavour = "tf_keras" if loop.startswith("tf_keras") else "keras"
+    assert verify(fit_masked.make(flavour, hidden=hidden), strategy)
 
 
 @pytest.mark.strategies(

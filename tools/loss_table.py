@@ -27,7 +27,8 @@ checks under every strategy against what TensorFlow does (three and four replica
 gradient**: what is reported and what is applied, as a multiple of what one device has. "mean of replica means" is the
 average of the replicas' own averages, which weights replicas equally however many examples they have. The batches: 12
 examples, which two replicas divide; 7, which they do not; 1, of which the second replica gets nothing. In `fit`, loss
-is that of the epoch (`History`).
+is that of the epoch (`History`). Where a mask hides padding, two examples of the first half are: Keras divides by a
+replica's own number of those that are left, so that padded sequences weight replicas otherwise in every batch.
 
 The rows hold under MirroredStrategy, MultiWorkerMirroredStrategy and CentralStorageStrategy, except that Keras 3 `fit`
 raises under MultiWorkerMirroredStrategy. Those of Keras 3 hold from Keras 3.8 on; before, its losses were not divided

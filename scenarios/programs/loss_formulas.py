@@ -14,6 +14,7 @@ __all__ = [
     "Shares",
     "describe",
     "examples_of",
+    "fit_masked_mean",
     "fit_mean",
     "fit_sum",
     "global_mean",
@@ -33,21 +34,27 @@ BATCHES = (12, 7, 1)
 
 
 class Example(NamedTuple):
-    """The loss where the weight is 1, which is also the gradient, and the sample weight."""
+    """The loss where the weight is 1, which is also the gradient, the sample weight, and whether a mask hides it."""
 
     loss: Fraction
     weight: Fraction = Fraction(1)
+    padding: bool = False
 
 
 Shares = tuple[tuple[Example, ...], ...]
 # The reported loss and the applied gradient; None is NaN.
 Pair = tuple["Fraction | None", "Fraction | None"]
 ZERO = Fraction(0)
+# No replica has nothing else: with tf_keras its loss would be NaN (tf-keras-fit-masked-replica).
+_PADDING = (1, 2)
 
 
 def examples_of(batch: int) -> tuple[Example, ...]:
-    """A batch; 840 divides by every number of examples and of replicas in the table."""
-    return tuple(Example(Fraction(840 * (index + 1) ** 2), Fraction(1 + index % 3)) for index in range(batch))
+    """A batch; 840 divides by every number of examples and of replicas in the table. Padding is in the first half."""
+    return tuple(
+        Example(Fraction(840 * (index + 1) ** 2), Fraction(1 + index % 3), padding=index in _PADDING)
+        for index in range(batch)
+    )
 
 
 def shares(batch: int, replicas: int) -> Shares:
@@ -112,7 +119,14 @@ def fit_mean(parts: Shares) -> Pair:
 
 def weighted_fit_mean(parts: Shares) -> Pair:
     """As `fit_mean`, for losses times sample weights; the divisor counts examples, not weights."""
-    return fit_mean(tuple(tuple(Example(loss * weight) for loss, weight in part) for part in parts))
+    return fit_mean(tuple(tuple(Example(each.loss * each.weight) for each in part) for part in parts))
+
+
+def fit_masked_mean(parts: Shares) -> Pair:
+    """A mask lets every replica divide by its own number of examples that are not padding."""
+    return keras3_fit_weighted_mean(
+        tuple(tuple(Example(each.loss, Fraction(not each.padding)) for each in part) for part in parts)
+    )
 
 
 def keras3_fit_weighted_mean(parts: Shares) -> Pair:

@@ -39,6 +39,7 @@ _TUTORIAL = "tensorflow.org/tutorials/distribute/custom_training, Define the los
 _AVERAGE = "tf.nn.compute_average_loss"
 _KERAS3 = "keras/src/losses/loss.py:229 (scale_loss_for_distribution)"
 _KERAS2 = "tf_keras/src/engine/compile_utils.py:283"
+_MASK = "mask of padding"
 ROWS = (
     Row("loop", "NONE, compute_average_loss(global_batch_size)", BOTH, forms.global_mean, _TUTORIAL),
     Row("loop", "NONE, compute_average_loss()", BOTH, forms.mean_over_replicas, _AVERAGE),
@@ -55,6 +56,7 @@ ROWS = (
     Row("fit", "function of one scalar", ("keras",), forms.keras3_fit_scalar, "keras3-fit-scalar-loss"),
     Row("fit", "function of one scalar", ("tf_keras",), forms.fit_mean, _KERAS2),
     Row("fit", "sample weights", BOTH, forms.weighted_fit_mean, _KERAS3),
+    Row("fit", _MASK, BOTH, forms.fit_masked_mean, "keras/src/losses/loss.py:197 (apply_mask)"),
     Row("fit", "mean_with_sample_weight", ("keras",), forms.keras3_fit_weighted_mean, "keras/src/losses/loss.py:150"),
     Row(
         "fit",
@@ -119,6 +121,11 @@ def _dataset(*columns: Callable[[tuple[forms.Example, ...]], Any]) -> Any:
 
 def _losses(examples: tuple[forms.Example, ...]) -> list[list[float]]:
     return [[float(example.loss)] for example in examples]
+
+
+def _shown_losses(examples: tuple[forms.Example, ...]) -> list[list[float]]:
+    """A layer of the model masks what is 0."""
+    return [[0.0 if example.padding else float(example.loss)] for example in examples]
 
 
 def _weights(examples: tuple[forms.Example, ...]) -> list[float]:
@@ -209,7 +216,8 @@ def _measure_fit(strategy: Any, flavour: models.Flavour, reduction: str) -> Meas
             measured["fit", flavour, reduction, forms.BATCHES[batch]] = float(loss), gradient
 
     weighted = reduction in ("sample weights", "mean_with_sample_weight")
-    dataset = _dataset(_losses, _zeros, _weights) if weighted else _dataset(_losses, _zeros)
+    losses = _shown_losses if reduction == _MASK else _losses
+    dataset = _dataset(losses, _zeros, _weights) if weighted else _dataset(losses, _zeros)
     model.fit(dataset, epochs=1, verbose=0, callbacks=[Watch()])
     return measured
 
@@ -231,7 +239,8 @@ def _fit_model(keras: Any, reduction: str) -> Any:
 
     kernel_regularizer = regularizer if reduction == "kernel regularizer" else None
     dense = Dense(1, use_bias=False, kernel_initializer="ones", kernel_regularizer=kernel_regularizer)
-    return keras.Sequential([keras.Input((1,)), dense])
+    masking = [keras.layers.Masking(0.0)] if reduction == _MASK else []
+    return keras.Sequential([keras.Input((1,)), *masking, dense])
 
 
 def _fit_loss(keras: Any, reduction: str) -> Any:
