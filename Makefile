@@ -12,8 +12,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k ports -x"
 PYTEST_ARGS ?=
-# Processes of pytest-xdist, two more than there are cores, since runs also wait: make test WORKERS=2
-WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
+# Processes of pytest-xdist, one more than there are cores, since runs also wait: make test WORKERS=2
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # A process that has nothing left takes over tests of another; until then neighbours, which share much, stay together.
 DIST := --dist=worksteal
 # The scenarios for simulated GPUs, for example: make simulated SIMULATED=scenarios/test_training.py

@@ -43,9 +43,7 @@ def test_mistakes_that_depend_on_uneven_shards_are_named(mistake: str, rule: str
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        # In the quick profile with Adam, below, and in tests/harness/test_verify.py.
-        pytest.param("mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
-        # In the quick profile with Adam, below.
+        ("mean_then_sum", "loss_times_replicas"),
         pytest.param("hidden_mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
         ("sum_then_mean", "loss_divided_by_replicas"),
         # In the quick profile with three replicas, above.
@@ -63,12 +61,13 @@ def test_mistakes_of_a_training_step_are_named(mistake: str, rule: str, strategy
     assert _named(regression(mistake), strategy) == rule
 
 
+@pytest.mark.full  # without Adam in the quick profile, above
 @pytest.mark.parametrize("strategy", ["mirrored-2"])
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
         ("hidden_mean_then_sum", "loss_times_replicas"),
-        pytest.param("not_reduced", "gradients_not_reduced", marks=pytest.mark.full),
+        ("not_reduced", "gradients_not_reduced"),
     ],
 )
 def test_adam_hides_none_of_them(mistake: str, rule: str, strategy: str) -> None:
@@ -83,8 +82,9 @@ def test_clipping_on_each_replica_is_named(extra: str, strategy: str) -> None:
     assert _named(regression("clip_first", extra=extra), strategy) == "clipped_before_reduce"
 
 
+@pytest.mark.full  # tests/harness/test_explain_steps.py has the same from recorded numbers
 @REPLICAS
-@pytest.mark.parametrize("mistake", ["decide_first", pytest.param("decide_each", marks=pytest.mark.full)])
+@pytest.mark.parametrize("mistake", ["decide_first", "decide_each"])
 def test_skipping_an_overflow_on_one_replica_only_is_named(mistake: str, strategy: str) -> None:
     """The last replica's gradient is infinite: the first decides for all, or each for itself."""
     assert _named(regression(mistake, extra="overflow"), strategy) == "local_overflow_decision"
@@ -140,13 +140,10 @@ def test_one_mask_for_all_replicas_is_named(strategy: str) -> None:
     assert _named(masked("same_seed"), strategy) == "identical_random_streams"
 
 
+# Real checks of the quick profile: the one above, and scenarios/test_batch_norm.py.
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("kind", "rule"),
-    [
-        ("norm", "batch_statistics_local"),
-        # The rule's real check of the quick profile is the one above.
-        pytest.param("dropout", "identical_random_streams", marks=pytest.mark.full),
-    ],
+    ("kind", "rule"), [("norm", "batch_statistics_local"), ("dropout", "identical_random_streams")]
 )
 def test_layers_of_keras_that_know_their_replica_only_are_named(kind: str, rule: str) -> None:
     """BatchNormalization and Dropout under `fit`, where nothing but variables and logs is recorded."""

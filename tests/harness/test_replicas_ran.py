@@ -109,7 +109,8 @@ def _beside_the_strategy(strategy: Any, record: Any) -> None:
     _on_one_device(strategy, record)
 
 
-@pytest.mark.parametrize("program", [_on_one_device, _beside_the_strategy])
+# Of the trainings of all workers scenarios/ are full; what is not one is held against made-up work below as well.
+@pytest.mark.parametrize("program", [_on_one_device, pytest.param(_beside_the_strategy, marks=pytest.mark.full)])
 @pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("central_storage-2", marks=pytest.mark.full)])
 def test_a_training_on_one_device_is_not_one_of_several_replicas(program: Any, strategy: str) -> None:
     """All numbers are right, and no replica but one has done anything."""

@@ -57,9 +57,10 @@ def test_a_right_coordinator_program_is_consistent() -> None:
         ("mean_then_sum", "mirrored-2", "loss_matches_reference", 1),
         ("mean_then_sum", "multi_worker-2", "loss_matches_reference", 1),
         ("example_dropped", "mirrored-2", "examples_match_reference", 1),
-        ("example_dropped", "multi_worker-2", "examples_match_reference", 1),
+        # Several workers in the quick profile: the first mistake.
+        pytest.param("example_dropped", "multi_worker-2", "examples_match_reference", 1, marks=pytest.mark.full),
         ("copy_off", "mirrored-2", "replicas_agree", 2),
-        ("copy_off", "multi_worker-2", "replicas_agree", 2),
+        pytest.param("copy_off", "multi_worker-2", "replicas_agree", 2, marks=pytest.mark.full),
         ("iterator_restarted", "mirrored-3", "examples_match_reference", 2),
         ("step_skipped", "mirrored-2", "steps_match_reference", STEPS),
     ],

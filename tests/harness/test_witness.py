@@ -17,6 +17,7 @@ from harness.subject.strategies import strategy_case
 from simulator import Cluster
 from tests.harness._caught import fails_between
 from tests.harness._held_back import held_back
+from tests.harness._shapeless import shapeless
 from tests.harness._sharing import sharing
 
 
@@ -362,31 +363,20 @@ def _many_in_a_call(strategy: Any) -> list[int]:
     return [len((each.examples or ((),))[0]) for each in _seeing(strategy, program)[1]]
 
 
-def _sequences(strategy: Any) -> tuple[bool, str]:
-    """The graph knows no length and so no shape of the gradient: whether it is seen, and what is not."""
+def _deterministic(strategy: Any) -> list[int]:
+    """A program that wants deterministic operations: how many examples each of its steps had."""
     import tensorflow as tf
+    from tensorflow.python.framework import config
 
-    def program() -> None:
-        with strategy.scope():
-            w = tf.Variable([[1.0], [2.0]], aggregation=tf.VariableAggregation.SUM)
-
-        def replica(x: Any) -> None:
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(tf.tensordot(x, w, 1))
-            w.assign_sub(tape.gradient(loss, w))
-
-        @tf.function(input_signature=[tf.TensorSpec([None, None, None])])
-        def train(x: Any) -> None:
-            strategy.run(replica, args=(x,))
-
-        train(tf.ones([3, 5, 2]))
-
-    _, seen, unseen = _seeing(strategy, program)
-    return bool(seen[0].gradients), str(unseen)
+    tf.config.experimental.enable_op_determinism()
+    try:
+        return _many_in_a_call(strategy)
+    finally:
+        config.disable_op_determinism()
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "sequences": _sequences,
+    "sequences": shapeless,
     "random": _random_numbers,
     "evaluation": _evaluation_is_no_step,
     "optimizers": _only_optimizers,
@@ -396,6 +386,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "loads": _loads,
     "fails": fails_between,
     "many": _many_in_a_call,
+    "deterministic": _deterministic,
     "held": held_back,
 }
 
@@ -463,8 +454,8 @@ def test_what_a_failed_call_read_belongs_to_no_step(in_a_task: dict[str, Any]) -
 
 
 def test_all_examples_of_a_call_are_seen(in_a_task: dict[str, Any]) -> None:
-    """However often the graph hands them over."""
-    assert in_a_task["many"] == [12, 12]
+    """However often the graph hands them over; a deterministic program is not told the time, and does it otherwise."""
+    assert in_a_task["many"] == in_a_task["deterministic"] == [12, 12]
 
 
 def test_what_is_written_together_belongs_to_its_own_step(in_a_task: dict[str, Any]) -> None:

@@ -111,8 +111,8 @@ def _examples(verdict: Verdict) -> str:
 @pytest.mark.parametrize(
     ("points", "strategy"),
     [
-        pytest.param("constant", "multi_worker-2"),
-        pytest.param("constant", "mirrored-2", marks=pytest.mark.full),
+        pytest.param("constant", "mirrored-2"),
+        pytest.param("constant", "multi_worker-2", marks=pytest.mark.full),
         pytest.param("drawn", "mirrored-2", marks=pytest.mark.full),
         pytest.param("drawn", "multi_worker-2", marks=pytest.mark.full),
         pytest.param("argument", "mirrored-2", marks=pytest.mark.full),

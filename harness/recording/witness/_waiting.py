@@ -71,6 +71,13 @@ class Waiting:
         self._labels: list[Any] = []
         self._later: list[Arrived] = []
 
+    @staticmethod
+    def is_possible() -> bool:
+        """Whether TensorFlow tells the time: a program that asks for deterministic operations is not to have it."""
+        from tensorflow.python.framework import config
+
+        return not config.is_op_determinism_enabled()
+
     def put(self, words: Sequence[Any], label: Any) -> None:
         """Have tensors of bytes, [words, 8], of the graph that is being built wait each time that this is run."""
         import tensorflow as tf
