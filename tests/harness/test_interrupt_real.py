@@ -94,8 +94,9 @@ def test_missing_slots_are_named_where_they_were_not_reported(optimizer: str) ->
     assert _rule(training("slots", optimizer, slots=False), "mirrored-2", 5) == "slots_not_restored"
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", pytest.param("adam", marks=pytest.mark.full)])
-@pytest.mark.parametrize("strategy", ["multi_worker-2", pytest.param("parameter_server-1w1p", marks=pytest.mark.full)])
+@pytest.mark.full  # under mirrored-2 above; right ones of several workers are in scenarios/test_checkpoints.py
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("strategy", ["multi_worker-2", "parameter_server-1w1p"])
 def test_mistakes_are_named_in_clusters(strategy: str, optimizer: str) -> None:
     """The same for several clients and for a coordinator's chief."""
     assert _rule(training("slots", optimizer), strategy, 5) == "slots_not_restored"

@@ -371,6 +371,7 @@ def test_a_wrong_known_issue_stops_the_session(marker: str, fragment: str, sessi
     assert fragment in result.stdout.str() + result.stderr.str()
 
 
+@pytest.mark.full  # without xdist: above
 @pytest.mark.usefixtures("registry")
 def test_a_wrong_known_issue_is_an_error_of_its_test_under_xdist(session: Session) -> None:
     """A worker cannot stop the session, so the test itself says what is wrong and the others run."""

@@ -78,6 +78,7 @@ def test_a_mean_of_means_is_right_while_shards_are_even() -> None:
     assert [place.line for place in proof.conditions[0].places] == [_line("while even")]
 
 
+@pytest.mark.full  # in the quick profile tests/harness/test_refuting.py refutes
 def test_a_mean_that_is_summed_is_refuted() -> None:
     """With its line, and with the smallest batch that shows it."""
     proof = prove(_mean_then_sum, "mirrored-2")

@@ -121,7 +121,7 @@ def _alone(strategy: Any, record: Any) -> None:
         record.step(loss=w * w, variables=[w])
 
 
-@pytest.mark.parametrize("strategy", ["multi_worker-2", "parameter_server-2w1p"])
+@pytest.mark.parametrize("strategy", ["multi_worker-2", pytest.param("parameter_server-2w1p", marks=pytest.mark.full)])
 def test_11_trainings_side_by_side_are_not_one(strategy: str) -> None:
     """All numbers are right, and the bytes say that nobody trained with anybody."""
     verdict = verify(_alone, strategy, tier="exact")

@@ -38,7 +38,11 @@ def test_an_unseeded_shuffle_before_the_shard_is_caught() -> None:
 
 @pytest.mark.parametrize(
     ("seed", "strategy"),
-    [("operation", "multi_worker-2"), ("global", "multi_worker-2"), ("none", "mirrored-2")],
+    [
+        ("operation", "multi_worker-2"),
+        pytest.param("global", "multi_worker-2", marks=pytest.mark.full),
+        pytest.param("none", "mirrored-2", marks=pytest.mark.full),
+    ],
 )
 def test_a_seed_or_a_single_process_makes_it_right(seed: str, strategy: str) -> None:
     """With the operation's seed or the program's global one all workers shuffle alike, and one process does anyway."""

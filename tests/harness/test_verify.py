@@ -33,7 +33,14 @@ def _held(verdict: Verdict) -> set[str]:
     return {judgement.law for judgement in verdict.judgements if judgement.status == "held"}
 
 
-@pytest.mark.parametrize("strategy", ["default", "mirrored-2", "mirrored-3", "multi_worker-2", "central_storage-2"])
+# All strategies in the quick profile: scenarios/test_training.py.
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *("default", "mirrored-2", "multi_worker-2"),
+        *(pytest.param(each, marks=pytest.mark.full) for each in ("mirrored-3", "central_storage-2")),
+    ],
+)
 def test_a_right_program_is_consistent_bit_for_bit(strategy: str) -> None:
     """Loss, gradients, variables, examples and predictions of an exact program equal the reference's."""
     verdict = verify(exact(), strategy, tier="exact")

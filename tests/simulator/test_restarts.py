@@ -183,7 +183,7 @@ def _raises_once_and_takes_its_time() -> int:
     return int(agent.spec.incarnation)
 
 
-@pytest.mark.parametrize("policy", ["task", "job"])
+@pytest.mark.parametrize("policy", ["task", pytest.param("job", marks=pytest.mark.full)])
 def test_who_has_raised_ends_by_itself_before_it_is_replaced(policy: str) -> None:
     """The policy does not kill a process that is about to exit: its exit code says how it ended."""
     with bare(Topology(worker=1), restarts=1, restart_policy=policy) as cluster:
@@ -217,7 +217,7 @@ def _announces_from(incarnation: int, *failing: str) -> int:
     return int(agent.spec.incarnation)
 
 
-@pytest.mark.parametrize("policy", ["task", "job"])
+@pytest.mark.parametrize("policy", ["task", pytest.param("job", marks=pytest.mark.full)])
 def test_a_failure_is_answered_while_the_caller_waits_for_a_gate(policy: str) -> None:
     """The policy acts from the start of the run: incarnation 2 comes to its gate although nobody has called `join`."""
     with bare(Topology(worker=2), restarts=2, restart_policy=policy) as cluster:
@@ -325,7 +325,7 @@ def test_an_evaluator_that_fails_restarts_alone() -> None:
     }
 
 
-@pytest.mark.parametrize("policy", ["task", "job"])
+@pytest.mark.parametrize("policy", ["task", pytest.param("job", marks=pytest.mark.full)])
 def test_a_crash_loop_ends_loudly(policy: str) -> None:
     """The failure after the last restart fails the run, which tells what happened before."""
     with bare(Topology(worker=2), restarts=2, restart_policy=policy) as cluster, pytest.raises(RunFailed) as caught:

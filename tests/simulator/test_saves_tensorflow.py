@@ -154,7 +154,7 @@ def test_real_saves_are_in_the_history(tmp_path: Path) -> None:
     assert set(histories[2]) - set(histories[0]) == {"worker:0: saved more-3 by tf.train.Checkpoint.save"}
 
 
-@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+@pytest.mark.parametrize("package", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_phases_are_points_of_every_kind_of_save(tmp_path: Path, package: str) -> None:
     """A fault waits for the second save of a model to a `.keras` file, which goes through no checkpoint."""
     code = KERAS.format(package=package).replace("callbacks=callbacks", "callbacks=callbacks[:1]")
