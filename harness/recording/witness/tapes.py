@@ -99,9 +99,10 @@ def _shaped(gradient: Any, source: Any) -> Any:
     """With the shape of its source where the graph does not know it, as behind a `Tensordot` of sequences."""
     import tensorflow as tf
 
-    if gradient is None or gradient.shape.is_fully_defined() or not source.shape.is_fully_defined():
+    if gradient is None or gradient.shape.is_fully_defined():
         return gradient
-    return tf.ensure_shape(gradient, source.shape)
+    shape = tf.TensorShape(source.shape)  # of a variable of Keras 3 it may be a tuple
+    return tf.ensure_shape(gradient, shape) if shape.is_fully_defined() else gradient
 
 
 def _flat(sources: Any, gradients: Any) -> list[Any]:
