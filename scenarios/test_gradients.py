@@ -13,12 +13,10 @@ from scenarios.programs import every_optimizer, gradient_flow, models, optimizin
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("mirrored-1", "mirrored-4", "multi_worker-2x2"),
+    full=("multi_worker-2x2",),
 )
 # For what differs little from its neighbours: one strategy in the quick profile.
-REPLICATED_ONCE = pytest.mark.strategies(
-    "mirrored-3", full=("mirrored-1", "mirrored-4", "multi_worker-2", "multi_worker-2x2")
-)
+REPLICATED_ONCE = pytest.mark.strategies("mirrored-3", full=("multi_worker-2x2",))
 ROUNDED = ("clipnorm", "global_clipnorm")
 
 

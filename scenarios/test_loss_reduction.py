@@ -17,7 +17,7 @@ from simulator import Cluster
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-2x2"),
+    full=("mirrored-1", "central_storage-2", "multi_worker-2x2"),
 )
 TRAINING_LAWS = {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"}
 
@@ -47,9 +47,7 @@ def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -
     assert verify(reductions.make(form), strategy, tier=_tier(form, strategy))
 
 
-@pytest.mark.strategies(
-    "multi_worker-2", full=("mirrored-1", "mirrored-3", "mirrored-4", "central_storage-2", "multi_worker-2x2")
-)
+@pytest.mark.strategies("multi_worker-2", full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2x2"))
 def test_a_penalty_counts_once(strategy: StrategyCase) -> None:
     """Divided by the number of replicas and summed up over them, a regularizer's loss is that of one device."""
     assert verify(reductions.make("regularizer"), strategy, tier=_tier("regularizer", strategy))
@@ -95,7 +93,7 @@ def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
     assert verify(fit_hinge.make(flavour, scalar=True), strategy, tier="exact")
 
 
-@pytest.mark.strategies("mirrored-2", full=("mirrored-1", "mirrored-3"))
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3",))
 @pytest.mark.parametrize(
     ("loop", "hidden"),
     [

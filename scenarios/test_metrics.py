@@ -10,7 +10,7 @@ from scenarios.programs import every_metric, measuring, models
 REPLICATED = pytest.mark.strategies(
     "mirrored-3",
     "multi_worker-2",
-    full=("mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-2x2"),
+    full=("central_storage-2", "multi_worker-2x2"),
 )
 
 
@@ -40,9 +40,7 @@ def test_evaluate_and_predict_uneven_batches(strategy: StrategyCase, loop: str) 
     assert verify(measuring.make_evaluate(_flavour(loop)), strategy, tier="exact")
 
 
-@pytest.mark.strategies(
-    "mirrored-3", full=("mirrored-1", "mirrored-4", "central_storage-2", "multi_worker-2", "multi_worker-2x2")
-)
+@pytest.mark.strategies("mirrored-3", full=("central_storage-2", "multi_worker-2", "multi_worker-2x2"))
 @pytest.mark.parametrize("loop", ["keras3_fit:batch_logs", "tf_keras_fit:batch_logs"])
 def test_logs_of_fit(strategy: StrategyCase, loop: str) -> None:
     """What `fit` tells callbacks after every batch, and `History` after every epoch."""

@@ -16,7 +16,7 @@ import msgspec
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Step
 
-__all__ = ["Completed", "completed", "completed_parts", "rows_of", "with_steps"]
+__all__ = ["Completed", "completed", "completed_parts", "overwritten", "rows_of", "with_steps"]
 
 _FILLED = ("loss", "variables", "examples")
 _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
@@ -54,12 +54,23 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     steps = _Steps(whole)
     filled = [RunTrace(tuple(_filled(client, steps, free) for client in trace.clients)) for trace in whole]
     raised = dict.fromkeys(sentence for client in clients for sentence in client.counters.raised)
-    notes = (*raised, *(() if recorded else _notes(clients)))
+    notes = (*raised, *overwritten(traces), *(() if recorded else _notes(clients)))
     if "examples" in free and with_examples:
         compared, why = _with_examples(filled[:with_examples])
         filled[:with_examples] = compared
         notes += why
     return Completed(tuple(filled), notes)
+
+
+def overwritten(traces: Sequence[RunTrace]) -> tuple[str, ...]:
+    """What is to be said of data that was written over in runs and not in the first one, the reference.
+
+    A program that changes its own arrays does so in each run.
+    """
+    truth, *others = (
+        {sentence: None for client in trace.clients for sentence in client.counters.overwritten} for trace in traces
+    )
+    return () if truth else tuple(dict.fromkeys(sentence for each in others for sentence in each))
 
 
 def with_steps(client: ClientTrace) -> ClientTrace:

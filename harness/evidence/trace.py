@@ -293,8 +293,9 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
     policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
     `unseen` has a sentence for each thing that the harness could not see by itself, and `raised` one for each error of
-    a step after which the program went on. `stand_ins` is, of the reference of a script, what it was told in place of
-    the cluster's; `cut` is after how many steps a script was ended that had not come to its end. `placement` is known
+    a step after which the program went on. `overwritten` has one about NumPy arrays that a generator lent to TensorFlow
+    and that were written over. `stand_ins` is, of the reference of a script, what it was told in place of the
+    cluster's; `cut` is after how many steps a script was ended that had not come to its end. `placement` is known
     of a run on GPUs.
     """
 
@@ -307,6 +308,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     forced: Forced | None = None
     unseen: tuple[str, ...] = ()
     raised: tuple[str, ...] = ()
+    overwritten: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     cut: int | None = None
     placement: Placement | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -18,5 +19,8 @@ def patched(owner: Any, name: str, around: Callable[[Callable[..., Any]], Callab
     AutoGraph leaves the new one as it is, since it bears the module's name, and converts what that calls as before.
     """
     original = getattr(owner, name)
-    with mock.patch.object(owner, name, functools.wraps(original)(around(original))):
+    new: Any = functools.wraps(original)(around(original))
+    if isinstance(inspect.getattr_static(owner, name), staticmethod):
+        new = staticmethod(new)
+    with mock.patch.object(owner, name, new):
         yield

@@ -273,10 +273,9 @@ class Recorder:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
         coarsest = None if self._noise is None else self._noise.coarsest
         forced = None if self._forcing is None else self._forcing.found()
-        unseen, raised = ((), ()) if self._witness is None else (self._witness.unseen, self._witness.raised)
-        counters = Counters(
-            per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, unseen=unseen, raised=raised, **counted
-        )
+        if (witness := self._witness) is not None:
+            counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
+        counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, **counted)
         self._writer.write(counters)
         self._writer.close()
 

@@ -305,3 +305,17 @@ def test_no_rule_fails_where_models_are_trained_in_turns(replicas: int) -> None:
     case = _case(run, reference, replicas)
     explain(case)
     closest(case)
+
+
+def test_half_a_gradient_from_zeros_is_no_penalty() -> None:
+    """With learning rate 1/2 what is missing of a gradient is what the step made of variables that were 0."""
+    gradient = np.random.default_rng(3).standard_normal(12).astype(np.float32)
+
+    def steps(share: float, replicas: int) -> list[Step]:
+        part = np.float32(share * gradient / replicas)
+        loss = np.float32(share * 0.25 / replicas)
+        return [
+            step(1, loss=[loss] * replicas, gradients={"w": [part] * replicas}, variables={"w": -0.5 * part * replicas})
+        ]
+
+    assert _rule(_case(steps(0.5, 2), steps(1.0, 1))) == "loss_divided_by_replicas"

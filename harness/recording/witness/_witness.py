@@ -124,6 +124,11 @@ class Witness:
         """What is to be said of steps that raised."""
         return tuple(self._gathered.raised)
 
+    @property
+    def overwritten(self) -> tuple[str, ...]:
+        """What is to be said of arrays of the program's that were written over."""
+        return tuple(self._gathered.overwritten)
+
     def send_held(self) -> None:
         """Write what has been held back of steps that were looked at."""
         held, self._held = self._held, []

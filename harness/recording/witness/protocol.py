@@ -89,6 +89,7 @@ class Gathered:
         training: functions that were a step when they were traced: when they are called again, no Python is run.
         unseen: sentences about what cannot be seen.
         raised: sentences about steps that raised, after which the program went on.
+        overwritten: sentences about arrays of the program's that TensorFlow has written over.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         number: of the step that is being made, from 1.
         silent: a context in which noise perturbs nothing.
@@ -121,6 +122,7 @@ class Gathered:
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unseen: dict[str, None] = {}
         self.raised: dict[str, None] = {}
+        self.overwritten: dict[str, None] = {}
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.number = 1
         self.made: StepSeen | None = None
