@@ -138,7 +138,8 @@ def test_11_single_numbers_are_followed_to_what_they_train(eager: bool) -> None:
     assert _broken(verify(alone, "multi_worker-2", tier="exact")) == {"tasks_connected"}
 
 
-@pytest.mark.parametrize("program", [exact(), pytest.param(mlp(), marks=pytest.mark.full)])
+@pytest.mark.full  # in the quick profile the right one of those above, and each cell of several workers in scenarios/
+@pytest.mark.parametrize("program", [exact(), mlp()])
 def test_a_training_of_all_workers_shows_it(program: Any) -> None:
     """Gradients that are reduced in the step, in a graph or not, connect the workers; each replica runs."""
     verdict = verify(program, "multi_worker-2")

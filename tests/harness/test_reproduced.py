@@ -90,6 +90,7 @@ def test_data_without_a_seed_are_seeded_and_the_verdict_says_so() -> None:
     assert wrong.outcome == "inconsistent", str(wrong)
 
 
+@pytest.mark.full  # in the quick profile an unseeded shuffle of workers is: tests/harness/test_unseeded.py
 def test_workers_draw_each_their_own_as_in_a_cluster() -> None:
     """Workers whose data are not seeded train on different data, which equal seeds would hide."""
     verdict = verify(_drawn, "multi_worker-2", tier="exact")
