@@ -98,8 +98,9 @@ def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
     ("loop", "hidden"),
     [
         ("keras3_fit:masked", 1),
-        ("tf_keras_fit:masked", 1),
-        ("keras3_fit:masked_replica", 6),
+        # In the quick profile each Keras once.
+        pytest.param("tf_keras_fit:masked", 1, marks=pytest.mark.full),
+        pytest.param("keras3_fit:masked_replica", 6, marks=pytest.mark.full),
         ("tf_keras_fit:masked_replica", 6),
     ],
 )
