@@ -145,7 +145,8 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `loss` is what `fit` logged. `variables` are None where they were not looked at. `examples` has one tuple of
     fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
     what each local replica's tapes were asked for, `reduced` is what left reductions. `worker` is the one that ran the
-    closure which it is, of a coordinator none of whose tasks was started again.
+    closure which it is, of a coordinator none of whose tasks was started again. `apart` says, of a process that follows a run,
+    why one replica cannot compute the run's step.
     """
 
     index: int
@@ -159,6 +160,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     gradients: tuple[Value, ...] = ()
     reduced: tuple[Value, ...] = ()
     worker: int | None = None
+    apart: str | None = None
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):

@@ -17,6 +17,7 @@ import msgspec
 from harness.evidence.found import note_found, traces_of
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
+from harness.evidence.steps import evidence_folder
 from harness.evidence.trace import Header
 from harness.recording.clock import moved_clock
 from harness.recording.rehearsing import rehearsing
@@ -33,6 +34,7 @@ from simulator.agent.private_files import view_of_machine
 if TYPE_CHECKING:
     from harness.recording.forcing import Forcing
     from harness.recording.noise import Noise
+    from harness.recording.witness import Witness
 
 __all__ = [
     "OWN",
@@ -44,6 +46,7 @@ __all__ = [
     "check_devices",
     "check_shape",
     "folder_of",
+    "of_steps",
     "own_devices",
     "prepared",
     "run_client",
@@ -92,7 +95,8 @@ class Assignment(msgspec.Struct, frozen=True):
     are set after each step. `watching` says which step is to be watched, operation by operation; the program ends with
     it. `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file
     system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
-    many more files as large as the trace its disk is to have room for.
+    many more files as large as the trace its disk is to have room for. `keeps` is whether the evidence of each step is
+    kept beside the trace, and `follows` is where a run has left its traces and its evidence, which is followed.
     """
 
     traces: str
@@ -108,6 +112,8 @@ class Assignment(msgspec.Struct, frozen=True):
     view: View | None = None
     tf32: bool = False
     beside: int = 0
+    keeps: bool = False
+    follows: str | None = None
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -122,7 +128,6 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.placement import placement_of
     from harness.recording.recorder import Recorder
     from harness.recording.touched import note_files
-    from harness.recording.witness import Witness, all_seams
 
     strategy = prepared(case, assignment := as_here(assignment))
     noise, forcing, watch = _companions(assignment, strategy)
@@ -137,7 +142,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         noise=noise,
         forcing=forcing,
         watch=watch,
-        witness=Witness(strategy, header.local_replicas, all_seams(), noise, watch) if assignment.witness else None,
+        witness=_witness(strategy, case, assignment, header, trace, noise, watch) if assignment.witness else None,
     )
     forced = [] if assignment.forced is None else [Path(assignment.forced).parent]
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *forced]
@@ -170,6 +175,31 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done, placement=placed
     )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def _witness(
+    strategy: Any,
+    case: StrategyCase,
+    assignment: Assignment,
+    header: Header,
+    trace: Path,
+    noise: Noise | None,
+    watch: Watch | None,
+) -> Witness:
+    from harness.recording.witness import Witness, all_seams
+
+    return Witness(
+        strategy, header.local_replicas, all_seams(), noise, watch, **of_steps(case, assignment, trace, header)
+    )
+
+
+def of_steps(case: StrategyCase, assignment: Assignment, trace: Path, header: Header) -> dict[str, Any]:
+    """What a witness is told of the evidence of steps."""
+    return {
+        "keeps": evidence_folder(trace) if assignment.keeps else None,
+        "follows": None if assignment.follows is None else Path(assignment.follows),
+        "first_replica": case.clients.index(task_name()) * header.local_replicas,
+    }
 
 
 def as_here(assignment: Assignment) -> Assignment:

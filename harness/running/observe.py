@@ -80,10 +80,11 @@ def run_once(
     stream: bool,
     keep: bool,
     disturbance: Disturbance | None = None,
+    keeps: bool = False,
 ) -> RunResult:
     """One run of a loaded program, with its traces in `directory` for `read_parts`; with `keep` also its logs.
 
-    The directory holds no earlier run, as `harness.kept.kept_in` provides it.
+    With `keeps` the evidence of each step is there as well. The directory holds no earlier run, as `harness.kept.kept_in` provides it.
 
     Raises:
         NothingObserved: the program reports nothing.
@@ -107,7 +108,7 @@ def run_once(
         ) as cluster,
         record_directory(cluster, case, kept, needed=disturbance is not None) as record,
     ):
-        assignment = assigned(case, traces, record, Assignment("", "", seed=seed, view=view))
+        assignment = assigned(case, traces, record, Assignment("", "", seed=seed, view=view, keeps=keeps))
         saves = record if view is None else None
         try:
             work = (client_of(program), placed_program(program, case), case, assignment)

@@ -60,6 +60,7 @@ class Runs:
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
         forced: the trace of a run whose variables are set after each step, None in runs that go their own way.
+        follows: where a run has left its traces and evidence, which these follow.
         hardware: what they compute on.
         beside: how many more files as large as the trace of the plain run the disk is to have room for.
     """
@@ -70,6 +71,7 @@ class Runs:
     timeout: float
     threads: int | None = None
     forced: Path | None = None
+    follows: Path | None = None
     hardware: str = "cpu"
     beside: int = 0
 
@@ -146,6 +148,7 @@ class Runs:
             threads=self.threads,
             ahead=ahead,
             forced=None if self.forced is None else str(self.forced),
+            follows=None if self.follows is None else str(self.follows),
             tf32=name == TF32,
             beside=self.beside if name == PLAIN else 0,
         )

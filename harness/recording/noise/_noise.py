@@ -65,6 +65,15 @@ class Noise:
         """Perturb nothing in this context: what the harness itself reads is not the program's."""
         return self._source.silent()
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether what happens in this thread is the harness's own."""
+        return self._source.is_silent
+
+    def of_data(self, tensor: Any) -> Any:
+        """A tensor of examples, perturbed as one that leaves a dataset."""
+        return datasets.perturbed(self._source, tensor)
+
     def nudge(self, given: Iterable[Any]) -> None:
         """Perturb these variables in place, after a step."""
         for variable in given:

@@ -16,7 +16,7 @@ from typing import Any
 from harness.recording.noise.protocol import Source, eps_of, patched
 from harness.recording.noise.signs import content_key, moved
 
-__all__ = ["ROUNDINGS", "active"]
+__all__ = ["ROUNDINGS", "active", "perturbed"]
 
 ROUNDINGS = 4.0
 """As of gradients: a sum over the examples is rounded on each replica and again when replicas are summed."""
@@ -65,7 +65,7 @@ def active(source: Source) -> Iterator[None]:
 def _returning(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            return _element(source, original(*args, **options))
+            return perturbed(source, original(*args, **options))
 
         return call
 
@@ -75,11 +75,12 @@ def _returning(source: Source) -> Callable[[Callable[..., Any]], Callable[..., A
 def _noisy(source: Source, dataset: Any) -> Any:
     """A dataset of the same elements, perturbed: only for loops that go through all of it at once."""
     unpacked = type(dataset.element_spec) is tuple
-    found = dataset.map(lambda *parts: _element(source, parts if unpacked else parts[0]))
+    found = dataset.map(lambda *parts: perturbed(source, parts if unpacked else parts[0]))
     return found if found.element_spec == dataset.element_spec else dataset
 
 
-def _element(source: Source, element: Any) -> Any:
+def perturbed(source: Source, element: Any) -> Any:
+    """An element, or a part of one, with noise."""
     import tensorflow as tf
 
     if source.is_silent:

@@ -20,6 +20,7 @@ from harness.recording.client import (
     bound_threads,
     check_shape,
     folder_of,
+    of_steps,
     own_devices,
     seed_everything,
     task_name,
@@ -158,10 +159,19 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     stand_ins = StandIns(program.script)
     with contextlib.ExitStack() as stack:
         session = _Session(program, case, stack)
-        witness = Witness(None, case.devices, all_seams(), noise, watch, at_once=program.script.disturbed)
+        header = msgspec.structs.replace(_header(case, assignment), at_once=program.script.disturbed)
+        witness = Witness(
+            None,
+            case.devices,
+            all_seams(),
+            noise,
+            watch,
+            at_once=program.script.disturbed,
+            **of_steps(case, assignment, trace, header),
+        )
         recorder = session.recorder = Recorder(
             None,
-            msgspec.structs.replace(_header(case, assignment), at_once=program.script.disturbed),
+            header,
             trace=trace,
             directory=Path(assignment.directory),
             beside=assignment.beside,

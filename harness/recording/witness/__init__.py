@@ -14,11 +14,15 @@ __all__ = ["Files", "Seam", "Witness", "all_seams"]
 
 
 def all_seams() -> tuple[Seam, ...]:
-    """Every seam of this package; what marks a call as a step is around what looks at that call."""
+    """Every seam of this package: what marks a call as a step is around all others, what changes it is inside of them."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     modules = [
         importlib.import_module(f"{__name__}.{name}")
         for name in names
         if name != "protocol" and not name.startswith("_")
     ]
-    return tuple(cast("Seam", each) for each in sorted(modules, key=lambda module: getattr(module, "AROUND", False)))
+    return tuple(cast("Seam", each) for each in sorted(modules, key=_layer))
+
+
+def _layer(module: object) -> int:
+    return int(getattr(module, "AROUND", False)) - int(getattr(module, "INSIDE", False))

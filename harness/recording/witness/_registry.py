@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +72,21 @@ class Registry:
         self._known: dict[int, Entry] = {}
         self._lock = threading.Lock()
         self._judged: list[Entry] | None = None
+        self._making = threading.local()
+
+    @contextlib.contextmanager
+    def making(self) -> Iterator[None]:
+        """Around the making of a variable in this thread."""
+        before, self._making.now = self.is_making, True
+        try:
+            yield
+        finally:
+            self._making.now = before
+
+    @property
+    def is_making(self) -> bool:
+        """Whether a variable is being made in this thread, which may draw its initial value."""
+        return getattr(self._making, "now", False)
 
     def add(self, variable: Any) -> None:
         """Note a variable where it is made; of a partitioned one its shards, which are what is trained."""
@@ -103,6 +120,10 @@ class Registry:
             inner = container() if callable(container) else getattr(inner, "_variable", None)
             found = self._known.get(id(inner))
         return found if found is not None and found.made() is inner else None
+
+    def there(self) -> list[tuple[Entry, Any]]:
+        """All that are still there."""
+        return [(entry, variable) for entry in self._entries if (variable := entry.made()) is not None]
 
     def judged(self) -> list[tuple[Entry, Any]]:
         """Those that are judged and still there."""

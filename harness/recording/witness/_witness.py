@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Seen, SeenVariable, Value
 from harness.recording.noise import Noise
+from harness.recording.steps import Following, Keeping
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
 from harness.recording.witness._registry import Entry
@@ -39,6 +41,9 @@ class Witness:
             does.
         watch: of a rerun of which a step is watched, in which this is not the program's.
         at_once: as of `Gathered`.
+        keeps: where the evidence of the steps is to be kept, None where nobody wants it.
+        follows: where the run has left its traces and evidence that this process is to follow.
+        first_replica: the number of the first local replica, over all tasks.
     """
 
     def __init__(
@@ -50,6 +55,9 @@ class Witness:
         watch: Watch | None = None,
         *,
         at_once: bool = False,
+        keeps: Path | None = None,
+        follows: Path | None = None,
+        first_replica: int = 0,
     ) -> None:
         quiet = [each for each in (noise, watch) if each is not None]
 
@@ -62,6 +70,12 @@ class Witness:
 
         self._gathered = Gathered(strategy, local_replicas, silent, at_once=at_once)
         self._gathered.written = self._write
+        self._gathered.is_quiet = lambda: noise is not None and noise.is_silent
+        if keeps is not None:
+            replicas = range(first_replica, first_replica + max(1, local_replicas))
+            self._gathered.steps = Keeping(keeps, replicas, self._gathered.deliver)
+        if follows is not None:
+            self._gathered.steps = Following(follows, noise, silent)
         self._noise = noise
         self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
         if strategy is not None and why:
@@ -102,6 +116,8 @@ class Witness:
                 # The program has ended; nothing follows in which its last step would be looked at.
                 self._gathered.look(last=True)
             finally:
+                if self._gathered.steps is not None:
+                    self._gathered.steps.close()
                 self.send_held()
 
     def reported(self, observables: Iterable[str], *, step: bool) -> None:
@@ -148,9 +164,10 @@ class Witness:
         wanted = gathered.in_full or last
         if "variables" in gathered.reported or not (wanted or self._noise):
             return None
+        nudges = self._noise is not None and gathered.steps is None
         # Another step may be being traced already.
         with gathered.looking("variables"), tf.init_scope():
-            if self._noise is not None:
+            if self._noise is not None and nudges:  # a process that follows is perturbed when its steps begin
                 self._noise.nudge(variable for _, variable in step.variables)
             return read(gathered, step.variables, last=last) if wanted else None
 
@@ -163,6 +180,7 @@ class Witness:
             loss=None if "loss" in gathered.reported else step.loss,
             variables=self._variables(step, last),
             worker=step.worker,
+            apart=None if gathered.steps is None else gathered.steps.apart,
         )
         self._held.append((step, seen))
         if gathered.in_full or last or len(self._held) == _HELD_MAX:

@@ -32,11 +32,17 @@ def active(gathered: Gathered) -> Iterator[None]:
                 in_graph = not (tf.executing_eagerly() or isinstance(called, polymorphic_function.Function))
                 with gathered.together() if in_graph else contextlib.nullcontext():
                     return original(called, *args, **options)
-            with gathered.call(known=called in gathered.training) as was_step:
+            is_function = isinstance(called, polymorphic_function.Function)
+            with gathered.call(known=called in gathered.training, runs=not is_function) as was_step:
                 try:
-                    return original(called, *args, **options)
+                    if gathered.steps is None:
+                        return original(called, *args, **options)
+                    gathered.calls_with((args, options))
+                    result = original(called, *args, **options)
+                    gathered.computes(result)
+                    return result
                 finally:
-                    if was_step() and isinstance(called, polymorphic_function.Function):
+                    if was_step() and is_function:
                         gathered.training.add(called)
 
         return call

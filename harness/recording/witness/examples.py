@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.witness._leaving import is_processor
+from harness.recording.witness._origins import has_rows
 from harness.recording.witness._rows import examples_of_several
 from harness.recording.witness.protocol import Event, Gathered
 
@@ -51,7 +52,7 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
     if strategy is not gathered.strategy or "examples" in gathered.reported or not gathered.sees():
         return
     found = enumerate(map(strategy.experimental_local_results, tf.nest.flatten(given)))
-    leaves = [(position, parts) for position, parts in found if parts and all(map(_has_rows, parts))]
+    leaves = [(position, parts) for position, parts in found if parts and all(map(has_rows, parts))]
     anew = [(position, parts) for position, parts in leaves if not all(map(_is_built_in, parts))]
     kind, leaves = ("examples", anew) if anew else ("constants", leaves)
     count = max((len(parts) for _, parts in leaves), default=0)
@@ -118,12 +119,3 @@ def _is_built_in(value: Any) -> bool:
         known.update(each.name for each in new)
         left.extend(new)
     return True
-
-
-def _has_rows(value: Any) -> bool:
-    import numpy as np
-    import tensorflow as tf
-
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
-    return isinstance(value, tf.Tensor) and bool(value.shape.rank) and value.dtype not in (tf.resource, tf.variant)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from harness.evidence.trace import ENDLESS, Value
 from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
-from harness.recording.witness._reader import Reader
+from harness.recording.reader import Reader
 from harness.recording.witness._registry import Entry, Registry
 from harness.recording.witness._switch import Switch
 from harness.recording.witness._threads import Threads
@@ -22,7 +23,9 @@ from harness.recording.witness._waiting import Span, Waiting, stamp
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["STEPS_IN_FULL", "Event", "Gathered", "Seam", "StepSeen", "replica_number"]
+    from harness.recording.steps import Steps
+
+__all__ = ["STEPS_IN_FULL", "Event", "Gathered", "InRun", "Seam", "StepSeen", "replica_number"]
 
 STEPS_IN_FULL = 16
 """After these steps, of each doubling of their number eight are looked at, evenly apart, and the last of all: a mistake
@@ -70,6 +73,19 @@ class StepSeen:
     span: Span | None = None
 
 
+@dataclass
+class InRun:
+    """A call of `Strategy.run` that Python is in: its number within the outermost call, and the draws in it so far."""
+
+    number: int
+    draws: Counter[int] = field(default_factory=Counter)
+
+    def draw(self, replica: int) -> int:
+        """The number of the next random operation of a replica."""
+        self.draws[replica] += 1
+        return self.draws[replica] - 1
+
+
 class Gathered:
     """What the seams have seen since the last step was written.
 
@@ -99,6 +115,9 @@ class Gathered:
         worker: whose turn it is to run the closure that is being scheduled.
         at_once: whether each step is looked at as soon as its call has returned, since the process may be killed before
             the next one begins. Nothing must be reported then, and what `fit` logs of an epoch is not seen.
+        steps: keeps the evidence of steps, or follows that of a run; None where nobody asks for it.
+        in_run: the call of `Strategy.run` that Python is in.
+        is_quiet: whether what happens in this thread is the harness's own.
     """
 
     def __init__(
@@ -136,12 +155,19 @@ class Gathered:
         self._waiting = Waiting()
         self.switch = Switch()
         self.threads = Threads()
+        self.steps: Steps | None = None
+        self.in_run: InRun | None = None
+        self.is_quiet: Callable[[], bool] = lambda: False
+        self._eager: int | None = None
+        self._eager_runs = 0
+        self.called_with_computed = False
+        self._computed: dict[int, weakref.ref[Any]] = {}
         self.switch.turn(on=self.in_full)
 
     @property
     def in_full(self) -> bool:
         """Whether numbers are kept of the step that is being made; of every one where its own number says little."""
-        if self.at_once:
+        if self.at_once or self.steps is not None:
             return True
         apart = max(1, (1 << self.number.bit_length()) // STEPS_IN_FULL)
         return self.number <= STEPS_IN_FULL or self.number % apart == 0
@@ -187,7 +213,7 @@ class Gathered:
         """
         if self._depth == 0 and self.threads.is_main:
             self.tapes += 1
-            self.look()
+            self._begin()
             self.made = self._step(self._events)
             self._events = self.made.events
             if self.at_once:
@@ -201,18 +227,56 @@ class Gathered:
             return
         self.tapes += 1
         if self._depth and not self._trained:
-            self.look()
+            self._begin()
             self._trained = True
 
+    def calls_with(self, arguments: Any) -> None:
+        """An outermost call is made with these: what an earlier one has computed is not from outside."""
+        import tensorflow as tf
+
+        self.called_with_computed = any(map(self.was_computed, tf.nest.flatten(arguments)))
+
+    def computes(self, result: Any) -> None:
+        """An outermost call has given this back."""
+        import tensorflow as tf
+
+        self._computed = {key: ref for key, ref in self._computed.items() if ref() is not None}
+        for each in tf.nest.flatten(result):
+            with contextlib.suppress(TypeError):  # what cannot be referred to is no tensor
+                self._computed[id(each)] = weakref.ref(each)
+
+    def was_computed(self, value: Any) -> bool:
+        """Whether an outermost call has given back this very value."""
+        ref = self._computed.get(id(value))
+        return ref is not None and ref() is value
+
+    def _begin(self) -> None:
+        """A step begins, of which nothing has been computed yet."""
+        import tensorflow as tf
+
+        self.look()
+        if self.steps is not None:
+            # What it calls may be traced already.
+            with tf.init_scope():
+                self.steps.begin(self.registry.there(), self._eager)
+
     @contextlib.contextmanager
-    def call(self, known: bool) -> Iterator[Callable[[], bool]]:
+    def call(self, known: bool, *, runs: bool = False) -> Iterator[Callable[[], bool]]:
         """Around an outermost call; `known` says that the same one was a step before.
+
+        Args:
+            known: see above.
+            runs: whether it is `Strategy.run` itself that is called, eagerly.
 
         Yields:
             A function that tells, afterwards, whether it was a step.
         """
+        self._eager_runs += runs
+        self._eager = self._eager_runs if runs else None
+        if runs and self.steps is not None:
+            known |= self.steps.begins_by_eager_run(self._eager_runs)
         if known:
-            self.look()
+            self._begin()
         self._trained, self._depth, done = known, 1, False
         begin = stamp()
         try:
@@ -223,8 +287,10 @@ class Gathered:
                 self.raised[_said_of(error)] = None
             raise
         finally:
-            self._depth = 0
+            self._depth, self._eager = 0, None
             span = begin, stamp()
+            if self._trained and self.steps is not None:
+                self.steps.end(done=done)
             with self._lock:
                 events, self._events = self._events, []
             if done and self._trained:

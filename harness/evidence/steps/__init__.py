@@ -1,0 +1,18 @@
+"""What each step of a run began with, was given and drew: what another process needs to compute the same step."""
+
+from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence, Stored
+from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder, evidence_of
+
+__all__ = [
+    "DRAWN",
+    "GIVEN",
+    "EvidenceReader",
+    "EvidenceWriter",
+    "Held",
+    "Passed",
+    "Place",
+    "StepEvidence",
+    "Stored",
+    "evidence_folder",
+    "evidence_of",
+]

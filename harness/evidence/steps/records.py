@@ -1,0 +1,84 @@
+"""The record of one step of one task: immutable, and small, since its arrays are elsewhere in the store."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+__all__ = ["DRAWN", "GIVEN", "Held", "How", "Passed", "Place", "StepEvidence", "Stored"]
+
+GIVEN, DRAWN = "given", "drawn"
+"""The kinds of `Place`."""
+
+How = Literal["copies", "sum", "mean", "own"]
+
+
+class Stored(msgspec.Struct, frozen=True, array_like=True):
+    """An array in a store: its dtype and shape, and where its bytes are.
+
+    `file` is the number of the step in whose file they are, `begin` where in the arrays of that file. Of strings, whose
+    dtype is `object`, the bytes are MessagePack.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    file: int
+    begin: int
+    size: int
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """A place in a step: a call of `Strategy.run`, or a random operation in the function that its replicas run.
+
+    Both are numbered in the order in which Python comes to them: `run` within the outermost call, `number` within the
+    replica's function, or the leaf of its arguments. So a place is the same in each trace of a program, and in each of
+    its processes.
+    """
+
+    kind: str
+    run: int
+    number: int
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """What passed a place in a step on one replica, by its number over all tasks.
+
+    What passes it again, as in a loop, has a record of its own, in the order of execution. Of a random operation
+    `operation` is its name, and `parameters` are what its draws depend on besides seeds and shape, such as bounds.
+    """
+
+    place: Place
+    replica: int
+    arrays: tuple[Stored, ...]
+    operation: str = ""
+    parameters: tuple[Stored, ...] = ()
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What a variable held when a step began.
+
+    `name` is what Keras or TensorFlow calls it, and it is the `number`-th of that name, from 0. `how` tells what the
+    copies are of the whole: each of them is the whole (`copies`, of which one is kept), they are its parts (`sum`,
+    `mean`), or each replica has something of its own (`own`).
+    """
+
+    name: str
+    number: int
+    how: How
+    copies: tuple[Stored, ...]
+
+
+class StepEvidence(msgspec.Struct, frozen=True):
+    """What a task knows of a step: what it began with, and what passed in it.
+
+    `index` counts steps from 1. `eager` is the number of the outermost eager call of `Strategy.run` that it was, from
+    1 in this process; None of any other step. `done` is whether it came to its end: a call that finds no more data
+    does not.
+    """
+
+    index: int
+    before: tuple[Held, ...] = ()
+    passed: tuple[Passed, ...] = ()
+    eager: int | None = None
+    done: bool = True

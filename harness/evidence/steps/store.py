@@ -1,0 +1,159 @@
+"""Where a task leaves the evidence of its steps: one file a step, which is there as a whole or not at all.
+
+The file begins with the length of its record, in eight bytes, then comes the record, then the arrays that no earlier
+file has. An array is known by its content, so that a variable which a step leaves as it is costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from harness.evidence.mapped import looked_at, mapped
+from harness.evidence.steps.records import Passed, StepEvidence, Stored
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["EvidenceReader", "EvidenceWriter", "evidence_folder", "evidence_of"]
+
+_LENGTH = struct.Struct("<Q")
+_SUFFIX = ".step"
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(StepEvidence)
+
+
+def evidence_folder(trace: Path) -> Path:
+    """Where the evidence of the steps is that the client took which left this trace."""
+    return trace.with_suffix(".steps")
+
+
+def evidence_of(traces: Path) -> list[EvidenceReader]:
+    """That of all clients whose traces are in a directory."""
+    return [EvidenceReader(folder) for folder in sorted(traces.glob("*.steps"))]
+
+
+class EvidenceWriter:
+    """Adds steps to a store.
+
+    Args:
+        folder: of the store; it is made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self._known: dict[bytes, Stored] = {}
+        self._arrays: list[bytes] = []
+        self._size = 0
+        self._file = 1
+
+    def put(self, value: Any) -> Stored:
+        """Where an array is, or will be when the step is published that is being written."""
+        import numpy as np
+
+        array = np.asarray(value)
+        data = (
+            _ENCODER.encode([_plain(each) for each in array.reshape(-1)])
+            if array.dtype.hasobject
+            else np.ascontiguousarray(array).tobytes()
+        )
+        kind = f"{array.dtype.name}{array.shape}".encode()
+        key = hashlib.blake2b(data, digest_size=16, key=kind[:64]).digest()
+        if (known := self._known.get(key)) is None:
+            known = Stored(array.dtype.name, tuple(array.shape), self._file, self._size, len(data))
+            self._known[key] = known
+            self._arrays.append(data)
+            self._size += len(data)
+        return known
+
+    def publish(self, step: StepEvidence) -> None:
+        """Write a step, and the arrays that were put since the last one.
+
+        Raises:
+            OSError: the disk has no room for it.
+        """
+        record = _ENCODER.encode(step)
+        temporary = self._folder / f"{step.index}.part"
+        with temporary.open("wb") as file:
+            file.writelines([_LENGTH.pack(len(record)), record, *self._arrays])
+        os.replace(temporary, self._folder / f"{step.index}{_SUFFIX}")
+        self._arrays, self._size, self._file = [], 0, step.index + 1
+
+
+def _plain(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+class EvidenceReader:
+    """Reads a store, as far as it has been published.
+
+    Args:
+        folder: of the store.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[int, memoryview] = {}
+
+    @property
+    def steps(self) -> int:
+        """How many there are now."""
+        return sum(1 for _ in self._folder.glob(f"*{_SUFFIX}"))
+
+    def step(self, index: int) -> StepEvidence | None:
+        """That of a step, from 1; None if there is none.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        path = self._folder / f"{index}{_SUFFIX}"
+        if not path.exists():
+            return None
+        data = self._mapped(index)
+        (length,) = _LENGTH.unpack_from(data)
+        try:
+            return _DECODER.decode(data[_LENGTH.size : _LENGTH.size + length])
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+
+    def array(self, stored: Stored) -> np.ndarray[Any, Any]:
+        """An array of the store, which must not be written to."""
+        import numpy as np
+
+        data = self._mapped(stored.file)
+        (length,) = _LENGTH.unpack_from(data)
+        begin = _LENGTH.size + length + stored.begin
+        piece = data[begin : begin + stored.size]
+        looked_at(stored.size)
+        if stored.dtype == "object":
+            found = np.empty(len(values := msgspec.msgpack.decode(piece, type=list[bytes])), object)
+            found[:] = values
+            return found.reshape(stored.shape)
+        return np.frombuffer(piece, _dtype(stored.dtype)).reshape(stored.shape)
+
+    def arrays(self, passed: Passed) -> Sequence[np.ndarray[Any, Any]]:
+        """What passed a place."""
+        return [self.array(stored) for stored in passed.arrays]
+
+    def _mapped(self, index: int) -> memoryview:
+        if index not in self._files:
+            self._files[index] = mapped(self._folder / f"{index}{_SUFFIX}")
+        return self._files[index]
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    import numpy as np
+
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes  # TensorFlow needs it: bfloat16 and float8
+
+        return np.dtype(getattr(ml_dtypes, name))

@@ -1,0 +1,243 @@
+"""The judge's side: at each step one replica is set to the run's state, given the run's examples, and yields its draws.
+
+So what the step leaves follows from what the run's step had, and from nothing that happened before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, Stored, evidence_of
+from harness.recording.noise import Noise
+from harness.recording.steps.joining import Apart, joined_draw, joined_rows
+from harness.recording.steps.protocol import Variables
+from harness.recording.steps.state import numbered, set_to
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Following"]
+
+PERMUTING = ("RandomShuffle", "StatelessShuffle")
+"""Operations whose draws are permutations, of which the seam makes an operation of its own."""
+
+
+class _Step:
+    """The evidence of all tasks on one step."""
+
+    def __init__(self, readers: Sequence[EvidenceReader], index: int) -> None:
+        found = [(reader, step) for reader in readers if (step := reader.step(index)) is not None]
+        self.index = index
+        self.is_there = bool(found)
+        self.eager = found[0][1].eager if found else None
+        self.held = [(reader, each) for reader, step in found for each in step.before]
+        self._passed: dict[Place, dict[int, list[tuple[EvidenceReader, Passed]]]] = {}
+        for reader, step in found:
+            for each in step.passed:
+                self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
+        self.recalled: Counter[Place] = Counter()
+
+    def replicas(self, place: Place) -> list[list[tuple[EvidenceReader, Passed]]]:
+        """What passed a place on each replica that came by, in the order of replicas and then of execution."""
+        found = self._passed.get(place, {})
+        return [found[replica] for replica in sorted(found)]
+
+
+class Following:
+    """Follows the evidence that a run has left.
+
+    Args:
+        traces: where the clients of the run have left their traces, and their evidence.
+        noise: of a process that shows what rounding does to each step.
+        silent: a context in which nothing perturbs or watches.
+    """
+
+    def __init__(self, traces: Path, noise: Noise | None, silent: Callable[[], Any]) -> None:
+        self._readers = evidence_of(traces)
+        self._noise = noise
+        self._silent = silent
+        self._lock = threading.Lock()
+        self._index = 0
+        self._step: _Step | None = None
+        self._apart: dict[str, None] = {}
+        self._equal: dict[str, None] = {}
+
+    @property
+    def apart(self) -> str | None:
+        """Why the step that began last cannot be judged by one replica; None if it can."""
+        return next(iter(self._apart), None)
+
+    def begin(self, variables: Variables, eager: int | None) -> None:
+        """Set the variables to what the run's step began with."""
+        self._index += 1
+        self._apart.clear()
+        step = self._step = _Step(self._readers, self._index)
+        if not step.is_there:
+            return
+        by_name: dict[tuple[str, int], list[tuple[EvidenceReader, Held]]] = {}
+        for reader, held in step.held:
+            by_name.setdefault((held.name, held.number), []).append((reader, held))
+        ours = []
+        with self._silent():
+            for entry, number, variable in numbered(variables):
+                value = _whole(by_name.get((entry.name, number), []))
+                if value is not None and value.shape == tuple(variable.shape):
+                    set_to(variable, value)
+                    ours.append(variable)
+            if self._noise is not None:
+                self._noise.nudge(ours)
+
+    def end(self, *, done: bool) -> None:
+        """What passes from now on belongs to no step."""
+        self._step = None
+
+    def begins_by_eager_run(self, number: int) -> bool:
+        """Whether the run's next step was this eager call of `Strategy.run`."""
+        return self._step is None and _Step(self._readers, self._index + 1).eager == number
+
+    def given(self, run: int, leaves: Sequence[Sequence[Any]]) -> list[Any]:
+        """The examples of all replicas."""
+        own = [leaf[0] for leaf in leaves]
+        places = [Place(GIVEN, run, number) for number in range(len(own))]
+
+        def recall(*values: Any) -> list[Any]:
+            return [self._rows(place, value) for place, value in zip(places, values, strict=True)]
+
+        found = _replaced(own, recall)
+        for place, value, ours in zip(places, found, own, strict=True):
+            if hasattr(value, "set_shape"):
+                value.set_shape(self._shape_of(place, ours))
+        return [value if self._noise is None else self._noise.of_data(value) for value in found]
+
+    def _shape_of(self, place: Place, own: Any) -> Any:
+        """What is known of the shape of the examples of all replicas before there are any."""
+        import tensorflow as tf
+
+        step = self._step or _Step(self._readers, self._index + 1)
+        parts = [passed[0][1].arrays[0].shape for passed in step.replicas(place)]
+        shape = tf.TensorShape(own.shape)
+        if not parts or shape.rank is None or shape[0] is None or sum(part[0] for part in parts) == shape[0]:
+            return shape
+        return tf.TensorShape([None]).concatenate(shape[1:])
+
+    def _rows(self, place: Place, own: Any) -> Any:
+        with self._lock:
+            passed = self._next(place)
+            if passed is None:
+                return own
+            try:
+                return joined_rows([reader.array(each.arrays[0]) for reader, each in passed], own)
+            except Apart as why:
+                self._apart[str(why)] = None
+                return own
+
+    def _next(self, place: Place) -> list[tuple[EvidenceReader, Passed]] | None:
+        """What passed a place on all replicas the next time; None where that is not known."""
+        if (step := self._step) is None:
+            return None
+        count = step.recalled[place]
+        step.recalled[place] += 1
+        replicas = step.replicas(place)
+        found = [passed[count] for passed in replicas if count < len(passed)]
+        return found or None
+
+    def drawn(
+        self, place: Place, replica: int, outputs: Sequence[Any], operation: str, parameters: Sequence[Any]
+    ) -> list[Any]:
+        """What all replicas drew."""
+        count = len(outputs)
+
+        def recall(*values: Any) -> list[Any]:
+            return self._draws(place, operation, values[:count], values[count:])
+
+        return _replaced(list(outputs), recall, parameters)
+
+    def _draws(self, place: Place, operation: str, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
+        with self._lock:
+            try:
+                passed = self._next(place)
+                if passed is None:
+                    if self._step is not None and self._step.is_there:
+                        raise Apart(f"the run drew nothing where one replica draws by {operation}")
+                    return list(own)
+                self._check_alike(passed, operation, parameters)
+                return [
+                    joined_draw(
+                        [reader.array(each.arrays[k]) for reader, each in passed],
+                        value,
+                        permutes=operation in PERMUTING,
+                    )
+                    for k, value in enumerate(own)
+                ]
+            except Apart as why:
+                self._apart[str(why)] = None
+                return list(own)
+
+    def _check_alike(
+        self, passed: Sequence[tuple[EvidenceReader, Passed]], operation: str, parameters: Sequence[Any]
+    ) -> None:
+        """Fail unless the run drew by the same operation from the same distribution.
+
+        Raises:
+            Apart: it did not.
+        """
+        for reader, each in passed:
+            if each.operation != operation:
+                raise Apart(f"the run draws by {each.operation} where one replica draws by {operation}")
+            for stored, own in zip(each.parameters, parameters, strict=False):
+                if not _is_alike(reader, stored, own):
+                    raise Apart(f"the run draws by {operation} from another distribution than one replica")
+
+    def close(self) -> None:
+        """Nothing is left behind."""
+
+
+def _is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:
+    """Whether a parameter of a distribution is the same, as far as it is one number for all examples."""
+    import numpy as np
+
+    if stored.shape or np.ndim(own):
+        return True
+    return bool(np.allclose(reader.array(stored).astype(float), np.asarray(own).astype(float), rtol=1e-3))
+
+
+def _whole(found: Sequence[tuple[EvidenceReader, Held]]) -> np.ndarray[Any, Any] | None:
+    """What a variable of one replica holds for those of all tasks; None where each replica has something of its own."""
+    import numpy as np
+
+    if not found:
+        return None
+    copies = [reader.array(stored) for reader, held in found for stored in held.copies]
+    how = found[0][1].how
+    if how == "own":
+        return None
+    if how == "sum":
+        return np.sum(copies, axis=0, dtype=copies[0].dtype)
+    if how == "mean":
+        wide = np.mean([copy.astype(np.float64) for copy in copies], axis=0) if copies[0].dtype.kind != "c" else None
+        return np.mean(copies, axis=0) if wide is None else wide.astype(copies[0].dtype)
+    return copies[0]
+
+
+def _replaced(own: Sequence[Any], recall: Callable[..., list[Any]], parameters: Sequence[Any] = ()) -> list[Any]:
+    """What `recall` makes of tensors, now or each time that the graph is run which is being built."""
+    import numpy as np
+    import tensorflow as tf
+
+    tensors = [tf.convert_to_tensor(each) for each in own]
+    if tf.executing_eagerly():
+        values = recall(*(np.asarray(each) for each in (*tensors, *parameters)))
+        return [tf.constant(value, tensor.dtype) for value, tensor in zip(values, tensors, strict=True)]
+
+    def called(*values: Any) -> Any:
+        return recall(*values)
+
+    found = tf.numpy_function(called, [*tensors, *parameters], [tensor.dtype for tensor in tensors], stateful=True)
+    found = list(found) if isinstance(found, (list, tuple)) else [found]
+    for value, tensor in zip(found, tensors, strict=True):
+        value.set_shape(tensor.shape)
+    return found

@@ -1,0 +1,84 @@
+"""What the replicas of a run had in parts, as one replica has it: the rows of all of them, one after another.
+
+The axis of rows is not known from the arrays of replicas; what one replica asks for itself tells it. It is the axis
+along which that is as long as the parts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Apart", "joined_draw", "joined_rows", "rows_axis"]
+
+Parts = Sequence["np.ndarray[Any, Any]"]
+
+
+class Apart(Exception):
+    """Raised where what replicas had is not parts of what one replica has."""
+
+
+def rows_axis(own: Sequence[int], parts: Sequence[Sequence[int]]) -> int | None:
+    """The axis along which `own` is as long as all parts together, and else as they are; None if there is none."""
+    if any(len(part) != len(own) for part in parts):
+        return None
+    for axis, size in enumerate(own):
+        others = [tuple(part[:axis]) + tuple(part[axis + 1 :]) for part in parts]
+        rest = tuple(own[:axis]) + tuple(own[axis + 1 :])
+        if size == sum(part[axis] for part in parts) and all(other == rest for other in others):
+            return axis
+    return None
+
+
+def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The examples of all replicas, in the order of the replicas.
+
+    Args:
+        parts: of each replica, by number.
+        own: what one replica would be given itself.
+
+    Raises:
+        Apart: they are no rows.
+    """
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    axis = rows_axis(own.shape, [part.shape for part in parts])
+    if axis is not None:
+        return np.concatenate(parts, axis)
+    if any(not part.ndim or part.shape[1:] != parts[0].shape[1:] for part in parts):
+        raise Apart("replicas were given arrays of other shapes")
+    return np.concatenate(parts, 0)
+
+
+def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = False) -> np.ndarray[Any, Any]:
+    """What all replicas drew, as one replica would have drawn it.
+
+    Args:
+        parts: of each replica, by number.
+        own: what one replica draws itself, of which only the shape counts.
+        permutes: whether these are permutations, which then count on.
+
+    Raises:
+        Apart: each replica drew something of its own that is no part of a whole.
+    """
+    import numpy as np
+
+    if len(parts) == 1 and parts[0].shape == own.shape:
+        return parts[0]
+    axis = rows_axis(own.shape, [part.shape for part in parts])
+    if axis is not None:
+        if permutes:
+            before = np.cumsum([0, *(len(part) for part in parts[:-1])])
+            parts = [part + start for part, start in zip(parts, before.astype(parts[0].dtype), strict=True)]
+        return np.concatenate(parts, axis)
+    if any(part.shape != own.shape for part in parts):
+        shapes = " and ".join(dict.fromkeys(str(list(part.shape)) for part in parts))
+        raise Apart(f"replicas draw arrays of shape {shapes} where one replica draws one of {list(own.shape)}")
+    if any(part.tobytes() != parts[0].tobytes() for part in parts):
+        raise Apart(f"each replica draws numbers of its own, of shape {list(own.shape)}, that belong to no example")
+    return parts[0]

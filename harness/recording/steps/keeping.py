@@ -1,0 +1,117 @@
+"""The run's side: each step's evidence is collected while it is computed, and published when the next one begins."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.evidence.steps import GIVEN, EvidenceWriter, Held, Passed, Place, StepEvidence
+from harness.evidence.steps.records import How
+from harness.recording.steps.protocol import Variables
+from harness.recording.steps.state import copies_of, how_copies_are, numbered
+from harness.recording.reader import Reader
+
+__all__ = ["Keeping"]
+
+Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
+
+
+class Keeping:
+    """Keeps the evidence of every step of this process.
+
+    Args:
+        folder: of the store.
+        replicas: the numbers of the local replicas, over all tasks.
+        deliver: hands values over when a graph is run, as of `Gathered.deliver`.
+    """
+
+    def __init__(self, folder: Path, replicas: Sequence[int], deliver: Deliver) -> None:
+        self._writer = EvidenceWriter(folder)
+        self._replicas = replicas
+        self._deliver = deliver
+        self._reader = Reader()
+        self._lock = threading.Lock()
+        self._index = 0
+        self._open = False
+        self._pending = False
+        self._done = True
+        self._before: tuple[Held, ...] = ()
+        self._eager: int | None = None
+        self._passed: list[Passed] = []
+
+    def begin(self, variables: Variables, eager: int | None) -> None:
+        """Publish the step before, and begin with what the variables hold."""
+        self.close()
+        self._before = self._held(variables)
+        self._index += 1
+        self._eager = eager
+        self._open, self._pending, self._done = True, True, True
+
+    @property
+    def apart(self) -> str | None:
+        """Not known here."""
+        return None
+
+    def end(self, *, done: bool) -> None:
+        """What passes from now on belongs to no step."""
+        self._open, self._done = False, done
+
+    def begins_by_eager_run(self, number: int) -> bool:
+        """Not known: the run goes first."""
+        return False
+
+    def given(self, run: int, leaves: Sequence[Sequence[Any]]) -> None:
+        """Keep what each replica was given."""
+        for number, leaf in enumerate(leaves):
+            for replica, value in zip(self._replicas, leaf, strict=False):
+                self._pass(Place(GIVEN, run, number), replica, [value])
+
+    def drawn(
+        self, place: Place, replica: int, outputs: Sequence[Any], operation: str, parameters: Sequence[Any]
+    ) -> list[Any]:
+        """Keep what a replica drew."""
+        self._pass(place, replica, outputs, operation, parameters)
+        return list(outputs)
+
+    def _pass(
+        self,
+        place: Place,
+        replica: int,
+        values: Sequence[Any],
+        operation: str = "",
+        parameters: Sequence[Any] = (),
+    ) -> None:
+        count = len(values)
+
+        def take(arrays: list[Any]) -> None:
+            with self._lock:
+                if self._open:
+                    stored = [self._writer.put(array) for array in arrays]
+                    self._passed.append(
+                        Passed(place, replica, tuple(stored[:count]), operation, tuple(stored[count:]))
+                    )
+
+        self._deliver([*values, *parameters], take)
+
+    def _held(self, variables: Variables) -> tuple[Held, ...]:
+        known = [(entry, number, variable, copies_of(variable)) for entry, number, variable in numbered(variables)]
+        arrays = iter(self._reader.read([copy for *_, copies in known for copy in copies]))
+        found = []
+        for entry, number, variable, copies in known:
+            own = [array for array in itertools.islice(arrays, len(copies)) if array is not None]
+            if len(own) < len(copies):  # it has no value yet
+                continue
+            how: How = how_copies_are(variable, own)
+            kept = own[:1] if how == "copies" else own
+            found.append(Held(entry.name, number, how, tuple(map(self._writer.put, kept))))
+        return tuple(found)
+
+    def close(self) -> None:
+        """Publish the last step."""
+        if self._pending:
+            with self._lock:
+                passed, self._passed, self._open, self._pending = tuple(self._passed), [], False, False
+            self._writer.publish(StepEvidence(self._index, self._before, passed, self._eager, self._done))

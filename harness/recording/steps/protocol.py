@@ -1,0 +1,76 @@
+"""What the seams of the witness tell of a step, to the run's evidence or to what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from harness.evidence.steps import Place
+__all__ = ["Named", "Steps", "Variables"]
+
+
+class Named(Protocol):
+    """What is known of a variable besides itself."""
+
+    @property
+    def name(self) -> str:
+        """What Keras or TensorFlow calls it."""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is, as of `harness.recording.unrecorded`."""
+
+
+Variables = Sequence[tuple[Named, Any]]
+
+
+class Steps(Protocol):
+    """Hears of each step when it begins and when it has ended, and of all that passes in between."""
+
+    def begin(self, variables: Variables, eager: int | None) -> None:
+        """A step begins, of which nothing has been computed yet.
+
+        Args:
+            variables: all that there are, in the order in which they were made.
+            eager: as of `harness.evidence.steps.StepEvidence`.
+        """
+
+    @property
+    def apart(self) -> str | None:
+        """Why the step that began last cannot be judged by one replica; None if it can."""
+
+    def end(self, *, done: bool) -> None:
+        """The call has ended that was the step which began last; `done` is whether it came to its end."""
+
+    def begins_by_eager_run(self, number: int) -> bool:
+        """Whether it is known that this eager call of `Strategy.run` is the next step."""
+
+    def given(self, run: int, leaves: Sequence[Sequence[Any]]) -> list[Any] | None:
+        """A call of `Strategy.run` gives its replicas examples.
+
+        Args:
+            run: its number within the step.
+            leaves: of each leaf of its arguments that holds examples, the value of each local replica.
+
+        Returns:
+            What is to be given in place of each leaf; None where it stays as it is.
+        """
+
+    def drawn(
+        self, place: Place, replica: int, outputs: Sequence[Any], operation: str, parameters: Sequence[Any]
+    ) -> list[Any]:
+        """A replica draws random numbers.
+
+        Args:
+            place: of the operation.
+            replica: its number over all tasks.
+            outputs: what was drawn.
+            operation: its name.
+            parameters: tensors that the draws depend on besides seeds and shape.
+
+        Returns:
+            What the program is to get.
+        """
+
+    def close(self) -> None:
+        """The program has ended."""

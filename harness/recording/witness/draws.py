@@ -1,0 +1,128 @@
+"""What replicas draw at random: each random operation of TensorFlow's in the function that they run.
+
+An operation is known by its function in TensorFlow's generated modules, which all Python code calls, eagerly and in a
+graph. What these give is told to `gathered.steps`, and the program gets what that answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.evidence.steps import DRAWN, Place
+from harness.recording.patches import patched
+from harness.recording.witness.protocol import Gathered, replica_number
+
+__all__ = ["active"]
+
+_MODULES = (
+    "gen_random_ops",
+    "gen_stateless_random_ops",
+    "gen_stateless_random_ops_v2",
+    "gen_stateful_random_ops",
+    "gen_candidate_sampling_ops",
+    "gen_image_ops",
+)
+_NO_DRAWS = re.compile(r"_get_alg|_get_key_counter|_skip|_grad$|compute_accidental_hits|_eager_fallback$|^_")
+_DRAWS = re.compile(r"random|multinomial|truncated_normal|stateful_|non_deterministic|candidate_sampler|shuffle|sample_")
+_NO_PARAMETERS = ("shape", "seed", "seed2", "key", "counter", "alg", "algorithm", "resource", "name", "true_classes")
+_SHUFFLES = ("random_shuffle", "stateless_shuffle")
+
+
+@contextlib.contextmanager
+def active(gathered: Gathered) -> Iterator[None]:
+    """Tell `gathered.steps` what replicas draw in this context."""
+    with contextlib.ExitStack() as stack:
+        for module, name in _operations():
+            around = _shuffling if name in _SHUFFLES else _drawing
+            stack.enter_context(patched(module, name, around(gathered, name)))
+        yield
+
+
+def _operations() -> Iterator[tuple[Any, str]]:
+    """The functions of all random operations, each where it is defined."""
+    for place in _MODULES:
+        module = importlib.import_module(f"tensorflow.python.ops.{place}")
+        for name, function in list(vars(module).items()):
+            ours = inspect.isfunction(function) and name.islower() and _DRAWS.search(name)
+            if ours and not _NO_DRAWS.search(name):
+                yield module, name
+
+
+def _replica(gathered: Gathered) -> int | None:
+    """The replica whose function draws here, None where no draw is told of."""
+    if gathered.steps is None or gathered.in_run is None or gathered.registry.is_making or gathered.is_quiet():
+        return None
+    replica = replica_number(gathered)
+    return replica if replica is not None and gathered.sees() else None
+
+
+def _drawing(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    operation = "".join(part.capitalize() for part in name.split("_"))
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
+        def draw(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            if (replica := _replica(gathered)) is None:
+                return found
+            given = signature.bind(*args, **options).arguments
+            parameters = [value for key, value in given.items() if key not in _NO_PARAMETERS and _is_number(value)]
+            return _told(gathered, replica, found, operation, parameters)
+
+        return draw
+
+    return around
+
+
+def _shuffling(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Of a shuffle the permutation is the draw: TensorFlow draws the same one for numbers as for rows."""
+    operation = "".join(part.capitalize() for part in name.split("_"))
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def shuffle(value: Any, *args: Any, **options: Any) -> Any:
+            import tensorflow as tf
+
+            if (replica := _replica(gathered)) is None:
+                return original(value, *args, **options)
+            value = tf.convert_to_tensor(value)
+            order = original(tf.range(tf.shape(value)[0]), *args, **options)
+            order.set_shape(value.shape[:1])
+            order = _told(gathered, replica, order, operation, [])
+            found = tf.gather(value, order)
+            found.set_shape(value.shape) if not tf.executing_eagerly() else None
+            return found
+
+        return shuffle
+
+    return around
+
+
+def _is_number(value: Any) -> bool:
+    import numpy as np
+    import tensorflow as tf
+
+    if isinstance(value, (bool, str, bytes)) or value is None:
+        return False
+    if isinstance(value, (int, float, np.ndarray)):
+        return True
+    return isinstance(value, tf.Tensor) and (value.dtype.is_floating or value.dtype.is_integer)
+
+
+def _told(gathered: Gathered, replica: int, found: Any, operation: str, parameters: list[Any]) -> Any:
+    import tensorflow as tf
+    from tensorflow.python.eager import record
+
+    in_run, steps = gathered.in_run, gathered.steps
+    assert in_run is not None
+    assert steps is not None
+    place = Place(DRAWN, in_run.number, in_run.draw(replica))
+    outputs = [found] if isinstance(found, tf.Tensor) else list(found)
+    with gathered.silent(), record.stop_recording():
+        given = steps.drawn(place, replica, outputs, operation, [tf.convert_to_tensor(each) for each in parameters])
+    return given[0] if isinstance(found, tf.Tensor) else type(found)(*given) if hasattr(found, "_fields") else given
