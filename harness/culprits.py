@@ -88,6 +88,7 @@ def _looked(
             threads=reference.threads,
             reports=bool(client.steps),
             looks=LOOKS,
+            followed=reference.follows,
             **options,
         )
         try:

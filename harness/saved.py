@@ -116,7 +116,8 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
         parts = read_parts(directory)
         _check_whole(parts.last)
     python = (saved.get("environments") or {}).get("reference_python")
-    return parts, replace(reference, notes=tuple(saved.get("notes", ())), python=python), saved
+    notes, tier = tuple(saved.get("notes", ())), saved.get("tier")
+    return parts, replace(reference, notes=notes, python=python, tier=tier), saved
 
 
 def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:

@@ -19,6 +19,7 @@ from harness.evidence.independence import check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, Parts, read_parts
 from harness.evidence.rebuilt import read_rebuilt
 from harness.evidence.reference import Reference
+from harness.judging.align.apart import none_judged
 from harness.judging.alone import steps_alone
 from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
 from harness.judging.closures_collected import updates_apart
@@ -38,6 +39,7 @@ from harness.proofs import is_asked, proved
 from harness.running.coordinated import followed
 from harness.running.disturbance import Disturbance
 from harness.running.elsewhere import Interpreter
+from harness.running.followed import following
 from harness.running.forced import check_forcible, forced_reference
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import check_hardware, disturbed_by, run_once
@@ -143,6 +145,8 @@ def _verified(
     asked: Asked,
 ) -> Verdict:
     """The verdict on one run, which leaves what it recorded in `directory`."""
+    if _is_followed(program, case, changes, asked):
+        return _followed_verdict(program, case, directory, asked)
     began, forced = time.monotonic(), asked.forced
     try:
         # One that follows the run is made of a program of which it is known that equal runs are equal.
@@ -175,6 +179,66 @@ def _verified(
             verdict = _of_script(verdict, program, case, directory, reference, asked, disturbed=changes is not None)
         elif asked.explain is not False and asked.derived and changes is None and asked.python is None:
             verdict, reference = _looked_closer(verdict, program, directory, reference, asked)
+    return _explained(verdict, program, case, changes, directory, reference, asked)
+
+
+def _is_followed(program: Program, case: StrategyCase, changes: Interrupting | Disturbance | None, asked: Asked) -> bool:
+    """Whether the reference of such a run follows it, step by step."""
+    if changes is not None or asked.python is not None or asked.reference != "cpu" or case.rehearsed:
+        return False
+    return case.kind in ("default", "one_device", "mirrored", "central_storage", "multi_worker")
+
+
+def _by_step(program: Program, case: StrategyCase, directory: Path, asked: Asked) -> tuple[Verdict, Reference]:
+    """The verdict on a run each of whose steps one replica computes again, from what it had."""
+    began = time.monotonic()
+    result = run_once(program, case, directory, **asked.of_run, keeps=True)
+    makes = {key: value for key, value in asked.makes(case).items() if asked.derived}
+    with following(program, directory, **makes, **asked.of_reference) as followers:
+
+        def judged(reference: Reference) -> Verdict:
+            said: dict[str, Any] = {"tasks": task_summaries(result), "seconds": time.monotonic() - began}
+            reference = dataclasses.replace(reference, tier=asked.tier)
+            return judge(read_parts(directory), reference, program=program.name, forced=asked.forced, **said)
+
+        reference = followers.plain()
+        verdict = judged(reference)
+        if asked.derived and is_open(verdict):
+            reference = followers.with_noise(more=False)
+            verdict = judged(reference)
+        if asked.derived and is_open(verdict) and not is_plain(verdict):
+            reference = followers.with_noise(more=True)
+            verdict = judged(reference)
+        return verdict, dataclasses.replace(reference, tier=asked.tier)
+
+
+def _followed_verdict(program: Program, case: StrategyCase, directory: Path, asked: Asked) -> Verdict:
+    try:
+        verdict, reference = _by_step(program, case, directory, asked)
+    except (Abstained, NothingObserved) as why:
+        if program.script is None and isinstance(why, NothingObserved):
+            raise
+        return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why), forced=asked.forced)
+    except RunFailed as failure:
+        if program.script is None or not failure.during:
+            raise
+        why_not = f"the script runs under {case.name}, and fails as its own reference: {str(failure).splitlines()[0]}"
+        return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=why_not)
+    if program.script is not None:
+        verdict = _of_script(verdict, program, case, directory, reference, asked, disturbed=False)
+    return _explained(verdict, program, case, None, directory, reference, asked)
+
+
+def _explained(
+    verdict: Verdict,
+    program: Program,
+    case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
+    directory: Path,
+    reference: Reference,
+    asked: Asked,
+) -> Verdict:
+    """The verdict with what more runs say of it; it is kept where that was asked for."""
     # What a worker does for a coordinator cannot be watched from here.
     apart = (program.script is not None and case.ps) or asked.python is not None
     if changes is None and not apart and is_wanted(verdict, asked.explain):
@@ -433,7 +497,8 @@ def judge(
         links=None if parts.links is None else parts.links.to_json(),
         placement=_placement(parts),
         environments=environments_of(parts.last, reference),
-        abstained=not_finite(reference.trace, judged.case.reference),
+        abstained=not_finite(reference.trace, judged.case.reference)
+        or none_judged(judged.last.apart, judged.last.reference),
         notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
         forced=forced,
     )

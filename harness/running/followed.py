@@ -2,75 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.evidence.independence import Touch, check_independent, read_touched
 from harness.evidence.parts import TRACES
 from harness.evidence.reference import Reference, read_reference
-from harness.running.reference import FIRST_SEEDS
+from harness.running.reference import FIRST_SEEDS, MORE_SEEDS, TF32_NOTE, notes_of
 from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.subject.program import Program
 from simulator import RunFailed
-from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["followed_reference"]
+__all__ = ["Followers", "following"]
 
 
-def followed_reference(
+class Followers:
+    """The processes that follow one run: one as it is, and others that show what rounding does to each step.
+
+    Those with noise are made when they are asked for: most right runs differ by no more than a few roundings.
+
+    Args:
+        runs: what makes them.
+        directory: holds what the run has left.
+        kernels: whether the run's kernels are not the CPU's; then one follows that computes by other kernels.
+        tf32: whether the run multiplies in TF32; then one follows that does so too.
+    """
+
+    def __init__(self, runs: Runs, directory: Path, *, kernels: bool, tf32: bool) -> None:
+        self._runs = runs
+        self._directory = directory
+        self._others = [OTHER_KERNELS] * kernels + [TF32] * tf32
+        self._notes = (TF32_NOTE,) * tf32
+
+    def plain(self) -> Reference:
+        """What one replica makes of each step.
+
+        Raises:
+            NothingObserved: it reported nothing.
+            SharedState: one of these runs has read what another one had written.
+            RunFailed: the program fails with one replica.
+        """
+        return self._made([])
+
+    def with_noise(self, *, more: bool) -> Reference:
+        """The same, with what rounding makes of each step: by two draws, or by five where somebody is to be accused.
+
+        Raises:
+            SharedState: as of `plain`.
+            RunFailed: as of `plain`.
+        """
+        return self._made([noisy(seed) for seed in (*FIRST_SEEDS, *(MORE_SEEDS if more else ()))])
+
+    def _made(self, names: Sequence[str]) -> Reference:
+        runs, program = self._runs, self._runs.program
+        try:
+            runs.make_apart([PLAIN])
+            reruns = runs.furthest(names)
+            others = self._others if names else []
+            runs.make_all(others)
+        except RunFailed:
+            check_independent(program.name, self._touched)
+            raise
+        touched = self._touched
+        check_independent(program.name, touched)
+        found = read_reference(runs.trace(PLAIN), [*reruns, *map(runs.trace, others)])
+        notes = (*notes_of(found.trace, None), *self._notes)
+        return replace(found, notes=notes, touched=touched, hardware=runs.hardware, follows=True)
+
+    @property
+    def _touched(self) -> dict[str, Sequence[Touch]]:
+        """What all runs have done with files, by what a sentence calls each of them."""
+        return {**self._runs.touched(), "the run": read_touched(self._directory / TRACES)}
+
+
+@contextlib.contextmanager
+def following(
     program: Program,
     directory: Path,
     *,
     seed: int,
-    perturbed: bool,
     timeout: float,
-    seeds: Sequence[int] = FIRST_SEEDS,
     kernels: bool = False,
     tf32: bool = False,
     hardware: str = "cpu",
-) -> Reference:
-    """Run the program with one replica, each step from what the run's step began with, was given and drew.
-
-    Such a reference belongs to one run, so it is kept nowhere.
+) -> Iterator[Followers]:
+    """Those who follow a run; they belong to it, and are kept nowhere.
 
     Args:
         program: what has been run.
         directory: holds what the run has left.
         seed: of all these runs.
-        perturbed: whether runs with noise are needed.
-        timeout: seconds for each run.
-        seeds: of the runs with noise.
-        kernels: as of `reference_of`.
-        tf32: as of `reference_of`.
-        hardware: what it computes on.
-
-    Raises:
-        NothingObserved: it reported nothing.
-        SharedState: one of these runs has read what another one had written.
-        RunFailed: the program fails with one replica.
+        timeout: seconds for each of them.
+        kernels: as of `Followers`.
+        tf32: as of `Followers`.
+        hardware: what they compute on.
     """
-    names = [noisy(noise) for noise in seeds] if perturbed else []
-    others = [OTHER_KERNELS] * (perturbed and kernels) + [TF32] * (perturbed and tf32)
     with scratch("followed") as place:
         runs = Runs(program, place, seed, timeout, follows=directory / TRACES, hardware=hardware)
-        try:
-            # The first two at once, if there is a core for each.
-            runs.make_apart([PLAIN, *names[: min(1, cores() - 1)]])
-            reruns = runs.furthest(names)
-            runs.make_all(others)
-        except RunFailed:
-            check_independent(program.name, _touched(runs, directory))
-            raise
-        touched = _touched(runs, directory)
-        check_independent(program.name, touched)
-        found = read_reference(runs.trace(PLAIN), [*reruns, *map(runs.trace, others)])
-    about: dict[str, Any] = {"kernels": kernels, "tf32": tf32, "hardware": hardware}
-    return replace(found, touched=touched, **about)
-
-
-def _touched(runs: Runs, directory: Path) -> dict[str, Sequence[Touch]]:
-    """What all runs have done with files, by what a sentence calls each of them."""
-    return {**runs.touched(), "the run": read_touched(directory / TRACES)}
+        yield Followers(runs, directory, kernels=kernels, tf32=tf32)

@@ -25,7 +25,16 @@ from simulator import RunFailed, UsageError
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import make_scratch
 
-__all__ = ["CACHE_VARIABLE", "FIRST_SEEDS", "MORE_SEEDS", "cache_directory", "left_reference", "reference_of"]
+__all__ = [
+    "CACHE_VARIABLE",
+    "FIRST_SEEDS",
+    "MORE_SEEDS",
+    "TF32_NOTE",
+    "cache_directory",
+    "left_reference",
+    "notes_of",
+    "reference_of",
+]
 
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 # An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
@@ -134,7 +143,7 @@ def left_reference(
         touched = runs.touched()
         check_independent(program.name, touched)
         plain = runs.trace(PLAIN)
-        notes = _notes(read_reference(plain, []).trace, differing) + ((_TF32_NOTE,) if tf32 else ())
+        notes = notes_of(read_reference(plain, []).trace, differing) + ((TF32_NOTE,) if tf32 else ())
     return ReferenceFiles(
         str(directory),
         str(plain),
@@ -173,13 +182,19 @@ def _locked(directory: Path) -> Iterator[None]:
         lock.release()
 
 
-_TF32_NOTE = (
+TF32_NOTE = (
     "TF32 is on: products of float32 have factors with 10 bits of mantissa, and what that changes is allowed for, so "
     "that only larger errors are found than without it"
 )
 
 
-def _notes(reference: RunTrace, differing: str | None) -> tuple[str, ...]:
+def notes_of(reference: RunTrace, differing: str | None) -> tuple[str, ...]:
+    """What a reader of the verdict should know of how a reference was made.
+
+    Args:
+        reference: its plain run.
+        differing: where those on several threads differ, None if they do not.
+    """
     found = [] if (header := reference.header).devices in _ONE_CPU else [f"the reference ran on {header.devices[0]}"]
     if differing is not None:
         found.append(

@@ -68,6 +68,7 @@ def watch_step(
     reports: bool = True,
     looks: int = LOOKS,
     again: tuple[Sight, Asked] | None = None,
+    followed: bool = False,
 ) -> Sight:
     """Watch one step, as often as is needed to know what rounding does to it.
 
@@ -81,6 +82,7 @@ def watch_step(
         threads: that TensorFlow's pools have in the reference, None for as many as there are.
         reports: whether the program reports its steps; of one that does not they are those that the harness sees.
         looks: how many operations of graphs are looked at in each process, the first ones. The others are noted.
+        followed: whether the reference follows the run, step by step.
         again: instead of these, which ones are looked at now, by what was seen of the step before.
 
     Raises:
@@ -93,16 +95,21 @@ def watch_step(
         ]
         kinds += [(_noisy(seed), strategy_case("default"), seed) for seed in FIRST_SEEDS]
         only = {} if again is None else _by_task(*again)
-        size = max(1, cores())
-        for start in range(0, len(kinds), size):
-            batch = kinds[start : start + size]
+        size, first = max(1, cores()), 1 if followed else 0
+        batches = [kinds[:1]] * first + [kinds[at : at + size] for at in range(first, len(kinds), size)]
+        for batch in batches:
             with contextlib.ExitStack() as stack:
                 runs: list[Run] = []
                 for name, under, noise in batch:
                     cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
                     bound = None if under is case else threads
                     watching = Watching(step, str(place / name / "watched"), last, looks, only.get(name))
-                    assignment = _assignment(place / name, seed, noise, bound, watching, witness=not reports)
+                    assignment = _assignment(
+                        place / name, seed, noise, bound, watching, witness=followed or not reports
+                    )
+                    if followed:
+                        follows = None if under is case else str(place / "run" / "traces")
+                        assignment = msgspec.structs.replace(assignment, keeps=under is case, follows=follows)
                     view = stack.enter_context(viewed(program, place / name))
                     assignment = msgspec.structs.replace(assignment, view=view)
                     runs.append(stack.enter_context(cluster.start(client_of(program), program, under, assignment)))

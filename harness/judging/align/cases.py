@@ -17,6 +17,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.seen import completed, completed_parts
 from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
+from harness.judging.align.apart import apart_of, told
 from harness.judging.align.killed import killed_case
 from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.align.resumed import interrupted_case
@@ -78,7 +79,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
         done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0)
         done.reached = max(done.reached, begin + part.furthest)
-    last = _last_case(parts, reference, done)
+    last, apart = _last_case(parts, reference, done), apart_of(reference.trace)
     struck = (*restored(last, struck), *placed(last, parts.struck))
     return (
         *cases,
@@ -88,7 +89,8 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
             saves=parts.saves,
             struck=struck,
             where=_where(number, number) if cases else "",
-            notes=notes,
+            notes=(*notes, *told(apart, reference.trace)),
+            apart=apart,
         ),
     )
 

@@ -60,6 +60,8 @@ class MatchesReference(Law):
                     findings.append(
                         (self._finding(step, name, difference, run.get(step, {}).get(name)), difference.ratio)
                     )
+        if not recorded and case.apart:
+            return not_judged(self.id, f"no step can be judged by one replica: {next(iter(case.apart.values()))}")
         if not recorded:
             return not_judged(self.id, f"the run and the reference recorded {self.observable} at no step in common")
         if not ratios:
@@ -131,5 +133,7 @@ def _counts_retries(case: Case, name: str, run: Observed, reference: Observed) -
 
 def _common_steps(case: Case) -> list[int | None]:
     """The moments that both reached; a missing one is for `steps_match_reference` to report."""
-    reached = {moment.step for moment in moments(case.reference)}
+    reached = {moment.step for moment in moments(case.reference)} - case.apart.keys()
+    if case.apart and max(moment.step or 0 for moment in moments(case.reference)) in case.apart:
+        reached.discard(None)  # the end follows from the last step
     return [moment.step for moment in moments(case.run, aligned_to=case.reference) if moment.step in reached]

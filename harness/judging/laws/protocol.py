@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.evidence.links import Links
@@ -81,7 +82,8 @@ class Case:
     the rest. `links` is what the links between the tasks of the whole run carried, None if there are none. `struck` are
     the numbers that faults have changed, here or in what was restored. `saves` are those
     of the whole run, known to its last part. `where` names the part of a run in parts. `notes` are what a verdict says
-    of what the harness saw by itself.
+    of what the harness saw by itself. `apart` says by step why one replica could not compute it; the end of the run
+    follows from its last step.
     """
 
     run: RunTrace
@@ -93,6 +95,7 @@ class Case:
     where: str = ""
     saves: Saves | None = None
     notes: tuple[str, ...] = ()
+    apart: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

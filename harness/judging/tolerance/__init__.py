@@ -12,5 +12,10 @@ __all__ = ["FLOOR", "REPORT", "Bound", "Derived", "Exact", "K", "Tolerance", "ep
 
 
 def tolerance_of(reference: Reference) -> Tolerance:
-    """Exact without reruns, else derived from them."""
-    return Derived(reference.trace, reference.perturbed) if reference.perturbed else Exact()
+    """Exact without reruns, else derived from them; of a reference that follows the run also from none.
+
+    Then it is no more than a few roundings.
+    """
+    if reference.perturbed or reference.tier == "derived":
+        return Derived(reference.trace, reference.perturbed)
+    return Exact()

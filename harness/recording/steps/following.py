@@ -64,12 +64,16 @@ class Following:
         self._index = 0
         self._step: _Step | None = None
         self._apart: dict[str, None] = {}
-        self._equal: dict[str, None] = {}
+        self._blind: dict[str, None] = {}
 
     @property
     def apart(self) -> str | None:
         """Why the step that began last cannot be judged by one replica; None if it can."""
-        return next(iter(self._apart), None)
+        return next(iter((*self._apart, *self._blind)), None)
+
+    def blind(self, why: str) -> None:
+        """No step can be judged from now on: nobody knows which of them call it."""
+        self._blind[why] = None
 
     def begin(self, variables: Variables, eager: int | None) -> None:
         """Set the variables to what the run's step began with."""
@@ -135,13 +139,19 @@ class Following:
                 self._apart[str(why)] = None
                 return own
 
-    def _next(self, place: Place) -> list[tuple[EvidenceReader, Passed]] | None:
-        """What passed a place on all replicas the next time; None where that is not known."""
+    def _next(self, place: Place, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
+        """What passed a place on all replicas the next time; None where that is not known.
+
+        In a loop over examples one replica passes it as often as all replicas together: first for those of the first.
+        """
         if (step := self._step) is None:
             return None
         count = step.recalled[place]
         step.recalled[place] += 1
         replicas = step.replicas(place)
+        if own and max(map(len, replicas), default=0) > 1 and _of_one_each(replicas, own):
+            every = [passed for of_replica in replicas for passed in of_replica]
+            return [every[count]] if count < len(every) else None
         found = [passed[count] for passed in replicas if count < len(passed)]
         return found or None
 
@@ -159,7 +169,7 @@ class Following:
     def _draws(self, place: Place, operation: str, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
         with self._lock:
             try:
-                passed = self._next(place)
+                passed = self._next(place, own)
                 if passed is None:
                     if self._step is not None and self._step.is_there:
                         raise Apart(f"the run drew nothing where one replica draws by {operation}")
@@ -194,6 +204,14 @@ class Following:
 
     def close(self) -> None:
         """Nothing is left behind."""
+
+
+def _of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, Passed]]], own: Sequence[Any]) -> bool:
+    """Whether each draw of a replica has the shape of one draw of one replica, so that they are no parts of it."""
+    import numpy as np
+
+    shapes = [np.shape(each) for each in own]
+    return all([stored.shape for stored in each.arrays] == shapes for passed in replicas for _, each in passed)
 
 
 def _is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:

@@ -50,9 +50,22 @@ def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     axis = rows_axis(own.shape, [part.shape for part in parts])
     if axis is not None:
         return np.concatenate(parts, axis)
-    if any(not part.ndim or part.shape[1:] != parts[0].shape[1:] for part in parts):
-        raise Apart("replicas were given arrays of other shapes")
-    return np.concatenate(parts, 0)
+    if any(not part.ndim or part.ndim != parts[0].ndim for part in parts):
+        raise Apart("replicas were given arrays of other ranks")
+    return np.concatenate(_padded(parts), 0)
+
+
+def _padded(parts: Parts) -> Parts:
+    """All of them as long as the longest on every axis but that of rows: each replica pads its own batch."""
+    import numpy as np
+
+    sizes = np.max([part.shape[1:] for part in parts], axis=0, initial=0) if parts[0].ndim > 1 else ()
+    if all(tuple(part.shape[1:]) == tuple(sizes) for part in parts):
+        return parts
+    return [
+        np.pad(part, [(0, 0), *((0, int(size) - own) for size, own in zip(sizes, part.shape[1:], strict=True))])
+        for part in parts
+    ]
 
 
 def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = False) -> np.ndarray[Any, Any]:

@@ -76,6 +76,9 @@ class Keeping:
         self._pass(place, replica, outputs, operation, parameters)
         return list(outputs)
 
+    def blind(self, why: str) -> None:
+        """Nothing can be kept of it."""
+
     def _pass(
         self,
         place: Place,

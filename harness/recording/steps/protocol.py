@@ -72,5 +72,8 @@ class Steps(Protocol):
             What the program is to get.
         """
 
+    def blind(self, why: str) -> None:
+        """Replicas draw what cannot be seen, in a function that is called from now on."""
+
     def close(self) -> None:
         """The program has ended."""

@@ -32,8 +32,11 @@ def active(gathered: Gathered) -> Iterator[None]:
                 in_graph = not (tf.executing_eagerly() or isinstance(called, polymorphic_function.Function))
                 with gathered.together() if in_graph else contextlib.nullcontext():
                     return original(called, *args, **options)
-            is_function = isinstance(called, polymorphic_function.Function)
-            with gathered.call(known=called in gathered.training, runs=not is_function) as was_step:
+            runs = not isinstance(called, polymorphic_function.Function)
+            # What an eager program has its replicas run may be a function too, of which no Python is run again.
+            function = (args[0] if args else options.get("fn")) if runs else called
+            is_function = isinstance(function, polymorphic_function.Function)
+            with gathered.call(known=is_function and function in gathered.training, runs=runs) as was_step:
                 try:
                     if gathered.steps is None:
                         return original(called, *args, **options)
@@ -43,7 +46,7 @@ def active(gathered: Gathered) -> Iterator[None]:
                     return result
                 finally:
                     if was_step() and is_function:
-                        gathered.training.add(called)
+                        gathered.training.add(function)
 
         return call
 

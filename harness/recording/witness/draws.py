@@ -36,7 +36,11 @@ _SHUFFLES = ("random_shuffle", "stateless_shuffle")
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
     """Tell `gathered.steps` what replicas draw in this context."""
+    from tensorflow.python.ops import stateful_random_ops
+
     with contextlib.ExitStack() as stack:
+        # By which the states of replicas are told apart: what is drawn from them comes after it.
+        stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
         for module, name in _operations():
             around = _shuffling if name in _SHUFFLES else _drawing
             stack.enter_context(patched(module, name, around(gathered, name)))
@@ -55,10 +59,25 @@ def _operations() -> Iterator[tuple[Any, str]]:
 
 def _replica(gathered: Gathered) -> int | None:
     """The replica whose function draws here, None where no draw is told of."""
-    if gathered.steps is None or gathered.in_run is None or gathered.registry.is_making or gathered.is_quiet():
+    if gathered.steps is None or gathered.in_run is None or gathered.draws_nothing:
         return None
-    replica = replica_number(gathered)
-    return replica if replica is not None and gathered.sees() else None
+    if (replica := replica_number(gathered)) is None:
+        return None
+    if not gathered.sees():
+        gathered.steps.blind(f"draws of replicas that cannot be seen: {gathered.why_unseen()}")
+        return None
+    return replica
+
+
+def _keyed(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def key(*args: Any, **options: Any) -> Any:
+            with gathered.drawing_nothing():
+                return original(*args, **options)
+
+        return key
+
+    return around
 
 
 def _drawing(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -409,11 +409,26 @@ class Gathered:
 
     def sees(self) -> bool:
         """Whether values can be had of what is being carried out or built here; if not, it is noted why."""
-        if (why := self._why_unseen()) is not None:
+        if (why := self.why_unseen()) is not None:
             self.note(why)
         return why is None
 
-    def _why_unseen(self) -> str | None:
+    @contextlib.contextmanager
+    def drawing_nothing(self) -> Iterator[None]:
+        """Within this context, in this thread, what is drawn is no draw of a replica's."""
+        before, self._apart.draws = getattr(self._apart, "draws", True), False
+        try:
+            yield
+        finally:
+            self._apart.draws = before
+
+    @property
+    def draws_nothing(self) -> bool:
+        """Whether what is drawn in this thread is no draw of a replica's, such as an initial value, or noise of ours."""
+        return self.registry.is_making or self.is_quiet() or not getattr(self._apart, "draws", True)
+
+    def why_unseen(self) -> str | None:
+        """Why no value can be had of what is being carried out or built here; None if it can."""
         import tensorflow as tf
         from tensorflow.python.framework import ops
         from tensorflow.python.ops import control_flow_util
