@@ -23,12 +23,14 @@ from harness.judging.align.apart import none_judged
 from harness.judging.alone import steps_alone
 from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
 from harness.judging.closures_collected import updates_apart
+from harness.judging.conditions import Condition, conditions_of
 from harness.judging.course import course_of
 from harness.judging.doubted import doubted
 from harness.judging.environments import environments_of
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import Judged, judge_parts
+from harness.judging.laws.protocol import Judgement
 from harness.judging.resumed_script import worded
 from harness.judging.shares import with_data
 from harness.judging.unknown import not_finite
@@ -182,7 +184,9 @@ def _verified(
     return _explained(verdict, program, case, changes, directory, reference, asked)
 
 
-def _is_followed(program: Program, case: StrategyCase, changes: Interrupting | Disturbance | None, asked: Asked) -> bool:
+def _is_followed(
+    program: Program, case: StrategyCase, changes: Interrupting | Disturbance | None, asked: Asked
+) -> bool:
     """Whether the reference of such a run follows it, step by step."""
     if changes is not None or asked.python is not None or asked.reference != "cpu" or case.rehearsed:
         return False
@@ -194,7 +198,7 @@ def _by_step(program: Program, case: StrategyCase, directory: Path, asked: Asked
     began = time.monotonic()
     result = run_once(program, case, directory, **asked.of_run, keeps=True)
     makes = {key: value for key, value in asked.makes(case).items() if asked.derived}
-    with following(program, directory, **makes, **asked.of_reference) as followers:
+    with following(program, directory, case.name, **makes, **asked.of_reference) as followers:
 
         def judged(reference: Reference) -> Verdict:
             said: dict[str, Any] = {"tasks": task_summaries(result), "seconds": time.monotonic() - began}
@@ -271,6 +275,7 @@ def _of_script(
     first = parts.earlier[0].trace if parts.earlier else parts.last
     natives = native_traces(program, repeated=case.ps > 0 and updates_apart(first), **asked.of_truth)
     told: dict[str, Any] = {
+        "follows": reference.follows,
         "returned": case.ps > 0 and any(read_rebuilt(directory)),
         "updates": program.script.updates,
     }
@@ -484,11 +489,16 @@ def judge(
         forced: whether the reference followed the run.
     """
     judged = judge_parts(parts, reference)
+    judgements: tuple[Judgement, ...] = judged.judgements
+    conditions: tuple[Condition, ...] = ()
+    if reference.follows:
+        judgements, conditions = conditions_of(judged.last, judgements)
     found = judged.last.interruption
     verdict = Verdict(
         program=program,
         strategy=(parts.earlier[0].trace if parts.earlier else parts.last).header.strategy,
-        judgements=judged.judgements,
+        judgements=judgements,
+        conditions=conditions,
         tasks=tasks,
         seconds=seconds,
         tolerance=judged.case.tolerance.name,

@@ -88,7 +88,7 @@ Examples:
     "--strict",
     is_flag=True,
     help="What is proved only under a condition that the run's own data did not always meet, or is wrong for a batch "
-    "that it did not have, is inconsistent.",
+    "that it did not have, is inconsistent; so is what the verdict takes as given.",
 )
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
@@ -289,6 +289,8 @@ def _one(
     code = of_outcome(verdict.outcome)
     proof = verdict.proof
     if options["strict"] and proof is not None and proof.status in ("conditional", "refuted") and not proof.is_met:
+        code = worst((code, Exit.INCONSISTENT))
+    if options["strict"] and verdict.conditions:
         code = worst((code, Exit.INCONSISTENT))
     return code, verdict.to_json()
 

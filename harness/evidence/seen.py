@@ -151,7 +151,16 @@ def _together(several: Sequence[Seen]) -> Seen | None:
         joined = tuple(tuple(id_ for part in parts for id_ in part) for parts in zip(*rows, strict=True))
     columns = several[0].columns if len({seen.columns for seen in several}) == 1 else ()
     last = several[-1]
-    return msgspec.structs.replace(last, examples=joined, columns=columns, losses=(), gradients=(), reduced=())
+    return msgspec.structs.replace(
+        last,
+        examples=joined,
+        columns=columns,
+        losses=(),
+        gradients=(),
+        reduced=(),
+        apart=next((seen.apart for seen in several if seen.apart is not None), None),
+        draws=tuple(draw for seen in several for draw in seen.draws),
+    )
 
 
 def _reported(traces: Iterable[RunTrace], what: str) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "Array",
     "ClientTrace",
     "Counters",
+    "DrawSeen",
     "Final",
     "Forced",
     "Frame",
@@ -34,6 +35,7 @@ __all__ = [
     "Seen",
     "SeenVariable",
     "StandIn",
+    "Start",
     "Step",
     "Value",
     "Variable",
@@ -138,6 +140,27 @@ class SeenVariable(msgspec.Struct, frozen=True):
         return Variable(name, (first, *[first] * self.equal, *others), self.kind)
 
 
+class DrawSeen(msgspec.Struct, frozen=True):
+    """Something about what replicas drew in a step, which says nothing yet of what they computed from it.
+
+    `kind` is `equal`, where replicas drew the same numbers for different examples; `again`, where what one drew had
+    been drawn before, and one device does not draw it again; `unlike`, where they drew from another distribution than
+    one device. `where` is the line of the program. `by_keras` is whether a layer of Keras chose the seed.
+    """
+
+    kind: str
+    text: str
+    where: str
+    by_keras: bool = False
+
+
+class Start(msgspec.Struct, frozen=True, tag=True):
+    """What all variables held when the first step began; `at` is as of `Step`."""
+
+    at: float
+    variables: tuple[SeenVariable, ...]
+
+
 class Seen(msgspec.Struct, frozen=True, tag=True):
     """What the harness saw of one training step by itself, without being told; see `harness.recording.witness`.
 
@@ -146,7 +169,8 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
     what each local replica's tapes were asked for, `reduced` is what left reductions. `worker` is the one that ran the
     closure which it is, of a coordinator none of whose tasks was started again. `apart` says, of a process that follows a run,
-    why one replica cannot compute the run's step.
+    why one replica cannot compute the run's step, and `draws` what is to be said of the run's draws;
+    `mixed` is how many examples the run put together of parts that belong to different ones.
     """
 
     index: int
@@ -161,6 +185,8 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     reduced: tuple[Value, ...] = ()
     worker: int | None = None
     apart: str | None = None
+    draws: tuple[DrawSeen, ...] = ()
+    mixed: int | None = None
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):
@@ -316,7 +342,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     placement: Placement | None = None
 
 
-Frame = Header | Step | Seen | Final | Counters
+Frame = Header | Step | Seen | Start | Final | Counters
 _Frame = TypeVar("_Frame", bound=Frame)
 _DECODER = msgspec.msgpack.Decoder(Frame)
 
@@ -331,6 +357,7 @@ class ClientTrace(msgspec.Struct, frozen=True):
     # Whether the file ended as a process that was not killed ends it.
     whole: bool = True
     seen: tuple[Seen, ...] = ()
+    start: Start | None = None
 
 
 class RunTrace(msgspec.Struct, frozen=True):
@@ -402,6 +429,7 @@ def read_client(path: Path) -> ClientTrace:
     steps: list[Step] = []
     seen: list[Seen] = []
     final: Final | None = None
+    start: Start | None = None
     counters = Counters()
     for frame in frames(path):
         if isinstance(frame, Header):
@@ -410,6 +438,8 @@ def read_client(path: Path) -> ClientTrace:
             steps.append(frame)
         elif isinstance(frame, Seen):
             seen.append(frame)
+        elif isinstance(frame, Start):
+            start = frame
         elif isinstance(frame, Final):
             final = frame
         elif frame is not None:
@@ -419,7 +449,7 @@ def read_client(path: Path) -> ClientTrace:
         raise NoHeader(f"{path} is not a trace: it holds no header")
     # A recorder counts when it is closed.
     whole = isinstance(frame, Counters)
-    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole, tuple(seen))
+    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole, tuple(seen), start)
 
 
 def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:

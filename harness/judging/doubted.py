@@ -49,6 +49,7 @@ def doubted(
     *,
     returned: bool = False,
     updates: Updates | None = None,
+    follows: bool = False,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -62,6 +63,7 @@ def doubted(
         parts: of a run that was disturbed, of which `run` is the first then.
         returned: whether a worker of a coordinator has come back in a part.
         updates: what the user says that closures of a coordinator are.
+        follows: whether the reference followed the run, and so had its examples.
     """
     again = parts is not None and in_parts(parts)
     counters = reference.clients[0].counters
@@ -92,12 +94,17 @@ def doubted(
         reasons.append(_assumed(told))
         if parts is not None and again:
             reasons.append(why_it_may_differ(verdict, parts, reference))
-        if not again or not began_alike(run, reference):
+        if (not again or not began_alike(run, reference)) and not (follows and _is_computed(verdict)):
             reasons.append(_reasons(verdict, run, reference, told))
         if not wrong:
             reasons.append(_misled(times_of(run, reference, replicas), certain=factor is not None))
     why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else _abstained(verdict, why)
+
+
+def _is_computed(verdict: Verdict) -> bool:
+    """Whether something else is wrong than which examples the run had."""
+    return any(law.status == "broken" and law.law != _EXAMPLES for law in verdict.judgements)
 
 
 def _of_closures(

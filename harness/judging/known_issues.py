@@ -23,6 +23,8 @@ _FILE = Path(__file__).with_name("known_issues.toml")
 class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What must be seen: an exception class with a fragment of its message, just these laws broken, or an explanation.
 
+    Or a `condition`, by its code: then the verdict need not be inconsistent.
+
     `laws` are all the laws that break: one more broken law is something new, one less is something repaired.
     """
 
@@ -30,6 +32,7 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str | None = None
     laws: tuple[str, ...] = ()
     rule: str | None = None
+    condition: str | None = None
 
     def fits_failure(self, failure: BaseException) -> bool:
         """Whether a failed run shows this exception in any of its tasks."""
@@ -41,7 +44,9 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def fits_verdict(self, verdict: Verdict) -> bool:
-        """Whether an inconsistent verdict shows just these laws broken, or this explanation."""
+        """Whether an inconsistent verdict shows just these laws broken, or this explanation; or any, this condition."""
+        if self.condition is not None:
+            return any(each.code == self.condition for each in verdict.conditions)
         if verdict.consistent or self.exception is not None:
             return False
         if self.rule is not None and (verdict.explanation is None or verdict.explanation.rule != self.rule):
@@ -51,6 +56,8 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __str__(self) -> str:
         if self.exception is not None:
             return f"{self.exception} with {self.message!r}" if self.message else self.exception
+        if self.condition is not None:
+            return f"condition {self.condition}"
         wanted = [f"broken: {', '.join(self.laws)}"] if self.laws else []
         return " and ".join([*wanted, f"rule {self.rule}"] if self.rule is not None else wanted)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.alone import StepsAlone
+from harness.judging.conditions import Condition, given
 from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
@@ -26,7 +27,7 @@ Outcome = Literal["consistent", "inconsistent", "abstained"]
 # Of the longer texts, where the terminal does not say.
 _WIDTH = 110
 _LINKS_SHOWN = 4
-_OBSERVABLE_ORDER = (*OBSERVABLES, "examples", "updates", "steps")
+_OBSERVABLE_ORDER = ("start", *OBSERVABLES, "examples", "updates", "steps")
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,6 +71,7 @@ class Verdict:
     proof: Proof | None = None
     course: Course | None = None
     environments: Environments | None = None
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def culprit(self) -> Culprit | None:
@@ -221,6 +223,8 @@ class Verdict:
             plain["proof"] = self.proof.to_json()
         if self.course is not None:
             plain["course"] = self.course.to_json()
+        if self.conditions:
+            plain["conditions"] = [{"code": each.code, "text": each.text} for each in self.conditions]
         if self.environments is not None:
             plain["environments"] = self.environments.to_json()
         return {key: _strict(value) for key, value in plain.items()}
@@ -299,8 +303,8 @@ class Verdict:
             yield from _wrapped("  ", self.abstained, width)
         elif self.outcome == "abstained":
             yield "  nothing was compared with the reference"
-        if self.forced:
-            yield "  forced: each step is judged from the run's own variables"
+        for line in given(self.conditions):
+            yield from _wrapped("  ", line, width)
         if used := self.accelerators:
             yield from _wrapped("  on: ", "; ".join(f"{task} {', '.join(used[task])}" for task in used), width)
         if self.machines:

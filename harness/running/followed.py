@@ -27,12 +27,14 @@ class Followers:
     Args:
         runs: what makes them.
         directory: holds what the run has left.
+        strategy: under which it was.
         kernels: whether the run's kernels are not the CPU's; then one follows that computes by other kernels.
         tf32: whether the run multiplies in TF32; then one follows that does so too.
     """
 
-    def __init__(self, runs: Runs, directory: Path, *, kernels: bool, tf32: bool) -> None:
+    def __init__(self, runs: Runs, directory: Path, strategy: str, *, kernels: bool, tf32: bool) -> None:
         self._runs = runs
+        self._run = f"the run under {strategy}"
         self._directory = directory
         self._others = [OTHER_KERNELS] * kernels + [TF32] * tf32
         self._notes = (TF32_NOTE,) * tf32
@@ -75,13 +77,14 @@ class Followers:
     @property
     def _touched(self) -> dict[str, Sequence[Touch]]:
         """What all runs have done with files, by what a sentence calls each of them."""
-        return {**self._runs.touched(), "the run": read_touched(self._directory / TRACES)}
+        return {**self._runs.touched(), self._run: read_touched(self._directory / TRACES)}
 
 
 @contextlib.contextmanager
 def following(
     program: Program,
     directory: Path,
+    strategy: str,
     *,
     seed: int,
     timeout: float,
@@ -94,6 +97,7 @@ def following(
     Args:
         program: what has been run.
         directory: holds what the run has left.
+        strategy: under which it was.
         seed: of all these runs.
         timeout: seconds for each of them.
         kernels: as of `Followers`.
@@ -102,4 +106,4 @@ def following(
     """
     with scratch("followed") as place:
         runs = Runs(program, place, seed, timeout, follows=directory / TRACES, hardware=hardware)
-        yield Followers(runs, directory, kernels=kernels, tf32=tf32)
+        yield Followers(runs, directory, strategy, kernels=kernels, tf32=tf32)

@@ -26,7 +26,9 @@ def told(apart: Mapping[int, str], reference: RunTrace) -> tuple[str, ...]:
     for index, why in apart.items():
         by_reason.setdefault(why, []).append(index)
     steps = len(reference.clients[0].steps)
-    return tuple(f"{_which(indices, steps)} computed what one device would: {why}" for why, indices in by_reason.items())
+    return tuple(
+        f"{_which(indices, steps)} computed what one device would: {why}" for why, indices in by_reason.items()
+    )
 
 
 def none_judged(apart: Mapping[int, str], reference: RunTrace) -> str | None:

@@ -213,8 +213,8 @@ def _around(
     if case.family.draws_apart or started:
         stack.enter_context(own_shuffles(client + len(case.clients) * started))
     if case.name == "default":
-        stack.enter_context(one_replica(stand_ins, lambda: session.steps))
-        stack.enter_context(doubts(stand_ins))
+        stack.enter_context(one_replica(stand_ins, lambda: session.steps, follows=assignment.follows is not None))
+        stack.enter_context(doubts(stand_ins, yields=assignment.follows is not None))
         return lambda: None
     if not case.on_device:  # which strategies find by themselves
         stack.enter_context(all_cpus(case.devices))

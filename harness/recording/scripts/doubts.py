@@ -27,10 +27,15 @@ _NORMALIZING = {
 
 
 @contextlib.contextmanager
-def doubts(stand_ins: StandIns) -> Iterator[None]:
-    """Note both where replicas do it, within this context."""
+def doubts(stand_ins: StandIns, *, yields: bool) -> Iterator[None]:
+    """Note both where replicas do it, within this context.
+
+    Args:
+        stand_ins: collects them.
+        yields: whether what replicas draw is what those of the run drew, so that it is no doubt.
+    """
     with contextlib.ExitStack() as stack:
-        for name in _GENERATORS:
+        for name in () if yields else _GENERATORS:
             module = importlib.import_module(f"tensorflow.python.ops.{name}")
             for function in [each for each in vars(module) if each.startswith(_DRAWS)]:
                 if callable(getattr(module, function)) and not function.endswith(

@@ -27,17 +27,21 @@ _TF_CONFIG = "TF_CONFIG"
 
 
 @contextlib.contextmanager
-def one_replica(stand_ins: StandIns, steps: Callable[[], int]) -> Iterator[None]:
+def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool) -> Iterator[None]:
     """Within this context strategies have one replica, and the script reads those of the cluster.
 
     Args:
         stand_ins: what the script is told.
         steps: how many steps it has done.
+        follows: whether replicas are given what those of the run were given.
     """
     script = stand_ins.script
     with contextlib.ExitStack() as stack:
-        for manager in (_mirrored, _central_storage, _several_workers, _counted, _from_functions, _refused):
+        for manager in (_mirrored, _central_storage, _several_workers, _from_functions):
             stack.enter_context(manager(stand_ins))
+        stack.enter_context(_counted(stand_ins, follows=follows))
+        if not follows:
+            stack.enter_context(_refused(stand_ins))
         if script.strategy.startswith("multi_worker"):
             stack.enter_context(_config(stand_ins))
             stack.enter_context(sharded_by_hand(stand_ins))
@@ -97,7 +101,7 @@ def _several_workers(stand_ins: StandIns) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _counted(stand_ins: StandIns) -> Iterator[None]:
+def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
     """`num_replicas_in_sync`, which TensorFlow and Keras read as it is."""
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
@@ -116,7 +120,7 @@ def _counted(stand_ins: StandIns) -> Iterator[None]:
 
     def number(original: Any) -> Any:
         def replica_id(context: Any) -> Any:
-            if stand_ins.asked_by_script():
+            if not follows and stand_ins.asked_by_script():
                 stand_ins.note("replica_id_in_sync_group", 0, "assumed")
             return original.fget(context)
 

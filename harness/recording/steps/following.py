@@ -5,6 +5,7 @@ So what the step leaves follows from what the run's step had, and from nothing t
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,10 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, Stored, evidence_of
+from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
+from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows
+from harness.recording.steps.mixing import mixed_rows
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import numbered, set_to
+from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +68,22 @@ class Following:
         self._lock = threading.Lock()
         self._index = 0
         self._step: _Step | None = None
+        self._mixed: int | None = None
         self._apart: dict[str, None] = {}
         self._blind: dict[str, None] = {}
+        self._places = Places()
+        self._repeats = Repeats()
+        self._draws_seen: dict[DrawSeen, None] = {}
+
+    @property
+    def draws(self) -> tuple[DrawSeen, ...]:
+        """What is to be said of the run's draws in the step that began last."""
+        return tuple(self._draws_seen)
+
+    @property
+    def mixed(self) -> int | None:
+        """See `Steps`."""
+        return self._mixed
 
     @property
     def apart(self) -> str | None:
@@ -79,6 +98,8 @@ class Following:
         """Set the variables to what the run's step began with."""
         self._index += 1
         self._apart.clear()
+        self._mixed = None
+        self._draws_seen.clear()
         step = self._step = _Step(self._readers, self._index)
         if not step.is_there:
             return
@@ -109,7 +130,11 @@ class Following:
         places = [Place(GIVEN, run, number) for number in range(len(own))]
 
         def recall(*values: Any) -> list[Any]:
-            return [self._rows(place, value) for place, value in zip(places, values, strict=True)]
+            found = [self._rows(place, value) for place, value in zip(places, values, strict=True)]
+            if self._step is not None and self._step.is_there:
+                mixed = mixed_rows(found, values)
+                self._mixed = mixed if self._mixed is None else self._mixed + (mixed or 0)
+            return found
 
         found = _replaced(own, recall)
         for place, value, ours in zip(places, found, own, strict=True):
@@ -160,47 +185,58 @@ class Following:
     ) -> list[Any]:
         """What all replicas drew."""
         count = len(outputs)
+        source = self._source(operation)
 
         def recall(*values: Any) -> list[Any]:
-            return self._draws(place, operation, values[:count], values[count:])
+            return self._draws(place, source, values[:count], values[count:])
 
         return _replaced(list(outputs), recall, parameters)
 
-    def _draws(self, place: Place, operation: str, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
+    def _source(self, operation: str) -> Source:
+        """Who draws where Python is now."""
+        place, frames = self._places.here(), self._places.frames
+        by_keras = bool(place.frames) and self._places.is_keras(frames[place.frames[-1]].file)
+        if place.caller is None:
+            return Source(operation, "a line that is not known", by_keras)
+        line = frames[place.caller]
+        return Source(operation, f"{line.file.removeprefix(f'{os.getcwd()}{os.sep}')}:{line.line}", by_keras)
+
+    def _draws(self, place: Place, source: Source, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
         with self._lock:
+            if self._step is None or not self._step.is_there:
+                return list(own)
             try:
                 passed = self._next(place, own)
                 if passed is None:
-                    if self._step is not None and self._step.is_there:
-                        raise Apart(f"the run drew nothing where one replica draws by {operation}")
-                    return list(own)
-                self._check_alike(passed, operation, parameters)
+                    raise Apart(f"at {source.where} one replica draws by {source.operation}, and the run does not")
+                self._check_alike(passed, source, parameters)
+                parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
+                numbers = [each.replica for _, each in passed]
+                said = self._repeats.look(source, self._index, place, numbers, parts, own)
+                self._draws_seen.update(dict.fromkeys(said))
+                permutes = source.operation in PERMUTING
                 return [
-                    joined_draw(
-                        [reader.array(each.arrays[k]) for reader, each in passed],
-                        value,
-                        permutes=operation in PERMUTING,
-                    )
-                    for k, value in enumerate(own)
+                    joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)
                 ]
             except Apart as why:
-                self._apart[str(why)] = None
+                self._apart[f"at {source.where} {why}" if source.where not in str(why) else str(why)] = None
                 return list(own)
 
     def _check_alike(
-        self, passed: Sequence[tuple[EvidenceReader, Passed]], operation: str, parameters: Sequence[Any]
+        self, passed: Sequence[tuple[EvidenceReader, Passed]], source: Source, parameters: Sequence[Any]
     ) -> None:
-        """Fail unless the run drew by the same operation from the same distribution.
+        """Fail unless the run drew by the same operation; note it if it did from another distribution.
 
         Raises:
             Apart: it did not.
         """
         for reader, each in passed:
-            if each.operation != operation:
-                raise Apart(f"the run draws by {each.operation} where one replica draws by {operation}")
+            if each.operation != source.operation:
+                raise Apart(f"the run draws by {each.operation} where one replica draws by {source.operation}")
             for stored, own in zip(each.parameters, parameters, strict=False):
                 if not _is_alike(reader, stored, own):
-                    raise Apart(f"the run draws by {operation} from another distribution than one replica")
+                    self._draws_seen[source.unlike(reader.array(stored), own)] = None
+                    raise Apart(f"the run draws by {source.operation} from another distribution than one replica")
 
     def close(self) -> None:
         """Nothing is left behind."""

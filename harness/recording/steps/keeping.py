@@ -10,9 +10,10 @@ from typing import Any
 
 from harness.evidence.steps import GIVEN, EvidenceWriter, Held, Passed, Place, StepEvidence
 from harness.evidence.steps.records import How
+from harness.evidence.trace import DrawSeen
+from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, how_copies_are, numbered
-from harness.recording.reader import Reader
 
 __all__ = ["Keeping"]
 
@@ -55,6 +56,16 @@ class Keeping:
         """Not known here."""
         return None
 
+    @property
+    def draws(self) -> tuple[DrawSeen, ...]:
+        """Not known here."""
+        return ()
+
+    @property
+    def mixed(self) -> int | None:
+        """Not known here."""
+        return None
+
     def end(self, *, done: bool) -> None:
         """What passes from now on belongs to no step."""
         self._open, self._done = False, done
@@ -93,9 +104,7 @@ class Keeping:
             with self._lock:
                 if self._open:
                     stored = [self._writer.put(array) for array in arrays]
-                    self._passed.append(
-                        Passed(place, replica, tuple(stored[:count]), operation, tuple(stored[count:]))
-                    )
+                    self._passed.append(Passed(place, replica, tuple(stored[:count]), operation, tuple(stored[count:])))
 
         self._deliver([*values, *parameters], take)
 

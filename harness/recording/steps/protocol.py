@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from harness.evidence.steps import Place
+from harness.evidence.trace import DrawSeen
+
 __all__ = ["Named", "Steps", "Variables"]
 
 
@@ -38,6 +40,14 @@ class Steps(Protocol):
     @property
     def apart(self) -> str | None:
         """Why the step that began last cannot be judged by one replica; None if it can."""
+
+    @property
+    def draws(self) -> tuple[DrawSeen, ...]:
+        """What is to be said of the draws of the step that began last."""
+
+    @property
+    def mixed(self) -> int | None:
+        """How many examples of the step that began last are put together of parts of different ones; None if unknown."""
 
     def end(self, *, done: bool) -> None:
         """The call has ended that was the step which began last; `done` is whether it came to its end."""

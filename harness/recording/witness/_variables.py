@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import Array, SeenVariable
+from harness.recording.reader import Reader
+from harness.recording.steps.state import how_copies_are, numbered
 from harness.recording.witness._registry import Entry
 from harness.recording.witness.protocol import Gathered
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BYTES_MAX", "ELEMENTS_MAX", "kept", "read"]
+__all__ = ["BYTES_MAX", "ELEMENTS_MAX", "first_values", "kept", "read"]
 
 BYTES_MAX = 16 << 20
 """Of the first copies of all variables that are kept of each step. Of more, those after steps 1, 2, 4, 8 and so on."""
@@ -45,6 +47,19 @@ def read(
         if len(known) == len(own):  # none of them is still without a value
             found.append(SeenVariable(entry.name, "mirrored" if _spread(entry.made()) else "plain", *kept(known)))
     return tuple(found) or None
+
+
+def first_values(variables: Sequence[tuple[Entry, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
+    """All of these that are state, and of which each copy has a value."""
+    known = [(entry, variable) for entry, _, variable in numbered(variables)]
+    copies = [_copies(variable) for _, variable in known]
+    arrays = iter(reader.read([copy for each in copies for copy in each]))
+    found = []
+    for (entry, variable), own in zip(known, copies, strict=True):
+        values = [array for array in itertools.islice(arrays, len(own)) if array is not None]
+        if len(values) == len(own):
+            found.append(SeenVariable(entry.name, how_copies_are(variable, values), *kept(values)))
+    return tuple(found)
 
 
 def _spread(variable: Any) -> bool:

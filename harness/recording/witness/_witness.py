@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from harness.evidence.observed import unique_names
-from harness.evidence.trace import Array, Seen, SeenVariable, Value
+from harness.evidence.trace import Array, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.steps import Following, Keeping
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
 from harness.recording.witness._registry import Entry
 from harness.recording.witness._values import LOSS
-from harness.recording.witness._variables import read
+from harness.recording.witness._variables import first_values, read
 from harness.recording.witness.protocol import Event, Gathered, Seam, StepSeen
 from simulator.agent import now
 
@@ -70,6 +70,7 @@ class Witness:
 
         self._gathered = Gathered(strategy, local_replicas, silent, at_once=at_once)
         self._gathered.written = self._write
+        self._gathered.started = self._start
         self._gathered.is_quiet = lambda: noise is not None and noise.is_silent
         if keeps is not None:
             replicas = range(first_replica, first_replica + max(1, local_replicas))
@@ -80,7 +81,7 @@ class Witness:
         self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
         if strategy is not None and why:
             self._gathered.note(why)
-        self._send: Callable[[Seen], None] = lambda seen: None
+        self._send: Callable[[Seen | Start], None] = lambda frame: None
         self._stepped: Callable[[int], None] = lambda index: None
         self._held: list[tuple[StepSeen, Seen]] = []
         self._calls = 0
@@ -99,7 +100,7 @@ class Witness:
 
     @contextlib.contextmanager
     def active(
-        self, send: Callable[[Seen], None], stepped: Callable[[int], None] = lambda index: None
+        self, send: Callable[[Seen | Start], None], stepped: Callable[[int], None] = lambda index: None
     ) -> Iterator[None]:
         """See what the program does in this context.
 
@@ -157,6 +158,12 @@ class Witness:
             self.observed += bool(whole.variables or whole.loss or whole.losses)
             self._send(whole)
 
+    def _start(self) -> None:
+        """Write what the variables hold before the first step begins."""
+        gathered = self._gathered
+        with gathered.looking("what the first step begins with"), gathered.silent():
+            self._send(Start(now(), first_values(gathered.registry.there(), gathered.reader)))
+
     def _variables(self, step: StepSeen, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf
 
@@ -181,6 +188,8 @@ class Witness:
             variables=self._variables(step, last),
             worker=step.worker,
             apart=None if gathered.steps is None else gathered.steps.apart,
+            draws=() if gathered.steps is None else gathered.steps.draws,
+            mixed=None if gathered.steps is None else gathered.steps.mixed,
         )
         self._held.append((step, seen))
         if gathered.in_full or last or len(self._held) == _HELD_MAX:

@@ -28,7 +28,9 @@ _MODULES = (
     "gen_image_ops",
 )
 _NO_DRAWS = re.compile(r"_get_alg|_get_key_counter|_skip|_grad$|compute_accidental_hits|_eager_fallback$|^_")
-_DRAWS = re.compile(r"random|multinomial|truncated_normal|stateful_|non_deterministic|candidate_sampler|shuffle|sample_")
+_DRAWS = re.compile(
+    r"random|multinomial|truncated_normal|stateful_|non_deterministic|candidate_sampler|shuffle|sample_"
+)
 _NO_PARAMETERS = ("shape", "seed", "seed2", "key", "counter", "alg", "algorithm", "resource", "name", "true_classes")
 _SHUFFLES = ("random_shuffle", "stateless_shuffle")
 

@@ -60,7 +60,9 @@ def _given(gathered: Gathered, strategy: Any, number: int, arguments: Any) -> An
     flat = tf.nest.flatten(arguments)
     local = [strategy.experimental_local_results(each) for each in flat]
     places = [
-        place for place, parts in enumerate(local) if parts and all(comes_from_outside(gathered, part) for part in parts)
+        place
+        for place, parts in enumerate(local)
+        if parts and all(comes_from_outside(gathered, part) for part in parts)
     ]
     if not places:
         return arguments

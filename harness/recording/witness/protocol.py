@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.evidence.trace import ENDLESS, Value
+from harness.recording.reader import Reader
 from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
-from harness.recording.reader import Reader
 from harness.recording.witness._registry import Entry, Registry
 from harness.recording.witness._switch import Switch
 from harness.recording.witness._threads import Threads
@@ -116,6 +116,7 @@ class Gathered:
         at_once: whether each step is looked at as soon as its call has returned, since the process may be killed before
             the next one begins. Nothing must be reported then, and what `fit` logs of an epoch is not seen.
         steps: keeps the evidence of steps, or follows that of a run; None where nobody asks for it.
+        started: is called before the first step begins, where there is evidence of steps.
         in_run: the call of `Strategy.run` that Python is in.
         is_quiet: whether what happens in this thread is the harness's own.
     """
@@ -158,6 +159,8 @@ class Gathered:
         self.steps: Steps | None = None
         self.in_run: InRun | None = None
         self.is_quiet: Callable[[], bool] = lambda: False
+        self.started: Callable[[], None] = lambda: None
+        self._started = False
         self._eager: int | None = None
         self._eager_runs = 0
         self.called_with_computed = False
@@ -258,6 +261,9 @@ class Gathered:
         if self.steps is not None:
             # What it calls may be traced already.
             with tf.init_scope():
+                if not self._started:
+                    self._started = True
+                    self.started()
                 self.steps.begin(self.registry.there(), self._eager)
 
     @contextlib.contextmanager

@@ -1,0 +1,78 @@
+"""What a verdict takes as given: a choice that one device would not make, which is no mistake by itself.
+
+A run may rightly train in an order of its own, or draw the same mask on two replicas. What it computes from that is
+judged all the same; who wants to train as one device would asks for `--strict`, by which each of these is a finding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from harness.evidence.seen import rows_of
+from harness.evidence.trace import RunTrace
+from harness.judging.laws.protocol import Case, Judgement
+
+__all__ = ["EQUAL_DRAWS", "ORDER", "Condition", "conditions_of", "given"]
+
+EQUAL_DRAWS, ORDER = "equal_draws", "order_of_examples"
+_EXAMPLES = "examples_match_reference"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of them: its code, and what it is in words."""
+
+    code: str
+    text: str
+
+
+def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Judgement, ...], tuple[Condition, ...]]:
+    """The judgements without those that only a condition breaks, and the conditions.
+
+    Args:
+        case: a run, and a reference that followed it.
+        judgements: what the laws say of it.
+    """
+    found = list(_equal_draws(case.reference))
+    order = _is_order_only(case.run, case.reference)
+    kept = []
+    for judgement in judgements:
+        if judgement.law == _EXAMPLES and judgement.status == "broken" and order:
+            judgement = replace(judgement, status="held", findings=())
+            found.append(Condition(ORDER, "the run's own order of examples, which is not that of one device"))
+        kept.append(judgement)
+    return tuple(kept), tuple(found)
+
+
+def given(conditions: Sequence[Condition]) -> Iterator[str]:
+    """In words."""
+    for condition in conditions:
+        yield f"given {condition.text}"
+
+
+def _equal_draws(reference: RunTrace) -> Iterator[Condition]:
+    seen = (step.seen for step in reference.clients[0].steps)
+    places = dict.fromkeys(
+        draw.where for each in seen if each is not None for draw in each.draws if draw.kind == "equal" and draw.by_keras
+    )
+    if places:
+        yield Condition(
+            EQUAL_DRAWS,
+            f"that Keras draws the same numbers on several replicas, for different examples: {', '.join(places)}",
+        )
+
+
+def _is_order_only(run: RunTrace, reference: RunTrace) -> bool:
+    """Whether both have had the same examples, each as often, as far as nobody has reported which they are."""
+    steps = [step for trace in (run, reference) for client in trace.clients for step in client.steps]
+    if any(step.seen is None or step.seen.examples is None for step in steps):
+        return False
+    return _examples(run) == _examples(reference)
+
+
+def _examples(trace: RunTrace) -> Counter[int]:
+    return Counter(
+        number for client in trace.clients for step in client.steps if step.seen for number in rows_of(step.seen)
+    )

@@ -1,0 +1,35 @@
+"""Law: replicas draw other numbers for other examples, each once, and from the distribution that one device draws from."""
+
+from __future__ import annotations
+
+from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
+
+__all__ = ["LAW"]
+
+
+class _Draws(Law):
+    id = "draws"
+    order = 15
+    suffices = False
+
+    def concerns(self, case: Case) -> bool:
+        return any(step.seen is not None and step.seen.draws for step in case.reference.clients[0].steps)
+
+    def judge(self, case: Case) -> Judgement:
+        """Read what the process that followed the run has seen of its draws."""
+        findings: dict[tuple[str, str], Finding] = {}
+        steps = [step for step in case.reference.clients[0].steps if step.seen is not None]
+        for step in steps:
+            for draw in step.seen.draws if step.seen is not None else ():
+                if draw.kind == "equal" and draw.by_keras:
+                    continue  # a condition, see `harness.judging.conditions`
+                text = f"step {step.index}, {draw.where}: {draw.text}"
+                findings.setdefault(
+                    (draw.kind, draw.where), Finding(self.id, text, step=step.index, observable="draws")
+                )
+        if not steps:
+            return not_judged(self.id, "no draws were seen")
+        return judged(self.id, len(steps), tuple(findings.values())[:FINDINGS_MAX])
+
+
+LAW = _Draws()

@@ -1,0 +1,108 @@
+"""What is to be said of a run's draws by themselves, before they are taken for one replica's.
+
+Two replicas that draw the same numbers for different examples, a draw that comes again at another step or on another
+replica, a distribution that depends on the number of devices: none of these shows in what is computed from the draws.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.steps import Place
+from harness.evidence.trace import DrawSeen
+from harness.recording.steps.joining import rows_axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Repeats", "Source"]
+
+_TELLING_BITS = 48
+"""Of draws with fewer random bits, replicas or steps have equal ones by chance."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who draws: by which operation, at which line, and whether a layer of Keras chose the seed."""
+
+    operation: str
+    where: str
+    by_keras: bool
+
+    def unlike(self, run: Any, own: Any) -> DrawSeen:
+        """That the run draws from another distribution than one device."""
+        text = f"{self.operation} has a parameter of {run} in the run, and of {own} on one device"
+        return DrawSeen("unlike", text, self.where, self.by_keras)
+
+
+class Repeats:
+    """Knows what was drawn before, by the run and by one device."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[bytes, tuple[int, int]] = {}
+        self._own: set[bytes] = set()
+        self._repeating: set[Place] = set()
+
+    def look(
+        self,
+        source: Source,
+        step: int,
+        place: Place,
+        replicas: Sequence[int],
+        parts: Sequence[Sequence[np.ndarray[Any, Any]]],
+        own: Sequence[np.ndarray[Any, Any]],
+    ) -> Iterator[DrawSeen]:
+        """What is to be said of a draw.
+
+        Args:
+            source: who draws.
+            step: the number of the step.
+            place: in it.
+            replicas: their numbers.
+            parts: what each of these drew.
+            own: what one device draws itself.
+        """
+        if not all(map(_tells, (part[0] for part in parts))):
+            return
+        numbers = own[0]
+        if (key := _key(numbers)) in self._own:
+            self._repeating.add(place)  # it is meant so
+        self._own.add(key)
+        keys = [_key(part[0]) for part in parts]
+        rows = rows_axis(numbers.shape, [part[0].shape for part in parts]) is not None
+        if len(set(keys)) < len(keys):
+            if rows and len(keys) > 1:
+                yield DrawSeen(
+                    "equal", f"replicas draw the same numbers by {source.operation}", source.where, source.by_keras
+                )
+        elif place not in self._repeating:
+            yield from self._again(source, step, dict(zip(replicas, keys, strict=True)))
+        for replica, key in zip(replicas, keys, strict=True):
+            self._drawn.setdefault(key, (step, replica))
+
+    def _again(self, source: Source, step: int, keys: dict[int, bytes]) -> Iterator[DrawSeen]:
+        for replica, key in keys.items():
+            if (before := self._drawn.get(key)) is not None and before[0] != step:
+                text = (
+                    f"replica {replica} draws by {source.operation} what replica {before[1]} drew at step {before[0]}, "
+                    "and one device draws other numbers at each step"
+                )
+                yield DrawSeen("again", text, source.where, source.by_keras)
+                return
+
+
+def _key(array: np.ndarray[Any, Any]) -> bytes:
+    return hashlib.blake2b(array.tobytes(), digest_size=16).digest()
+
+
+def _tells(array: np.ndarray[Any, Any]) -> bool:
+    """Whether it has so many random bits that two of them are equal for a reason."""
+    import numpy as np
+
+    if array.dtype.kind == "f":
+        return array.size * 20 >= _TELLING_BITS
+    values = len(np.unique(array)) if array.size else 0
+    return array.size * float(np.log2(max(values, 1))) >= _TELLING_BITS
