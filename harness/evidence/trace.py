@@ -26,8 +26,8 @@ __all__ = [
     "Counters",
     "DrawSeen",
     "Final",
-    "Forced",
     "Frame",
+    "GivenSeen",
     "Header",
     "NoHeader",
     "Placement",
@@ -154,6 +154,19 @@ class DrawSeen(msgspec.Struct, frozen=True):
     by_keras: bool = False
 
 
+class GivenSeen(msgspec.Struct, frozen=True):
+    """What is to be said of the examples that a step of the run was given, next to those that one device is given.
+
+    `rows` and `own` are how many either has, and `others` how many of the run's rows one device has not in this step.
+    `mixed` is how many are put together of parts that belong to different examples; None where that cannot be told.
+    """
+
+    rows: int
+    own: int
+    others: int
+    mixed: int | None
+
+
 class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began; `at` is as of `Step`."""
 
@@ -168,9 +181,9 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `loss` is what `fit` logged. `variables` are None where they were not looked at. `examples` has one tuple of
     fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
     what each local replica's tapes were asked for, `reduced` is what left reductions. `worker` is the one that ran the
-    closure which it is, of a coordinator none of whose tasks was started again. `apart` says, of a process that follows a run,
-    why one replica cannot compute the run's step, and `draws` what is to be said of the run's draws;
-    `mixed` is how many examples the run put together of parts that belong to different ones.
+    closure which it is, of a coordinator none of whose tasks was started again. Of a process that follows a run `apart`
+    says why one replica cannot compute the run's step, `draws` what is to be said of its draws, and `given` of its
+    examples.
     """
 
     index: int
@@ -186,7 +199,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     worker: int | None = None
     apart: str | None = None
     draws: tuple[DrawSeen, ...] = ()
-    mixed: int | None = None
+    given: GivenSeen | None = None
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):
@@ -262,22 +275,6 @@ class Placement(msgspec.Struct, frozen=True):
     peak_bytes: dict[str, int] = {}
 
 
-class Forced(msgspec.Struct, frozen=True):
-    """What a reference says of a run that its variables were set to, see `harness.recording.forcing`.
-
-    `steps` is after how many steps that was done, of those that were `due`: all, or of a run that could record
-    no others the last ones of epochs. `left` has a sentence for each variable that could not be set.
-    `unrecorded` names, by whose they are, variables that change and were not recorded, so that nobody could set them.
-    `not_finite` is the first step after which a variable was set to a value that is not finite.
-    """
-
-    steps: int = 0
-    due: int = 0
-    left: tuple[str, ...] = ()
-    unrecorded: dict[str, tuple[str, ...]] = {}
-    not_finite: int | None = None
-
-
 class StandIn(msgspec.Struct, frozen=True):
     """Something that the reference of a script answers in place of the cluster that it stands for.
 
@@ -314,6 +311,8 @@ DRAWN = "random numbers outside of replicas"
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
+    `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself.
+
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
@@ -333,13 +332,13 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     unseeded: int = 0
     work: Work | None = None
     coarsest: str | None = None
-    forced: Forced | None = None
     unseen: tuple[str, ...] = ()
     raised: tuple[str, ...] = ()
     overwritten: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     cut: int | None = None
     placement: Placement | None = None
+    others: int = 0
 
 
 Frame = Header | Step | Seen | Start | Final | Counters

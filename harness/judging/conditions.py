@@ -14,9 +14,9 @@ from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace
 from harness.judging.laws.protocol import Case, Judgement
 
-__all__ = ["EQUAL_DRAWS", "ORDER", "Condition", "conditions_of", "given"]
+__all__ = ["DRAWN_DATA", "EQUAL_DRAWS", "ORDER", "Condition", "conditions_of", "given"]
 
-EQUAL_DRAWS, ORDER = "equal_draws", "order_of_examples"
+EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 _EXAMPLES = "examples_match_reference"
 
 
@@ -40,9 +40,14 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
     kept = []
     for judgement in judgements:
         if judgement.law == _EXAMPLES and judgement.status == "broken" and order:
-            judgement = replace(judgement, status="held", findings=())
+            kept.append(replace(judgement, status="held", findings=()))
             found.append(Condition(ORDER, "the run's own order of examples, which is not that of one device"))
-        kept.append(judgement)
+        else:
+            kept.append(judgement)
+    compared = any(judgement.law == _EXAMPLES and judgement.status != "not_judged" for judgement in judgements)
+    if (others := case.reference.clients[0].counters.others) and not compared:
+        steps = "1 step" if others == 1 else f"{others} steps"
+        found.append(Condition(DRAWN_DATA, f"the run's own examples at {steps}, which one device does not draw"))
     return tuple(kept), tuple(found)
 
 

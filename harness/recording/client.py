@@ -32,7 +32,6 @@ from simulator.agent import current, now
 from simulator.agent.private_files import view_of_machine
 
 if TYPE_CHECKING:
-    from harness.recording.forcing import Forcing
     from harness.recording.noise import Noise
     from harness.recording.witness import Witness
 
@@ -106,7 +105,6 @@ class Assignment(msgspec.Struct, frozen=True):
     incarnation: int = 0
     threads: int | None = None
     ahead: float = 0.0
-    forced: str | None = None
     watching: Watching | None = None
     witness: bool = True
     view: View | None = None
@@ -130,7 +128,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.touched import note_files
 
     strategy = prepared(case, assignment := as_here(assignment))
-    noise, forcing, watch = _companions(assignment, strategy)
+    noise, watch = _companions(assignment, strategy)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
     recorder = Recorder(
@@ -139,13 +137,13 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         trace=trace,
         directory=Path(assignment.directory),
         beside=assignment.beside,
+        follows=assignment.follows is not None,
         noise=noise,
-        forcing=forcing,
         watch=watch,
         witness=_witness(strategy, case, assignment, header, trace, noise, watch) if assignment.witness else None,
     )
-    forced = [] if assignment.forced is None else [Path(assignment.forced).parent]
-    ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *forced]
+    followed = [] if assignment.follows is None else [Path(assignment.follows)]
+    ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *followed]
     note_modules = note_files(notes_of(trace), ours)
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead))
@@ -156,8 +154,6 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())
-        if forcing is not None:
-            stack.enter_context(forcing.unrecorded.tracking())
         if case.family.draws_apart:
             stack.enter_context(own_shuffles(client))
         recorder.scheduled = lambda: counts.scheduled
@@ -241,17 +237,15 @@ def prepared(case: StrategyCase, assignment: Assignment) -> Any:
     return strategy
 
 
-def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Forcing | None, Watch | None]:
+def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Watch | None]:
     """What goes along with the program where that was asked for."""
-    from harness.recording.forcing import Forcing
     from harness.recording.noise import Noise
 
     noise = None if assignment.noise is None else Noise(assignment.noise)
-    forcing = None if assignment.forced is None else Forcing(Path(assignment.forced), strategy)
     watch = None
     if assignment.watching is not None:
         watch = Watch(assignment.watching, task_name(), strategy.num_replicas_in_sync)
-    return noise, forcing, watch
+    return noise, watch
 
 
 def folder_of(assignment: Assignment) -> Path:

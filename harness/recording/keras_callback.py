@@ -19,13 +19,11 @@ class Reports:
         strategy: of this run.
         step: as `record.step`, in the name of a `call`.
         final: as `record.final`, in the name of a `call`.
-        epoch_end: tells of the end of an epoch, with the model and its variables.
     """
 
     strategy: Any
     step: Callable[..., None]
     final: Callable[..., None]
-    epoch_end: Callable[..., None]
 
 
 def make_callback(record: Reports, model: Any) -> Any:
@@ -69,7 +67,6 @@ def _report(record: Reports, model: Any, logs: dict[str, Any] | None, epoch: int
         metrics=logs or None,
         epoch=epoch,
         per_epoch=per_epoch,
-        model=model,
     )
 
 
@@ -89,7 +86,6 @@ def _per_batch_body(record: Reports) -> dict[str, Any]:
 
     def on_epoch_end(self: Any, epoch: int, logs: dict[str, Any] | None = None) -> None:
         state["logs"] = dict(logs or {})
-        record.epoch_end(call=_CALL, variables=_variables(self.model), model=self.model)
 
     def on_train_end(self: Any, logs: dict[str, Any] | None = None) -> None:
         _final(record, self.model, state["logs"])

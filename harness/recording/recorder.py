@@ -18,13 +18,10 @@ from harness.recording.capture import (
     capture_variables,
     check_variables,
     flat_variables,
-    named,
     variable_groups,
 )
-from harness.recording.forcing import Forcing
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
-from harness.recording.running_means import means_of
 from harness.recording.watch import Watch
 from harness.recording.witness import Witness
 from simulator.agent import current, now
@@ -52,12 +49,12 @@ class Recorder:
         trace: Path,
         directory: Path,
         noise: Noise | None = None,
-        forcing: Forcing | None = None,
         watch: Watch | None = None,
         witness: Witness | None = None,
         stepped: Callable[[int], None] = lambda index: None,
         *,
         beside: int = 0,
+        follows: bool = False,
     ) -> None:
         self.directory = directory
         self.scheduled: Callable[[], int | None] = lambda: None
@@ -65,10 +62,11 @@ class Recorder:
         self._writer = TraceWriter(trace, beside)
         self._writer.write(header)
         self._noise = noise
-        self._forcing = forcing
         self._watch = watch
         self._witness = witness
         self._stepped = stepped
+        # What it computes is not perturbed again: the next step begins with what the run had.
+        self._nudging = None if follows else noise
         self._steps = 0
         self._observed = 0
         self._per_epoch = False
@@ -139,7 +137,7 @@ class Recorder:
         program may still call `final` itself, for example with predictions; what it gives there is added to what the
         callback has reported.
         """
-        return make_callback(Reports(self._strategy, self._write_step, self._write_final, self._end_epoch), model)
+        return make_callback(Reports(self._strategy, self._write_step, self._write_final), model)
 
     @property
     def strategy(self) -> Any:
@@ -185,12 +183,11 @@ class Recorder:
         call: str = "record.step",
         epoch: Any = None,
         per_epoch: bool = False,
-        model: Any = None,
         **reported: Any,
     ) -> None:
         with checked_call(call), self._silently():
             self._reports(reported, step=True)
-            captured = self._captured(call, reported, noise=self._noise)
+            captured = self._captured(call, reported, noise=self._nudging)
             number = None if epoch is None else _epoch(epoch, Place(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
         if per_epoch and not self._per_epoch:
@@ -198,28 +195,10 @@ class Recorder:
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
         if self._watch is None:  # of a run that is watched nobody reads the trace, and a large model would be in it
             self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=self.scheduled(), **captured))
-        if self._forcing is not None:
-            means = _given_means(call, reported) if model is None else means_of(model.metrics)
-            with self._silently():
-                was_set = self._forcing.after_step(self._steps, reported["variables"], means, call)
-            self._forced(was_set, reported)
         if (task := current()) is not None:
             task.step(self._steps)
         if self._watch is not None:
             self._watch.after_step(self._steps)
-
-    def _end_epoch(self, *, call: str, model: Any, **reported: Any) -> None:
-        """Hear of an epoch's end, which is the one moment that other strategies may have been able to record."""
-        if self._forcing is not None:
-            means = means_of(model.metrics)
-            with self._silently():
-                was_set = self._forcing.after_epoch(self._steps, reported["variables"], means, call)
-            self._forced(was_set, reported)
-
-    def _forced(self, was_set: bool, reported: dict[str, Any]) -> None:
-        """Perturb what was set: the next step of a run starts from these values, and rounds otherwise."""
-        if was_set and self._noise is not None:
-            self._noise.nudge(flat_variables(reported["variables"]))
 
     def _write_final(self, *, call: str = "record.final", **reported: Any) -> None:
         """Write what is reported of the end, together with what has been reported of it before."""
@@ -272,19 +251,12 @@ class Recorder:
     def close(self, **counted: Any) -> None:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
         coarsest = None if self._noise is None else self._noise.coarsest
-        forced = None if self._forcing is None else self._forcing.found()
         if (witness := self._witness) is not None:
             counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
-        counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, forced=forced, **counted)
+            counted["others"] = witness.others
+        counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, **counted)
         self._writer.write(counters)
         self._writer.close()
-
-
-def _given_means(call: str, reported: dict[str, Any]) -> dict[str, Any]:
-    """The Keras metrics among what a program reports as loss and metrics, by the names that they are recorded by."""
-    metrics = reported["metrics"]
-    given = [] if metrics is None else named(metrics, _PREFIX["metrics"], Place(call, "metrics"))
-    return means_of({"loss": reported["loss"], **{name: value for name, value, _ in given}})
 
 
 def _epoch(epoch: Any, place: Place) -> int:

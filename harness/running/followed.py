@@ -13,10 +13,10 @@ from harness.evidence.reference import Reference, read_reference
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS, TF32_NOTE, notes_of
 from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.subject.program import Program
-from simulator import RunFailed
+from simulator import LockstepError, RunFailed
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Followers", "following"]
+__all__ = ["Followers", "failure_on_one_device", "following"]
 
 
 class Followers:
@@ -107,3 +107,24 @@ def following(
     with scratch("followed") as place:
         runs = Runs(program, place, seed, timeout, follows=directory / TRACES, hardware=hardware)
         yield Followers(runs, directory, strategy, kernels=kernels, tf32=tf32)
+
+
+def failure_on_one_device(program: Program, failure: RunFailed, *, seed: int, timeout: float) -> RunFailed | None:
+    """How a program fails on one device that has raised in a cluster; None if it does not, or hung there.
+
+    Args:
+        program: what was run.
+        failure: how it failed.
+        seed: of the run.
+        timeout: seconds for the run.
+    """
+    if not failure.root_cause.traceback:
+        return None
+    with scratch("alone") as place:
+        try:
+            Runs(program, place, seed, timeout).make([PLAIN])
+        except RunFailed as alike:
+            return alike if alike.root_cause.kind == failure.root_cause.kind else None
+        except LockstepError:
+            return None
+    return None

@@ -84,7 +84,8 @@ def run_once(
 ) -> RunResult:
     """One run of a loaded program, with its traces in `directory` for `read_parts`; with `keep` also its logs.
 
-    With `keeps` the evidence of each step is there as well. The directory holds no earlier run, as `harness.kept.kept_in` provides it.
+    With `keeps` the evidence of each step is there as well. The directory holds no earlier run, as
+    `harness.kept.kept_in` provides it.
 
     Raises:
         NothingObserved: the program reports nothing.

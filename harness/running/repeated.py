@@ -59,7 +59,6 @@ class Runs:
         seed: of every run.
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
-        forced: the trace of a run whose variables are set after each step, None in runs that go their own way.
         follows: where a run has left its traces and evidence, which these follow.
         hardware: what they compute on.
         beside: how many more files as large as the trace of the plain run the disk is to have room for.
@@ -70,7 +69,6 @@ class Runs:
     seed: int
     timeout: float
     threads: int | None = None
-    forced: Path | None = None
     follows: Path | None = None
     hardware: str = "cpu"
     beside: int = 0
@@ -117,7 +115,7 @@ class Runs:
                         raise Abstained(failure.root_cause.message) from failure
                     if failure.root_cause.kind == NoRoom.__name__:
                         raise NoRoom(failure.root_cause.message) from failure
-                    follows = "" if self.forced is None else " that is set to the run's variables"
+                    follows = "" if self.follows is None else " that follows the run"
                     during = f"the reference run{follows} (default strategy, one device)"
                     raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
                 if not result["local:0"].value["observed"]:
@@ -147,7 +145,6 @@ class Runs:
             noise,
             threads=self.threads,
             ahead=ahead,
-            forced=None if self.forced is None else str(self.forced),
             follows=None if self.follows is None else str(self.follows),
             tf32=name == TF32,
             beside=self.beside if name == PLAIN else 0,

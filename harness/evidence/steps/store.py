@@ -7,7 +7,6 @@ file has. An array is known by its content, so that a variable which a step leav
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,7 +82,7 @@ class EvidenceWriter:
         temporary = self._folder / f"{step.index}.part"
         with temporary.open("wb") as file:
             file.writelines([_LENGTH.pack(len(record)), record, *self._arrays])
-        os.replace(temporary, self._folder / f"{step.index}{_SUFFIX}")
+        temporary.replace(self._folder / f"{step.index}{_SUFFIX}")
         self._arrays, self._size, self._file = [], 0, step.index + 1
 
 
@@ -156,4 +155,5 @@ def _dtype(name: str) -> np.dtype[Any]:
     except TypeError:
         import ml_dtypes  # TensorFlow needs it: bfloat16 and float8
 
-        return np.dtype(getattr(ml_dtypes, name))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return found

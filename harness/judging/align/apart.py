@@ -41,5 +41,7 @@ def none_judged(apart: Mapping[int, str], reference: RunTrace) -> str | None:
 def _which(indices: list[int], steps: int) -> str:
     if len(indices) == steps:
         return "it cannot be known whether any step has"
+    if len(indices) == 1:
+        return f"it cannot be known whether step {indices[0]} has"
     shown = ", ".join(map(str, indices[:_SHOWN])) + (", ..." if len(indices) > _SHOWN else "")
-    return f"it cannot be known whether step{'s' if len(indices) > 1 else ''} {shown} {'have' if len(indices) > 1 else 'has'}"
+    return f"it cannot be known whether steps {shown} have"

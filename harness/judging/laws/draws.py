@@ -1,4 +1,4 @@
-"""Law: replicas draw other numbers for other examples, each once, and from the distribution that one device draws from."""
+"""Law: replicas draw other numbers for other examples, each once, from the distribution of one device."""
 
 from __future__ import annotations
 

@@ -175,6 +175,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
             trace=trace,
             directory=Path(assignment.directory),
             beside=assignment.beside,
+            follows=assignment.follows is not None,
             noise=noise,
             watch=watch,
             witness=witness,

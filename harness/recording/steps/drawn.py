@@ -32,6 +32,11 @@ class Source:
     where: str
     by_keras: bool
 
+    @property
+    def is_determined(self) -> bool:
+        """Whether the program has said what is drawn, by a seed that it computes itself."""
+        return self.operation.startswith("Stateless") and not self.by_keras
+
     def unlike(self, run: Any, own: Any) -> DrawSeen:
         """That the run draws from another distribution than one device."""
         text = f"{self.operation} has a parameter of {run} in the run, and of {own} on one device"

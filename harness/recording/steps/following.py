@@ -5,7 +5,6 @@ So what the step leaves follows from what the run's step had, and from nothing t
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, Stored, evidence_of
-from harness.evidence.trace import DrawSeen
+from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows
-from harness.recording.steps.mixing import mixed_rows
+from harness.recording.steps.mixing import compared
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import numbered, set_to
 from harness.recording.watch.places import Places
@@ -68,7 +67,8 @@ class Following:
         self._lock = threading.Lock()
         self._index = 0
         self._step: _Step | None = None
-        self._mixed: int | None = None
+        self._examples: GivenSeen | None = None
+        self._others: set[int] = set()
         self._apart: dict[str, None] = {}
         self._blind: dict[str, None] = {}
         self._places = Places()
@@ -81,9 +81,14 @@ class Following:
         return tuple(self._draws_seen)
 
     @property
-    def mixed(self) -> int | None:
+    def examples(self) -> GivenSeen | None:
         """See `Steps`."""
-        return self._mixed
+        return self._examples
+
+    @property
+    def others(self) -> int:
+        """See `Steps`."""
+        return len(self._others)
 
     @property
     def apart(self) -> str | None:
@@ -98,7 +103,7 @@ class Following:
         """Set the variables to what the run's step began with."""
         self._index += 1
         self._apart.clear()
-        self._mixed = None
+        self._examples = None
         self._draws_seen.clear()
         step = self._step = _Step(self._readers, self._index)
         if not step.is_there:
@@ -106,15 +111,11 @@ class Following:
         by_name: dict[tuple[str, int], list[tuple[EvidenceReader, Held]]] = {}
         for reader, held in step.held:
             by_name.setdefault((held.name, held.number), []).append((reader, held))
-        ours = []
         with self._silent():
             for entry, number, variable in numbered(variables):
                 value = _whole(by_name.get((entry.name, number), []))
                 if value is not None and value.shape == tuple(variable.shape):
                     set_to(variable, value)
-                    ours.append(variable)
-            if self._noise is not None:
-                self._noise.nudge(ours)
 
     def end(self, *, done: bool) -> None:
         """What passes from now on belongs to no step."""
@@ -132,8 +133,7 @@ class Following:
         def recall(*values: Any) -> list[Any]:
             found = [self._rows(place, value) for place, value in zip(places, values, strict=True)]
             if self._step is not None and self._step.is_there:
-                mixed = mixed_rows(found, values)
-                self._mixed = mixed if self._mixed is None else self._mixed + (mixed or 0)
+                self._compare(found, values)
             return found
 
         found = _replaced(own, recall)
@@ -141,6 +141,18 @@ class Following:
             if hasattr(value, "set_shape"):
                 value.set_shape(self._shape_of(place, ours))
         return [value if self._noise is None else self._noise.of_data(value) for value in found]
+
+    def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
+        found = compared(given, own)
+        if found is None:
+            return
+        if found.others or found.rows != found.own:
+            self._others.add(self._index)
+        before = self._examples
+        if before is not None:
+            mixed = None if before.mixed is None or found.mixed is None else before.mixed + found.mixed
+            found = GivenSeen(before.rows + found.rows, before.own + found.own, before.others + found.others, mixed)
+        self._examples = found
 
     def _shape_of(self, place: Place, own: Any) -> Any:
         """What is known of the shape of the examples of all replicas before there are any."""
@@ -199,7 +211,7 @@ class Following:
         if place.caller is None:
             return Source(operation, "a line that is not known", by_keras)
         line = frames[place.caller]
-        return Source(operation, f"{line.file.removeprefix(f'{os.getcwd()}{os.sep}')}:{line.line}", by_keras)
+        return Source(operation, f"{_shown(line.file)}:{line.line}", by_keras)
 
     def _draws(self, place: Place, source: Source, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
         with self._lock:
@@ -208,7 +220,7 @@ class Following:
             try:
                 passed = self._next(place, own)
                 if passed is None:
-                    raise Apart(f"at {source.where} one replica draws by {source.operation}, and the run does not")
+                    raise Apart(f"one replica draws by {source.operation}, and the run does not")
                 self._check_alike(passed, source, parameters)
                 parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
                 numbers = [each.replica for _, each in passed]
@@ -219,7 +231,8 @@ class Following:
                     joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)
                 ]
             except Apart as why:
-                self._apart[f"at {source.where} {why}" if source.where not in str(why) else str(why)] = None
+                if not source.is_determined:
+                    self._apart[f"at {source.where} {why}"] = None
                 return list(own)
 
     def _check_alike(
@@ -240,6 +253,12 @@ class Following:
 
     def close(self) -> None:
         """Nothing is left behind."""
+
+
+def _shown(file: str) -> str:
+    """A file as from where the program was started."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file
 
 
 def _of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, Passed]]], own: Sequence[Any]) -> bool:
@@ -269,12 +288,13 @@ def _whole(found: Sequence[tuple[EvidenceReader, Held]]) -> np.ndarray[Any, Any]
     how = found[0][1].how
     if how == "own":
         return None
+    whole: np.ndarray[Any, Any] = copies[0]
     if how == "sum":
-        return np.sum(copies, axis=0, dtype=copies[0].dtype)
-    if how == "mean":
-        wide = np.mean([copy.astype(np.float64) for copy in copies], axis=0) if copies[0].dtype.kind != "c" else None
-        return np.mean(copies, axis=0) if wide is None else wide.astype(copies[0].dtype)
-    return copies[0]
+        whole = np.sum(copies, axis=0, dtype=whole.dtype)
+    elif how == "mean":
+        wide = np.complex128 if whole.dtype.kind == "c" else np.float64
+        whole = np.mean([copy.astype(wide) for copy in copies], axis=0).astype(whole.dtype)
+    return whole
 
 
 def _replaced(own: Sequence[Any], recall: Callable[..., list[Any]], parameters: Sequence[Any] = ()) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.evidence.steps import GIVEN, EvidenceWriter, Held, Passed, Place, StepEvidence
 from harness.evidence.steps.records import How
-from harness.evidence.trace import DrawSeen
+from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, how_copies_are, numbered
@@ -62,9 +62,14 @@ class Keeping:
         return ()
 
     @property
-    def mixed(self) -> int | None:
+    def examples(self) -> GivenSeen | None:
         """Not known here."""
         return None
+
+    @property
+    def others(self) -> int:
+        """Not known here."""
+        return 0
 
     def end(self, *, done: bool) -> None:
         """What passes from now on belongs to no step."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from harness.evidence.steps import Place
-from harness.evidence.trace import DrawSeen
+from harness.evidence.trace import DrawSeen, GivenSeen
 
 __all__ = ["Named", "Steps", "Variables"]
 
@@ -20,7 +20,7 @@ class Named(Protocol):
 
     @property
     def owner(self) -> str:
-        """Whose it is, as of `harness.recording.unrecorded`."""
+        """Whose it is, as of `harness.recording.owners`."""
 
 
 Variables = Sequence[tuple[Named, Any]]
@@ -46,8 +46,12 @@ class Steps(Protocol):
         """What is to be said of the draws of the step that began last."""
 
     @property
-    def mixed(self) -> int | None:
-        """How many examples of the step that began last are put together of parts of different ones; None if unknown."""
+    def examples(self) -> GivenSeen | None:
+        """What is to be said of the examples of the step that began last; None where nothing is known."""
+
+    @property
+    def others(self) -> int:
+        """At how many steps the run was given other examples than this process itself."""
 
     def end(self, *, done: bool) -> None:
         """The call has ended that was the step which began last; `done` is whether it came to its end."""

@@ -52,16 +52,13 @@ class TraceRecorder:
     def keras_callback(self, model: Any) -> Any:
         """As of `Recorder`."""
 
-        def step(*, call: str, per_epoch: bool, model: Any, **reported: Any) -> None:
+        def step(*, call: str, per_epoch: bool, **reported: Any) -> None:
             self.step(**reported)
 
         def final(*, call: str, **reported: Any) -> None:
             self.final(**reported)
 
-        def epoch_end(**_: Any) -> None:
-            return
-
-        return make_callback(Reports(self.strategy, step, final, epoch_end), model)
+        return make_callback(Reports(self.strategy, step, final), model)
 
 
 def trace_client(program: Any, case: Any, assignment: Any, tracing: Tracing) -> dict[str, Any]:

@@ -14,7 +14,7 @@ __all__ = ["Files", "Seam", "Witness", "all_seams"]
 
 
 def all_seams() -> tuple[Seam, ...]:
-    """Every seam of this package: what marks a call as a step is around all others, what changes it is inside of them."""
+    """Every seam of this package: what marks a call as a step is around all others, what changes it inside of them."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     modules = [
         importlib.import_module(f"{__name__}.{name}")

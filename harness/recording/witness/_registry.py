@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from harness.recording.owners import owner_of
 from harness.recording.shards import name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
-from harness.recording.unrecorded import owner_of
 
 __all__ = ["Entry", "Registry"]
 
@@ -31,7 +31,7 @@ class Entry:
 
     Attributes:
         made: refers to it.
-        owner: whose it is, as of `harness.recording.unrecorded`.
+        owner: whose it is, as of `harness.recording.owners`.
         keras: refers to the Keras variable that holds it, if one does; that knows its path.
         trained: whether a tape was asked for a gradient of it, or an optimizer was given one.
     """

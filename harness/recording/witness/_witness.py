@@ -125,6 +125,7 @@ class Witness:
         """The program is about to report these, as of a step or of the end: what it reports is not looked at again."""
         self._gathered.reported.update(observables)
         self._gathered.look()
+        self._gathered.reports()
         self._calls += step
 
     def trains(self, function: Any) -> bool:
@@ -135,6 +136,11 @@ class Witness:
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
         return tuple(self._gathered.unseen)
+
+    @property
+    def others(self) -> int:
+        """At how many steps the run that is followed was given other examples."""
+        return 0 if self._gathered.steps is None else self._gathered.steps.others
 
     @property
     def raised(self) -> tuple[str, ...]:
@@ -189,7 +195,7 @@ class Witness:
             worker=step.worker,
             apart=None if gathered.steps is None else gathered.steps.apart,
             draws=() if gathered.steps is None else gathered.steps.draws,
-            mixed=None if gathered.steps is None else gathered.steps.mixed,
+            given=None if gathered.steps is None else gathered.steps.examples,
         )
         self._held.append((step, seen))
         if gathered.in_full or last or len(self._held) == _HELD_MAX:

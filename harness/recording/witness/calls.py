@@ -36,7 +36,8 @@ def active(gathered: Gathered) -> Iterator[None]:
             # What an eager program has its replicas run may be a function too, of which no Python is run again.
             function = (args[0] if args else options.get("fn")) if runs else called
             is_function = isinstance(function, polymorphic_function.Function)
-            with gathered.call(known=is_function and function in gathered.training, runs=runs) as was_step:
+            known, by_hand = (is_function and function in which for which in (gathered.training, gathered.by_hand))
+            with gathered.call(known=known, by_hand=by_hand, runs=runs) as was_step:
                 try:
                     if gathered.steps is None:
                         return original(called, *args, **options)
@@ -47,6 +48,8 @@ def active(gathered: Gathered) -> Iterator[None]:
                 finally:
                     if was_step() and is_function:
                         gathered.training.add(function)
+                    elif gathered.was_by_hand and is_function:
+                        gathered.by_hand.add(function)
 
         return call
 

@@ -38,11 +38,12 @@ _SHUFFLES = ("random_shuffle", "stateless_shuffle")
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
     """Tell `gathered.steps` what replicas draw in this context."""
-    from tensorflow.python.ops import stateful_random_ops
+    from tensorflow.python.ops import script_ops, stateful_random_ops
 
     with contextlib.ExitStack() as stack:
         # By which the states of replicas are told apart: what is drawn from them comes after it.
         stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
+        stack.enter_context(patched(script_ops, "_internal_py_func", _calling(gathered)))
         for module, name in _operations():
             around = _shuffling if name in _SHUFFLES else _drawing
             stack.enter_context(patched(module, name, around(gathered, name)))
@@ -97,6 +98,24 @@ def _drawing(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], Ca
             return _told(gathered, replica, found, operation, parameters)
 
         return draw
+
+    return around
+
+
+def _calling(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What the program's own Python gives, called from a graph: nobody knows what that draws."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            import tensorflow as tf
+
+            found = original(*args, **options)
+            told = isinstance(found, (list, tuple)) and all(isinstance(each, tf.Tensor) for each in found)
+            if not told or not found or (replica := _replica(gathered)) is None:
+                return found
+            return _told(gathered, replica, found, "PyFunction", [])
+
+        return call
 
     return around
 

@@ -34,6 +34,7 @@ def active(gathered: Gathered) -> Iterator[None]:
             inner = gathered.steps is None or gathered.in_run is not None or gathered.threads.is_aside
             if inner or strategy is not gathered.strategy:
                 return original(strategy, fn, args, kwargs, options)
+            gathered.enters()
             number = runs.next()
             args, kwargs = _given(gathered, strategy, number, (args, kwargs or {}))
             gathered.in_run = InRun(number)

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from harness.recording.owners import owner_of
 from harness.recording.patches import patched
-from harness.recording.unrecorded import owner_of
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]

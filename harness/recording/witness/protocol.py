@@ -102,13 +102,13 @@ class Gathered:
         reported: the observables that the program has reported itself until now.
         tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
             was built.
+        by_hand: functions that were a step of a program which takes no gradients.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
         unseen: sentences about what cannot be seen.
         raised: sentences about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         number: of the step that is being made, from 1.
-        silent: a context in which noise perturbs nothing.
         threads: tells which threads take part in steps.
         switch: tells graphs whether numbers are kept of the step that is being made.
         files: how values leave a graph that is run in another process, None where graphs are run in this one.
@@ -134,7 +134,7 @@ class Gathered:
         self.files: Files | None = None
         self.worker: int | None = None
         self.local_replicas = max(1, local_replicas)
-        self.silent = silent
+        self._silent = silent
         self.registry = Registry()
         self.reader = Reader()
         self.reported: set[str] = set()
@@ -159,6 +159,9 @@ class Gathered:
         self.steps: Steps | None = None
         self.in_run: InRun | None = None
         self.is_quiet: Callable[[], bool] = lambda: False
+        self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._entered = False
+        self._unread = False
         self.started: Callable[[], None] = lambda: None
         self._started = False
         self._eager: int | None = None
@@ -178,6 +181,12 @@ class Gathered:
     def site(self) -> int:
         """The number of a place in the program that is being traced, or passed eagerly."""
         return next(self._sites)
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """Around what the harness does itself: noise perturbs nothing, and nothing is a draw of the program's."""
+        with self._silent(), self.drawing_nothing():
+            yield
 
     @contextlib.contextmanager
     def looking(self, what: str) -> Iterator[None]:
@@ -230,8 +239,33 @@ class Gathered:
             return
         self.tapes += 1
         if self._depth and not self._trained:
-            self._begin()
+            if not self._entered:
+                self._begin()
             self._trained = True
+
+    def enters(self) -> None:
+        """In what is being called replicas are run.
+
+        In a program that has never asked a tape for gradients nobody knows which calls train: then each of these is a
+        step to those who keep evidence. One that follows is set to the run's state only where the program has reported
+        what the step before has left, of which nothing would be seen otherwise.
+        """
+        if self.steps is not None and self._depth and not self.tapes and not (self._trained or self._entered):
+            self._begins_by_hand()
+
+    def reports(self) -> None:
+        """The program reports what it has computed until now."""
+        self._unread = False
+
+    @property
+    def was_by_hand(self) -> bool:
+        """Whether replicas were run in what is being called, by a program that takes no gradients."""
+        return self._entered
+
+    def _begins_by_hand(self) -> None:
+        self._entered = True
+        self._begin(sets=not self._unread)
+        self._unread = True
 
     def calls_with(self, arguments: Any) -> None:
         """An outermost call is made with these: what an earlier one has computed is not from outside."""
@@ -253,7 +287,7 @@ class Gathered:
         ref = self._computed.get(id(value))
         return ref is not None and ref() is value
 
-    def _begin(self) -> None:
+    def _begin(self, *, sets: bool = True) -> None:
         """A step begins, of which nothing has been computed yet."""
         import tensorflow as tf
 
@@ -264,14 +298,15 @@ class Gathered:
                 if not self._started:
                     self._started = True
                     self.started()
-                self.steps.begin(self.registry.there(), self._eager)
+                self.steps.begin(self.registry.there() if sets else (), self._eager)
 
     @contextlib.contextmanager
-    def call(self, known: bool, *, runs: bool = False) -> Iterator[Callable[[], bool]]:
+    def call(self, known: bool, *, by_hand: bool = False, runs: bool = False) -> Iterator[Callable[[], bool]]:
         """Around an outermost call; `known` says that the same one was a step before.
 
         Args:
             known: see above.
+            by_hand: whether the same one was a step before of a program that takes no gradients.
             runs: whether it is `Strategy.run` itself that is called, eagerly.
 
         Yields:
@@ -281,8 +316,11 @@ class Gathered:
         self._eager = self._eager_runs if runs else None
         if runs and self.steps is not None:
             known |= self.steps.begins_by_eager_run(self._eager_runs)
+        self._entered = False
         if known:
             self._begin()
+        elif by_hand and not self.tapes and self.steps is not None:
+            self._begins_by_hand()
         self._trained, self._depth, done = known, 1, False
         begin = stamp()
         try:
@@ -295,7 +333,7 @@ class Gathered:
         finally:
             self._depth, self._eager = 0, None
             span = begin, stamp()
-            if self._trained and self.steps is not None:
+            if (self._trained or self._entered) and self.steps is not None:
                 self.steps.end(done=done)
             with self._lock:
                 events, self._events = self._events, []
@@ -430,7 +468,7 @@ class Gathered:
 
     @property
     def draws_nothing(self) -> bool:
-        """Whether what is drawn in this thread is no draw of a replica's, such as an initial value, or noise of ours."""
+        """Whether what is drawn in this thread is no draw of a replica's: an initial value, or noise of ours."""
         return self.registry.is_making or self.is_quiet() or not getattr(self._apart, "draws", True)
 
     def why_unseen(self) -> str | None:

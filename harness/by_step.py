@@ -1,0 +1,108 @@
+"""The verdict on a run each of whose steps one replica computes again, from what the step had.
+
+A step starts from a state, is given examples and draws random numbers; the run leaves all three as evidence. Another
+process of the same program, with one replica, is set to the state, given the examples, and yields the draws. What
+differs then was computed otherwise. Nothing accumulates, no seed is needed, and no step depends on the ones before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.asked import Asked
+from harness.errors import Abstained, NothingObserved
+from harness.evidence.parts import TRACES, read_parts
+from harness.evidence.reference import Reference
+from harness.evidence.steps import evidence_of
+from harness.judged import judge, task_summaries
+from harness.judging.closer import is_open, is_plain
+from harness.judging.verdict import Verdict
+from harness.running.disturbance import Disturbance
+from harness.running.followed import failure_on_one_device, following
+from harness.running.interrupt import Interrupting
+from harness.running.observe import run_once
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator import RunFailed, RunResult
+
+__all__ = ["is_followed", "judged_by_step", "run_with_evidence"]
+
+_KINDS = ("default", "one_device", "mirrored", "central_storage", "multi_worker")
+
+
+def is_followed(program: Program, case: StrategyCase, changes: Interrupting | Disturbance | None, asked: Asked) -> bool:
+    """Whether the reference of such a run can follow it.
+
+    Not one in parts, nor what a coordinator's workers compute, nor with a reference elsewhere, yet.
+    """
+    if changes is not None or asked.python is not None or asked.reference != "cpu" or case.rehearsed:
+        return False
+    return case.kind in _KINDS
+
+
+def run_with_evidence(program: Program, case: StrategyCase, directory: Path, asked: Asked) -> tuple[RunResult, bool]:
+    """Run the program once; what each step had is left in `directory` beside what was recorded.
+
+    Returns:
+        The outcome, and whether there is evidence of any step.
+
+    Raises:
+        NothingObserved: the program reports nothing.
+        RunFailed: a task crashed, hung or vanished; of one that fails on one device too, that one.
+    """
+    try:
+        result = run_once(program, case, directory, **asked.of_run, keeps=True)
+    except RunFailed as failure:
+        if program.script is None and (alike := failure_on_one_device(program, failure, **asked.of_reference)):
+            raise alike from failure
+        raise
+    return result, any(reader.steps for reader in evidence_of(directory / TRACES))
+
+
+def judged_by_step(
+    program: Program, case: StrategyCase, directory: Path, result: RunResult, asked: Asked, began: float
+) -> tuple[Verdict, Reference | None]:
+    """The verdict on a run that has left evidence, and what it was held against; None where that could not be made.
+
+    Args:
+        program: what was run.
+        case: the strategy.
+        directory: holds what the run has left.
+        result: of the run.
+        asked: the rest.
+        began: from when on the verdict counts its seconds, on the monotonic clock.
+    """
+    try:
+        return _judged(program, case, directory, result, asked, began)
+    except (Abstained, NothingObserved) as why:
+        if program.script is None and isinstance(why, NothingObserved):
+            raise
+        return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why)), None
+    except RunFailed as failure:
+        if program.script is None:
+            raise
+        why_not = f"the script runs under {case.name}, and fails as its own reference: {str(failure).splitlines()[0]}"
+        return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=why_not), None
+
+
+def _judged(
+    program: Program, case: StrategyCase, directory: Path, result: RunResult, asked: Asked, began: float
+) -> tuple[Verdict, Reference]:
+    makes = asked.makes(case) if asked.derived else {}
+    with following(program, directory, case.name, **makes, **asked.of_reference) as followers:
+
+        def judged(reference: Reference) -> Verdict:
+            said: dict[str, Any] = {"tasks": task_summaries(result), "seconds": time.monotonic() - began}
+            return judge(read_parts(directory), reference, program=program.name, forced=asked.forced, **said)
+
+        reference = dataclasses.replace(followers.plain(), tier=asked.tier)
+        verdict = judged(reference)
+        for more in (False, True) if asked.derived else ():
+            if not is_open(verdict) or (more and is_plain(verdict)):
+                break
+            reference = dataclasses.replace(followers.with_noise(more=more), tier=asked.tier)
+            verdict = judged(reference)
+        return verdict, reference

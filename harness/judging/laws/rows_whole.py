@@ -1,0 +1,43 @@
+"""Law: a step is given as many examples as on one device, and their parts stay together.
+
+This holds also where examples are drawn, so that nobody knows which they have to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.evidence.trace import Step
+from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged
+
+__all__ = ["LAW"]
+
+
+class _RowsWhole(Law):
+    id = "rows_whole"
+    order = 41
+    suffices = False
+
+    def concerns(self, case: Case) -> bool:
+        return any(step.seen is not None and step.seen.given is not None for step in case.reference.clients[0].steps)
+
+    def judge(self, case: Case) -> Judgement:
+        """Read what the process that followed the run was given in place of its own examples."""
+        steps = case.reference.clients[0].steps
+        known = [step for step in steps if step.seen is not None and step.seen.given is not None]
+        findings = tuple(finding for step in known for finding in self._of(step))
+        return judged(self.id, len(known), findings[:FINDINGS_MAX])
+
+    def _of(self, step: Step) -> Iterator[Finding]:
+        given = None if step.seen is None else step.seen.given
+        if given is None:
+            return
+        if given.mixed:
+            text = f"step {step.index}: {given.mixed} examples have a part that belongs to another one, such as a label"
+            yield Finding(self.id, text, step=step.index, observable="examples")
+        if given.rows != given.own:
+            text = f"step {step.index}: replicas were given {given.rows} examples, and one device is given {given.own}"
+            yield Finding(self.id, text, step=step.index, observable="examples")
+
+
+LAW = _RowsWhole()

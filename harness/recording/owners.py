@@ -1,0 +1,34 @@
+"""Whose a variable is that is being made: an optimizer's, a layer's, a metric's, or the program's own."""
+
+from __future__ import annotations
+
+import inspect
+
+__all__ = ["owner_of"]
+
+# The classes of Keras 3, tf_keras and TensorFlow that make variables of their own, and what a sentence calls them.
+_OWNERS = {
+    "Optimizer": "an optimizer",
+    "BaseOptimizer": "an optimizer",
+    "_BaseOptimizer": "an optimizer",
+    "OptimizerV2": "an optimizer",
+    "Metric": "a metric",
+    "SeedGenerator": "a random generator",
+    "Generator": "a random generator",
+    "Model": "a model",
+    "Layer": "a layer",
+}
+_PACKAGES = ("keras", "tf_keras", "tensorflow")
+_PROGRAM = "the program"
+
+
+def owner_of() -> str:
+    """Whose constructor or method is making a variable: the nearest caller that is a known class of a known package."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        for kind in type(caller).__mro__:
+            if kind.__name__ in _OWNERS and kind.__module__.partition(".")[0] in _PACKAGES:
+                return _OWNERS[kind.__name__]
+        frame = frame.f_back
+    return _PROGRAM
