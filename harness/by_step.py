@@ -64,8 +64,10 @@ def run_with_evidence(program: Program, case: StrategyCase, directory: Path, ask
 
 def judged_by_step(
     program: Program, case: StrategyCase, directory: Path, result: RunResult, asked: Asked, began: float
-) -> tuple[Verdict, Reference | None]:
+) -> tuple[Verdict, Reference | None] | None:
     """The verdict on a run that has left evidence, and what it was held against; None where that could not be made.
+
+    None of both where one replica cannot compute with what the run had, such as a batch of another size.
 
     Args:
         program: what was run.
@@ -83,7 +85,7 @@ def judged_by_step(
         return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=str(why)), None
     except RunFailed as failure:
         if program.script is None:
-            raise
+            return None
         why_not = f"the script runs under {case.name}, and fails as its own reference: {str(failure).splitlines()[0]}"
         return Verdict(program.name, case.name, (), tolerance=asked.tier, abstained=why_not), None
 

@@ -132,10 +132,10 @@ def _verified(
     began, result, has_evidence = time.monotonic(), None, False
     if is_followed(program, case, changes, asked):
         result, has_evidence = run_with_evidence(program, case, directory, asked)
+    found = None
     if result is not None and has_evidence:
-        verdict, reference = judged_by_step(program, case, directory, result, asked, began)
-    else:
-        verdict, reference = judged_by_twin(program, case, changes, directory, asked, result, began)
+        found = judged_by_step(program, case, directory, result, asked, began)
+    verdict, reference = found or judged_by_twin(program, case, changes, directory, asked, result, began)
     if reference is None:
         return verdict
     if program.script is not None:

@@ -91,6 +91,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
             where=_where(number, number) if cases else "",
             notes=(*notes, *told(apart, reference.trace)),
             apart=apart,
+            follows=reference.follows,
         ),
     )
 

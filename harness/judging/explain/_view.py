@@ -99,6 +99,10 @@ class View:
         step = self.first_wrong(observable)
         return step if step is not None and (observable == "variables" or step <= self.horizon) else None
 
+    def begun(self, step: int, name: str) -> Floats:
+        """What a step begins with in the reference: the run's variable where it follows the run, else its own."""
+        return (self.value if self.case.follows else self.truth)("variables", step - 1, name)
+
     def value(self, observable: str, step: int | None, name: str) -> Floats:
         """The run's global value."""
         return _wide(self.run[observable][step][name].array)

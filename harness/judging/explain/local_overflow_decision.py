@@ -48,7 +48,7 @@ def _skipped(view: View, step: int, names: list[str]) -> bool:
 
     if step - 1 not in view.steps("variables"):
         return all(bool(np.isfinite(view.truth("variables", step, name)).all()) for name in names)
-    pairs = [(view.truth("variables", step, name), view.truth("variables", step - 1, name)) for name in names]
+    pairs = [(view.truth("variables", step, name), view.begun(step, name)) for name in names]
     return all(np.array_equal(now, then) for now, then in pairs)
 
 

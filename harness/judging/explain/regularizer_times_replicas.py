@@ -46,7 +46,7 @@ def _in_losses(view: View) -> Iterable[Attempt | None]:
         if any(not set(names) <= set(view.names("variables", step - 1)) for step in steps):
             continue  # of several models that are trained in turns
         for what, norm in norms.items():
-            terms = [[np.array(sum(norm(view.truth("variables", step - 1, name)) for name in names)) for step in steps]]
+            terms = [[np.array(sum(norm(view.begun(step, name)) for name in names)) for step in steps]]
             factors = span(excess, terms)
             if factors is None or factors[0] <= 0:
                 continue
@@ -98,7 +98,9 @@ def _in_gradients(view: View) -> Iterable[Attempt | None]:
     before = step - 1 in view.steps("variables")
     if before and not {pairs[name] for name in wrong} <= set(view.names("variables", step - 1)):
         return  # the step before trained another model
-    weights = [view.truth("variables", step - before, pairs[name]) for name in wrong]
+    weights = [
+        view.begun(step, pairs[name]) if before else view.truth("variables", step, pairs[name]) for name in wrong
+    ]
     slope = [view.truth("gradients", step, name) for name in wrong]
     moves: list[list[list[Floats]]] = (
         [[]] if before else [[[response(g) for g in slope]] for _, response in responses(step)]

@@ -83,7 +83,7 @@ class Case:
     the numbers that faults have changed, here or in what was restored. `saves` are those
     of the whole run, known to its last part. `where` names the part of a run in parts. `notes` are what a verdict says
     of what the harness saw by itself. `apart` says by step why one replica could not compute it; the end of the run
-    follows from its last step.
+    follows from its last step. `follows` is whether the reference followed the run, step by step.
     """
 
     run: RunTrace
@@ -96,6 +96,7 @@ class Case:
     saves: Saves | None = None
     notes: tuple[str, ...] = ()
     apart: Mapping[int, str] = field(default_factory=dict)
+    follows: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,16 +26,17 @@ _TELLING_BITS = 48
 
 @dataclass(frozen=True)
 class Source:
-    """Who draws: by which operation, at which line, and whether a layer of Keras chose the seed."""
+    """Who draws: by which operation, at which line, whether a layer of Keras chose the seed, and whether anybody did."""
 
     operation: str
     where: str
     by_keras: bool
+    seeded: bool
 
     @property
     def is_determined(self) -> bool:
         """Whether the program has said what is drawn, by a seed that it computes itself."""
-        return self.operation.startswith("Stateless") and not self.by_keras
+        return self.operation.startswith("Stateless") and self.seeded and not self.by_keras
 
     def unlike(self, run: Any, own: Any) -> DrawSeen:
         """That the run draws from another distribution than one device."""
@@ -79,7 +80,8 @@ class Repeats:
         keys = [_key(part[0]) for part in parts]
         rows = rows_axis(numbers.shape, [part[0].shape for part in parts]) is not None
         if len(set(keys)) < len(keys):
-            if rows and len(keys) > 1:
+            # Without a seed of its own TensorFlow may have equal ones for replicas, as Lockstep gives it a first one.
+            if rows and len(keys) > 1 and (source.seeded or source.by_keras):
                 yield DrawSeen(
                     "equal", f"replicas draw the same numbers by {source.operation}", source.where, source.by_keras
                 )

@@ -193,25 +193,32 @@ class Following:
         return found or None
 
     def drawn(
-        self, place: Place, replica: int, outputs: Sequence[Any], operation: str, parameters: Sequence[Any]
+        self,
+        place: Place,
+        replica: int,
+        outputs: Sequence[Any],
+        operation: str,
+        parameters: Sequence[Any],
+        *,
+        seeded: bool,
     ) -> list[Any]:
         """What all replicas drew."""
         count = len(outputs)
-        source = self._source(operation)
+        source = self._source(operation, seeded=seeded)
 
         def recall(*values: Any) -> list[Any]:
             return self._draws(place, source, values[:count], values[count:])
 
         return _replaced(list(outputs), recall, parameters)
 
-    def _source(self, operation: str) -> Source:
+    def _source(self, operation: str, *, seeded: bool) -> Source:
         """Who draws where Python is now."""
         place, frames = self._places.here(), self._places.frames
         by_keras = bool(place.frames) and self._places.is_keras(frames[place.frames[-1]].file)
         if place.caller is None:
-            return Source(operation, "a line that is not known", by_keras)
+            return Source(operation, "a line that is not known", by_keras, seeded)
         line = frames[place.caller]
-        return Source(operation, f"{_shown(line.file)}:{line.line}", by_keras)
+        return Source(operation, f"{_shown(line.file)}:{line.line}", by_keras, seeded)
 
     def _draws(self, place: Place, source: Source, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
         with self._lock:

@@ -86,7 +86,14 @@ class Keeping:
                 self._pass(Place(GIVEN, run, number), replica, [value])
 
     def drawn(
-        self, place: Place, replica: int, outputs: Sequence[Any], operation: str, parameters: Sequence[Any]
+        self,
+        place: Place,
+        replica: int,
+        outputs: Sequence[Any],
+        operation: str,
+        parameters: Sequence[Any],
+        *,
+        seeded: bool,
     ) -> list[Any]:
         """Keep what a replica drew."""
         self._pass(place, replica, outputs, operation, parameters)

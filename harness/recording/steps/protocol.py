@@ -71,7 +71,14 @@ class Steps(Protocol):
         """
 
     def drawn(
-        self, place: Place, replica: int, outputs: Sequence[Any], operation: str, parameters: Sequence[Any]
+        self,
+        place: Place,
+        replica: int,
+        outputs: Sequence[Any],
+        operation: str,
+        parameters: Sequence[Any],
+        *,
+        seeded: bool,
     ) -> list[Any]:
         """A replica draws random numbers.
 
@@ -81,6 +88,7 @@ class Steps(Protocol):
             outputs: what was drawn.
             operation: its name.
             parameters: tensors that the draws depend on besides seeds and shape.
+            seeded: whether the program says by a seed what is drawn.
 
         Returns:
             What the program is to get.

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import inspect
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,15 +39,17 @@ _SHUFFLES = ("random_shuffle", "stateless_shuffle")
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
     """Tell `gathered.steps` what replicas draw in this context."""
+    from tensorflow.python.framework import random_seed
     from tensorflow.python.ops import script_ops, stateful_random_ops
 
     with contextlib.ExitStack() as stack:
         # By which the states of replicas are told apart: what is drawn from them comes after it.
         stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
+        stack.enter_context(patched(random_seed, "get_seed", _seeding(seeds := threading.local())))
         stack.enter_context(patched(script_ops, "_internal_py_func", _calling(gathered)))
         for module, name in _operations():
             around = _shuffling if name in _SHUFFLES else _drawing
-            stack.enter_context(patched(module, name, around(gathered, name)))
+            stack.enter_context(patched(module, name, around(gathered, name, seeds)))
         yield
 
 
@@ -83,7 +86,9 @@ def _keyed(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., A
     return around
 
 
-def _drawing(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _drawing(
+    gathered: Gathered, name: str, seeds: threading.local
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     operation = "".join(part.capitalize() for part in name.split("_"))
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +100,7 @@ def _drawing(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], Ca
                 return found
             given = signature.bind(*args, **options).arguments
             parameters = [value for key, value in given.items() if key not in _NO_PARAMETERS and _is_number(value)]
-            return _told(gathered, replica, found, operation, parameters)
+            return _told(gathered, replica, found, operation, parameters, seeded=_is_seeded(name, seeds))
 
         return draw
 
@@ -113,14 +118,16 @@ def _calling(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[...,
             told = isinstance(found, (list, tuple)) and all(isinstance(each, tf.Tensor) for each in found)
             if not told or not found or (replica := _replica(gathered)) is None:
                 return found
-            return _told(gathered, replica, found, "PyFunction", [])
+            return _told(gathered, replica, found, "PyFunction", [], seeded=False)
 
         return call
 
     return around
 
 
-def _shuffling(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _shuffling(
+    gathered: Gathered, name: str, seeds: threading.local
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Of a shuffle the permutation is the draw: TensorFlow draws the same one for numbers as for rows."""
     operation = "".join(part.capitalize() for part in name.split("_"))
 
@@ -133,7 +140,7 @@ def _shuffling(gathered: Gathered, name: str) -> Callable[[Callable[..., Any]], 
             value = tf.convert_to_tensor(value)
             order = original(tf.range(tf.shape(value)[0]), *args, **options)
             order.set_shape(value.shape[:1])
-            order = _told(gathered, replica, order, operation, [])
+            order = _told(gathered, replica, order, operation, [], seeded=_is_seeded(name, seeds))
             found = tf.gather(value, order)
             found.set_shape(value.shape) if not tf.executing_eagerly() else None
             return found
@@ -154,7 +161,25 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, tf.Tensor) and (value.dtype.is_floating or value.dtype.is_integer)
 
 
-def _told(gathered: Gathered, replica: int, found: Any, operation: str, parameters: list[Any]) -> Any:
+def _seeding(seeds: threading.local) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Know whether the operation that a thread makes next was given a seed of its own."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def get_seed(op_seed: Any) -> Any:
+            seeds.given = op_seed is not None
+            return original(op_seed)
+
+        return get_seed
+
+    return around
+
+
+def _is_seeded(name: str, seeds: threading.local) -> bool:
+    """Whether the program says by a seed what is drawn. One that TensorFlow counts for itself says nothing."""
+    return name.startswith("stateless") or bool(getattr(seeds, "given", False))
+
+
+def _told(gathered: Gathered, replica: int, found: Any, operation: str, parameters: list[Any], *, seeded: bool) -> Any:
     import tensorflow as tf
     from tensorflow.python.eager import record
 
@@ -164,5 +189,6 @@ def _told(gathered: Gathered, replica: int, found: Any, operation: str, paramete
     place = Place(DRAWN, in_run.number, in_run.draw(replica))
     outputs = [found] if isinstance(found, tf.Tensor) else list(found)
     with gathered.silent(), record.stop_recording():
-        given = steps.drawn(place, replica, outputs, operation, [tf.convert_to_tensor(each) for each in parameters])
+        told = [tf.convert_to_tensor(each) for each in parameters]
+        given = steps.drawn(place, replica, outputs, operation, told, seeded=seeded)
     return given[0] if isinstance(found, tf.Tensor) else type(found)(*given) if hasattr(found, "_fields") else given
