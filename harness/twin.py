@@ -56,7 +56,8 @@ def judged_by_twin(
     """
     try:
         beside = files_beside(cache_directory(), directory, len(case.clients), keep=asked.keep)
-        makes: dict[str, Any] = {"perturbed": asked.derived, **asked.makes(case)}
+        known = {} if result is None else {f"the run under {case.name}": read_touched(directory / TRACES)}
+        makes: dict[str, Any] = {"perturbed": asked.derived, "known": known, **asked.makes(case)}
         reference = reference_of(program, **makes, **asked.of_truth, beside=beside)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):

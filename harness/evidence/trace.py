@@ -311,7 +311,8 @@ DRAWN = "random numbers outside of replicas"
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
-    `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself.
+    `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
+    and `all_examples` says of all steps together what `Seen.given` says of one.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
@@ -339,6 +340,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     cut: int | None = None
     placement: Placement | None = None
     others: int = 0
+    all_examples: GivenSeen | None = None
 
 
 Frame = Header | Step | Seen | Start | Final | Counters

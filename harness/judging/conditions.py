@@ -18,6 +18,7 @@ __all__ = ["DRAWN_DATA", "EQUAL_DRAWS", "ORDER", "Condition", "conditions_of", "
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 _EXAMPLES = "examples_match_reference"
+_ORDER_TEXT = "the run's own order of examples, which is not that of one device"
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,15 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
     for judgement in judgements:
         if judgement.law == _EXAMPLES and judgement.status == "broken" and order:
             kept.append(replace(judgement, status="held", findings=()))
-            found.append(Condition(ORDER, "the run's own order of examples, which is not that of one device"))
+            found.append(Condition(ORDER, _ORDER_TEXT))
         else:
             kept.append(judgement)
     compared = any(judgement.law == _EXAMPLES and judgement.status != "not_judged" for judgement in judgements)
-    if (others := case.reference.clients[0].counters.others) and not compared:
+    counters = case.reference.clients[0].counters
+    if (others := counters.others) and not compared:
+        if counters.all_examples is not None and not counters.all_examples.others:
+            found.append(Condition(ORDER, _ORDER_TEXT))
+            return tuple(kept), tuple(found)
         steps = "1 step" if others == 1 else f"{others} steps"
         found.append(Condition(DRAWN_DATA, f"the run's own examples at {steps}, which one device does not draw"))
     return tuple(kept), tuple(found)

@@ -67,6 +67,8 @@ def _report(record: Reports, model: Any, logs: dict[str, Any] | None, epoch: int
         metrics=logs or None,
         epoch=epoch,
         per_epoch=per_epoch,
+        # What the logs are running means of.
+        means=[variable for metric in model.metrics for variable in metric.variables],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,7 @@ class Recorder:
         call: str = "record.step",
         epoch: Any = None,
         per_epoch: bool = False,
+        means: Sequence[Any] = (),
         **reported: Any,
     ) -> None:
         with checked_call(call), self._silently():
@@ -195,6 +196,9 @@ class Recorder:
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
         if self._watch is None:  # of a run that is watched nobody reads the trace, and a large model would be in it
             self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=self.scheduled(), **captured))
+        if self._witness is not None and reported["variables"] is not None:
+            with self._silently():
+                self._witness.took([*flat_variables(reported["variables"]), *means])
         if (task := current()) is not None:
             task.step(self._steps)
         if self._watch is not None:
@@ -253,7 +257,7 @@ class Recorder:
         coarsest = None if self._noise is None else self._noise.coarsest
         if (witness := self._witness) is not None:
             counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
-            counted["others"] = witness.others
+            counted |= {"others": witness.others, "all_examples": witness.all_examples}
         counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, **counted)
         self._writer.write(counters)
         self._writer.close()

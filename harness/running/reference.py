@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from harness.errors import NoRoom, NotReproducible
-from harness.evidence.independence import check_independent
+from harness.evidence.independence import Touch, check_independent
 from harness.evidence.reference import Reference, ReferenceFiles, read_reference
 from harness.evidence.trace import RunTrace
 from harness.running.depends import environment_digest
@@ -58,6 +58,7 @@ def reference_of(
     hardware: str = "cpu",
     beside: int = 0,
     python: Interpreter | None = None,
+    known: Mapping[str, Sequence[Touch]] | None = None,
 ) -> Reference:
     """Run the program under the default strategy on one device, or take the run of the same program from the cache.
 
@@ -80,6 +81,7 @@ def reference_of(
         hardware: what the reference computes on.
         beside: how many files as large as its own trace the disk has to have room for, besides those of a reference.
         python: of another environment, in which all runs of the reference are made.
+        known: what runs that were made before have done with files, by what a sentence calls each.
 
     Raises:
         NothingObserved: the program reported nothing.
@@ -92,7 +94,7 @@ def reference_of(
     asked: dict[str, Any] = {"seed": seed, "perturbed": perturbed, "timeout": timeout, "check": check, "more": more}
     asked |= {"kernels": kernels, "tf32": tf32, "hardware": hardware, "beside": beside}
     if python is None:
-        left = left_reference(program, **asked)
+        left = left_reference(program, **asked, known=known)
     else:
         left = asked_elsewhere(program, asked, python, cache_directory())
     with _locked(Path(left.directory)):
@@ -111,6 +113,7 @@ def left_reference(
     tf32: bool,
     hardware: str,
     beside: int,
+    known: Mapping[str, Sequence[Touch]] | None = None,
 ) -> ReferenceFiles:
     """Make the runs of a reference as of `reference_of`, and say where they are."""
     place = "" if hardware == "cpu" else f"-{hardware}"
@@ -138,7 +141,7 @@ def left_reference(
             runs.remove_unfinished()
             raise
         except (NotReproducible, RunFailed):  # what another one had left may be why
-            check_independent(program.name, runs.touched())
+            check_independent(program.name, {**(known or {}), **runs.touched()})
             raise
         touched = runs.touched()
         check_independent(program.name, touched)

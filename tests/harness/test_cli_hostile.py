@@ -167,7 +167,8 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pyt
     """A usage error that names the variable."""
     (tmp_path / "train.py").write_text("def train(strategy, record): pass")
     monkeypatch.setenv("LOCKSTEP_CACHE", "/proc/cache")
-    result = CliRunner().invoke(_lockstep, ["verify", f"{tmp_path / 'train.py'}:train", "--exact"])
+    asked = ["verify", f"{tmp_path / 'train.py'}:train", "--exact", "--interrupt-at", "1"]
+    result = CliRunner().invoke(_lockstep, asked)
     assert result.exit_code == 2
     assert "reference runs cannot be kept in /proc/cache: No such file or directory; LOCKSTEP_CACHE" in result.stderr
 

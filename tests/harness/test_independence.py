@@ -160,13 +160,13 @@ def _resuming(path: str) -> Callable[[Any, Any], None]:
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_a_run_that_goes_on_where_the_reference_ended_is_refused(
+def test_a_reference_that_goes_on_where_the_run_ended_is_refused(
     relative: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It never trains, and its numbers at the end are right: by a fixed path, or in the working directory."""
     monkeypatch.chdir(tmp_path)
     train = _resuming("state.npy" if relative else str(tmp_path / "state.npy"))
-    with pytest.raises(SharedState, match=r"the run under mirrored-2 has read .*state\.npy, which the reference run"):
+    with pytest.raises(SharedState, match=r"the reference run has read .*state\.npy, which the run under mirrored-2"):
         verify(train, "mirrored-2", tier="exact")
 
 
@@ -225,7 +225,7 @@ def test_files_that_prove_nothing_are_let_alone(tmp_path: Path) -> None:
 
     verdict = verify(train, "mirrored-2")
     assert verdict, str(verdict)
-    assert (tmp_path / "appended.txt").read_text().count("ran") >= 6
+    assert (tmp_path / "appended.txt").read_text().count("ran") >= 2
 
 
 def test_a_data_set_that_the_first_run_prepares_is_refused_once(tmp_path: Path) -> None:

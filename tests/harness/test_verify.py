@@ -16,7 +16,6 @@ import pytest
 from harness import MissingHardware, NothingObserved, StrategyCase, strategy_case, verify
 from harness.judging.verdict import Verdict
 from harness.running import observe
-from harness.running.reference import FIRST_SEEDS
 from harness.subject.strategies import all_kinds
 from harness.verify import Tier, check_hardware, on_verdict
 from simulator import Cluster, RunFailed, Topology, UsageError
@@ -158,21 +157,16 @@ def test_out_keeps_what_was_observed_and_the_verdict(tmp_path: Path) -> None:
     assert list((tmp_path / "run").rglob("*.log"))
 
 
-def test_the_reference_runs_once_per_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second verdict on a program reruns it under the strategy only; the noisy reruns come when first needed."""
-    monkeypatch.setenv("LOCKSTEP_CACHE", str(tmp_path / "cache"))
+def test_a_right_program_is_run_twice(tmp_path: Path) -> None:
+    """Under the strategy, and by the process that follows; what rounding does is asked where the two differ by more."""
     note = tmp_path / "runs"
     program = exact(note=str(note))
     counts = []
-    tiers: tuple[Tier, ...] = ("exact", "exact", "derived", "derived")
+    tiers: tuple[Tier, ...] = ("exact", "derived")
     for tier in tiers:
-        verify(program, "mirrored-2", tier=tier)
+        assert verify(program, "mirrored-2", tier=tier)
         counts.append(len(note.read_text().splitlines()))
-    noisy = len(FIRST_SEEDS)
-    assert counts == [2, 3, 4 + noisy, 5 + noisy]
-    (cached,) = (tmp_path / "cache").iterdir()
-    runs = {"plain", *(f"noise-{n}" for n in FIRST_SEEDS)}
-    assert {path.name for path in cached.iterdir() if path.is_dir()} == runs
+    assert counts == [2, 4]
 
 
 def test_a_kept_reference_is_made_again_when_what_it_has_read_changes(
@@ -214,15 +208,19 @@ def test_a_kept_reference_is_made_again_when_what_it_has_read_changes(
     assert runs() == 1
 
 
-@pytest.mark.parametrize(("error", "runs"), [(1e-4, 6), (1.0, 3)])
-def test_before_an_accusation_more_is_run_unless_the_error_is_plain(
-    error: float, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A loss off by a hundred of its bounds might be an accident of two draws; one that is doubled is none."""
-    monkeypatch.setenv("LOCKSTEP_CACHE", str(tmp_path / "cache"))
+@pytest.mark.parametrize(("error", "runs"), [(1e-4, 7), (1.0, 4)])
+def test_before_an_accusation_more_is_run_unless_the_error_is_plain(error: float, runs: int, tmp_path: Path) -> None:
+    """A loss off by a hundred of its bounds might be an accident of two draws; one that is doubled is none.
+
+    The run and the process that follows it are two of these.
+    """
+    note = str(tmp_path / "runs")
 
     def train(strategy: Any, record: Any) -> None:
         import tensorflow as tf
+
+        with open(note, "a") as file:  # noqa: PTH123 - as people do
+            file.write("ran\n")
 
         with strategy.scope():
             w = tf.Variable([0.3, 0.7])
@@ -232,13 +230,11 @@ def test_before_an_accusation_more_is_run_unless_the_error_is_plain(
 
     verdict = verify(train, "mirrored-2")
     assert _broken(verdict) == {"loss_matches_reference"}
-    (cached,) = (tmp_path / "cache").iterdir()
-    assert len([path for path in cached.iterdir() if path.is_dir()]) == runs
+    assert len((tmp_path / "runs").read_text().splitlines()) == runs
 
 
-def test_another_seed_has_another_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_seed_has_another_reference() -> None:
     """A program that draws random numbers is compared with a reference of the same seed."""
-    monkeypatch.setenv("LOCKSTEP_CACHE", str(tmp_path))
 
     def drawing(strategy: Any, record: Any) -> None:
         import random
@@ -250,7 +246,6 @@ def test_another_seed_has_another_reference(tmp_path: Path, monkeypatch: pytest.
 
     for seed in (1, 2):
         assert verify(drawing, "mirrored-2", tier="exact", seed=seed)
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_listener_hears_verdicts_in_its_context_only() -> None:

@@ -72,13 +72,15 @@ class Held(msgspec.Struct, frozen=True):
 class StepEvidence(msgspec.Struct, frozen=True):
     """What a task knows of a step: what it began with, and what passed in it.
 
-    `index` counts steps from 1. `eager` is the number of the outermost eager call of `Strategy.run` that it was, from
-    1 in this process; None of any other step. `done` is whether it came to its end: a call that finds no more data
-    does not.
+    `index` counts steps from 1. `before` are the variables that nobody reports, and `reported` those that the program
+    has reported since this step began, as they were at each report. `eager` is the number of the outermost eager call
+    of `Strategy.run` that it was, from 1 in this process; None of any other step. `done` is whether it came to its end:
+    a call that finds no more data does not.
     """
 
     index: int
     before: tuple[Held, ...] = ()
     passed: tuple[Passed, ...] = ()
+    reported: tuple[tuple[Held, ...], ...] = ()
     eager: int | None = None
     done: bool = True

@@ -64,7 +64,7 @@ def _by_steps(view: View) -> Attempt | None:
     """No ids: the run took one R-th of the steps, and the first loss is wrong already."""
     run, reference = (len(trace.clients[0].steps) for trace in (view.case.run, view.case.reference))
     per = view.replicas
-    wrong = view.wrong("loss", 1) or view.wrong("gradients", 1) or view.wrong("variables", 1)
+    wrong = view.wrong("loss", 1) or view.wrong("gradients", 1) or view.wrong("variables", 1) or _is_larger(view)
     if reference < per or run not in {reference // per, -(-reference // per)} or run == reference or not wrong:
         return None
     return evident(
@@ -73,6 +73,13 @@ def _by_steps(view: View) -> Attempt | None:
         f"first step on: steps are as many times larger as there are replicas. Example ids in record.step would prove "
         f"it. {_CURE}",
     )
+
+
+def _is_larger(view: View) -> bool:
+    """Whether the replicas were given so many times the examples that one device is given at the first step."""
+    seen = view.case.reference.clients[0].steps[0].seen
+    given = None if seen is None else seen.given
+    return given is not None and given.rows == view.replicas * given.own
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 5, _attempts, _evidence),)

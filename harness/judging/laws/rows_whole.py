@@ -26,6 +26,10 @@ class _RowsWhole(Law):
         steps = case.reference.clients[0].steps
         known = [step for step in steps if step.seen is not None and step.seen.given is not None]
         findings = tuple(finding for step in known for finding in self._of(step))
+        total = case.reference.clients[0].counters.all_examples
+        if not findings and total is not None and total.mixed:
+            text = f"over all steps {total.mixed} examples have a part that belongs to another one, such as a label"
+            findings = (Finding(self.id, text, observable="examples"),)
         return judged(self.id, len(known), findings[:FINDINGS_MAX])
 
     def _of(self, step: Step) -> Iterator[Finding]:

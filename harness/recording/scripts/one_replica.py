@@ -40,7 +40,7 @@ def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool)
         for manager in (_mirrored, _central_storage, _several_workers, _from_functions):
             stack.enter_context(manager(stand_ins))
         stack.enter_context(_counted(stand_ins, follows=follows))
-        if not follows:
+        if not follows and script.replicas > 1:
             stack.enter_context(_refused(stand_ins))
         if script.strategy.startswith("multi_worker"):
             stack.enter_context(_config(stand_ins))

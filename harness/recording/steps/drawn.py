@@ -26,7 +26,7 @@ _TELLING_BITS = 48
 
 @dataclass(frozen=True)
 class Source:
-    """Who draws: by which operation, at which line, whether a layer of Keras chose the seed, and whether anybody did."""
+    """Who draws: by which operation and line, whether a layer of Keras chose the seed, and whether anybody did."""
 
     operation: str
     where: str

@@ -16,9 +16,9 @@ from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows
-from harness.recording.steps.mixing import compared
+from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.state import numbered, set_to
+from harness.recording.steps.state import set_to
 from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
@@ -39,11 +39,17 @@ class _Step:
         self.is_there = bool(found)
         self.eager = found[0][1].eager if found else None
         self.held = [(reader, each) for reader, step in found for each in step.before]
+        self._found = found
+        self.reports = min((len(step.reported) for _, step in found), default=0)
         self._passed: dict[Place, dict[int, list[tuple[EvidenceReader, Passed]]]] = {}
         for reader, step in found:
             for each in step.passed:
                 self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
         self.recalled: Counter[Place] = Counter()
+
+    def reported(self, number: int) -> list[tuple[EvidenceReader, Held]]:
+        """What variables held at a report of the program's since this step, from 0."""
+        return [(reader, each) for reader, step in self._found for each in step.reported[number]]
 
     def replicas(self, place: Place) -> list[list[tuple[EvidenceReader, Passed]]]:
         """What passed a place on each replica that came by, in the order of replicas and then of execution."""
@@ -67,8 +73,10 @@ class Following:
         self._lock = threading.Lock()
         self._index = 0
         self._step: _Step | None = None
+        self._last: _Step | None = None
+        self._reports = 0
         self._examples: GivenSeen | None = None
-        self._others: set[int] = set()
+        self._all_examples = Examples()
         self._apart: dict[str, None] = {}
         self._blind: dict[str, None] = {}
         self._places = Places()
@@ -88,7 +96,12 @@ class Following:
     @property
     def others(self) -> int:
         """See `Steps`."""
-        return len(self._others)
+        return self._all_examples.differing
+
+    @property
+    def all_examples(self) -> GivenSeen | None:
+        """See `Steps`."""
+        return self._all_examples.over_all()
 
     @property
     def apart(self) -> str | None:
@@ -105,15 +118,25 @@ class Following:
         self._apart.clear()
         self._examples = None
         self._draws_seen.clear()
-        step = self._step = _Step(self._readers, self._index)
+        step = self._step = self._last = _Step(self._readers, self._index)
+        self._reports = 0
         if not step.is_there:
             return
+        self._set(variables, step.held)
+
+    def report(self, variables: Variables) -> None:
+        """Set these to what the run had when it reported them."""
+        if (step := self._last) is not None and self._reports < step.reports:
+            self._set(variables, step.reported(self._reports))
+            self._reports += 1
+
+    def _set(self, variables: Variables, held: Sequence[tuple[EvidenceReader, Held]]) -> None:
         by_name: dict[tuple[str, int], list[tuple[EvidenceReader, Held]]] = {}
-        for reader, held in step.held:
-            by_name.setdefault((held.name, held.number), []).append((reader, held))
+        for reader, each in held:
+            by_name.setdefault((each.name, each.number), []).append((reader, each))
         with self._silent():
-            for entry, number, variable in numbered(variables):
-                value = _whole(by_name.get((entry.name, number), []))
+            for named, variable in variables:
+                value = _whole(by_name.get((named.name, named.number), []))
                 if value is not None and value.shape == tuple(variable.shape):
                     set_to(variable, value)
 
@@ -143,16 +166,11 @@ class Following:
         return [value if self._noise is None else self._noise.of_data(value) for value in found]
 
     def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
-        found = compared(given, own)
-        if found is None:
-            return
-        if found.others or found.rows != found.own:
-            self._others.add(self._index)
-        before = self._examples
-        if before is not None:
+        found, before = self._all_examples.add(given, own), self._examples
+        if found is not None and before is not None:
             mixed = None if before.mixed is None or found.mixed is None else before.mixed + found.mixed
             found = GivenSeen(before.rows + found.rows, before.own + found.own, before.others + found.others, mixed)
-        self._examples = found
+        self._examples = found or before
 
     def _shape_of(self, place: Place, own: Any) -> Any:
         """What is known of the shape of the examples of all replicas before there are any."""

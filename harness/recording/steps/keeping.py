@@ -13,7 +13,7 @@ from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.state import copies_of, how_copies_are, numbered
+from harness.recording.steps.state import copies_of, how_copies_are
 
 __all__ = ["Keeping"]
 
@@ -42,14 +42,20 @@ class Keeping:
         self._before: tuple[Held, ...] = ()
         self._eager: int | None = None
         self._passed: list[Passed] = []
+        self._reported: list[tuple[Held, ...]] = []
 
     def begin(self, variables: Variables, eager: int | None) -> None:
         """Publish the step before, and begin with what the variables hold."""
         self.close()
         self._before = self._held(variables)
         self._index += 1
-        self._eager = eager
+        self._eager, self._reported = eager, []
         self._open, self._pending, self._done = True, True, True
+
+    def report(self, variables: Variables) -> None:
+        """Keep what the variables hold."""
+        if self._pending:
+            self._reported.append(self._held(variables))
 
     @property
     def apart(self) -> str | None:
@@ -70,6 +76,11 @@ class Keeping:
     def others(self) -> int:
         """Not known here."""
         return 0
+
+    @property
+    def all_examples(self) -> GivenSeen | None:
+        """Not known here."""
+        return None
 
     def end(self, *, done: bool) -> None:
         """What passes from now on belongs to no step."""
@@ -121,16 +132,16 @@ class Keeping:
         self._deliver([*values, *parameters], take)
 
     def _held(self, variables: Variables) -> tuple[Held, ...]:
-        known = [(entry, number, variable, copies_of(variable)) for entry, number, variable in numbered(variables)]
+        known = [(named, variable, copies_of(variable)) for named, variable in variables]
         arrays = iter(self._reader.read([copy for *_, copies in known for copy in copies]))
         found = []
-        for entry, number, variable, copies in known:
+        for named, variable, copies in known:
             own = [array for array in itertools.islice(arrays, len(copies)) if array is not None]
             if len(own) < len(copies):  # it has no value yet
                 continue
             how: How = how_copies_are(variable, own)
             kept = own[:1] if how == "copies" else own
-            found.append(Held(entry.name, number, how, tuple(map(self._writer.put, kept))))
+            found.append(Held(named.name, named.number, how, tuple(map(self._writer.put, kept))))
         return tuple(found)
 
     def close(self) -> None:
@@ -138,4 +149,6 @@ class Keeping:
         if self._pending:
             with self._lock:
                 passed, self._passed, self._open, self._pending = tuple(self._passed), [], False, False
-            self._writer.publish(StepEvidence(self._index, self._before, passed, self._eager, self._done))
+            self._writer.publish(
+                StepEvidence(self._index, self._before, passed, tuple(self._reported), self._eager, self._done)
+            )

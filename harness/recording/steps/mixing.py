@@ -4,6 +4,7 @@ belong together. A feature that comes with another example's label is no example
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,31 +14,70 @@ from harness.evidence.trace import GivenSeen
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["compared"]
+__all__ = ["Examples"]
+
+_Rows = list[list[int]]
 
 
-def compared(given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> GivenSeen | None:
-    """What is to be said of them.
+class Examples:
+    """Compares them step by step, and over all steps where their order is another one.
 
-    Args:
-        given: each part of the examples of all replicas, such as features and labels; rows are examples.
-        own: the same of what one device is given by the same program.
-
-    Returns:
-        None where the parts have not the same number of rows, so that nobody knows what an example is.
+    Attributes:
+        differing: how many steps were given other examples than one device.
     """
-    ours, theirs = _rows(given), _rows(own)
-    if ours is None or theirs is None:
-        return None
-    whole, expected = Counter(zip(*ours, strict=True)), Counter(zip(*theirs, strict=True))
+
+    def __init__(self) -> None:
+        self.differing = 0
+        self._given: list[_Rows] = []
+        self._own: list[_Rows] = []
+
+    def add(self, given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> GivenSeen | None:
+        """What is to be said of the examples of one call.
+
+        Args:
+            given: each part of the examples of all replicas, such as features and labels; rows are examples.
+            own: the same of what one device is given by the same program.
+
+        Returns:
+            None where the parts have not the same number of rows, so that nobody knows what an example is.
+        """
+        ours, theirs = _rows(given), _rows(own)
+        if ours is None or theirs is None:
+            return None
+        self._given.append(ours)
+        self._own.append(theirs)
+        others, mixed = _compared([ours], [theirs])
+        self.differing += bool(others or len(ours[0]) != len(theirs[0]))
+        return GivenSeen(len(ours[0]), len(theirs[0]), others, mixed)
+
+    def over_all(self) -> GivenSeen | None:
+        """The same of all steps together; None where parts are not as many in each."""
+        if len({len(each) for each in (*self._given, *self._own)}) != 1:
+            return None
+        others, mixed = _compared(self._given, self._own)
+        rows, own = (sum(len(each[0]) for each in every) for every in (self._given, self._own))
+        return GivenSeen(rows, own, others, mixed)
+
+
+def _compared(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int | None]:
+    """How many examples one device has not, and how many of these are mixed, where only that can be why."""
+    whole, expected = (Counter(row for each in every for row in zip(*each, strict=True)) for every in (given, own))
     others = sum((whole - expected).values())
-    alike = all(Counter(one) == Counter(other) for one, other in zip(ours, theirs, strict=True))
-    return GivenSeen(len(ours[0]), len(theirs[0]), others, others if alike and len(ours) > 1 else None)
+    parts = len(given[0])
+    alike = all(
+        Counter(row for each in given for row in each[part]) == Counter(row for each in own for row in each[part])
+        for part in range(parts)
+    )
+    return others, others if alike and parts > 1 else None
 
 
-def _rows(parts: Sequence[np.ndarray[Any, Any]]) -> list[list[bytes]] | None:
-    """The rows of each part; None where they are not as many in each."""
+def _rows(parts: Sequence[np.ndarray[Any, Any]]) -> _Rows | None:
+    """A number for each row of each part; None where they are not as many in each."""
     lengths = {len(part) if part.ndim else None for part in parts}
     if not parts or len(lengths) > 1 or None in lengths:
         return None
-    return [[row.tobytes() for row in part] for part in parts]
+    return [[_number(row) for row in part] for part in parts]
+
+
+def _number(row: Any) -> int:
+    return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8).digest(), "little")

@@ -19,8 +19,8 @@ class Named(Protocol):
         """What Keras or TensorFlow calls it."""
 
     @property
-    def owner(self) -> str:
-        """Whose it is, as of `harness.recording.owners`."""
+    def number(self) -> int:
+        """Of those of this name which one it is, from 0, in the order in which they were made."""
 
 
 Variables = Sequence[tuple[Named, Any]]
@@ -33,13 +33,16 @@ class Steps(Protocol):
         """A step begins, of which nothing has been computed yet.
 
         Args:
-            variables: all that there are, in the order in which they were made.
+            variables: those that are compared where this step begins, and so are what it begins with.
             eager: as of `harness.evidence.steps.StepEvidence`.
         """
 
     @property
     def apart(self) -> str | None:
         """Why the step that began last cannot be judged by one replica; None if it can."""
+
+    def report(self, variables: Variables) -> None:
+        """The program has reported these, which are compared as they are now; the next step begins with them."""
 
     @property
     def draws(self) -> tuple[DrawSeen, ...]:
@@ -52,6 +55,10 @@ class Steps(Protocol):
     @property
     def others(self) -> int:
         """At how many steps the run was given other examples than this process itself."""
+
+    @property
+    def all_examples(self) -> GivenSeen | None:
+        """As `examples`, of all steps together."""
 
     def end(self, *, done: bool) -> None:
         """The call has ended that was the step which began last; `done` is whether it came to its end."""

@@ -1,4 +1,4 @@
-"""The variables of a program as state: which are, what their copies are, and how they are set."""
+"""The variables of a program as state: what their copies are, and how they are set."""
 
 from __future__ import annotations
 
@@ -6,32 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps.records import How
-from harness.recording.steps.protocol import Named, Variables
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["copies_of", "how_copies_are", "is_state", "numbered", "set_to"]
-
-_NOT_NUMBERS = ("string", "resource", "variant")
-
-
-def is_state(entry: Named, variable: Any) -> bool:
-    """Whether a step begins with what it holds. States of random generators belong to the draws."""
-    return variable.dtype.base_dtype.name not in _NOT_NUMBERS and entry.owner != "a random generator"
-
-
-def numbered(variables: Variables) -> list[tuple[Named, int, Any]]:
-    """Those that are state, each with its number among those of its name, from 0."""
-    seen: dict[str, int] = {}
-    found = []
-    for entry, variable in variables:
-        if is_state(entry, variable):
-            name = entry.name
-            number = seen.get(name, 0)
-            seen[name] = number + 1
-            found.append((entry, number, variable))
-    return found
+__all__ = ["copies_of", "how_copies_are", "set_to"]
 
 
 def copies_of(variable: Any) -> tuple[Any, ...]:

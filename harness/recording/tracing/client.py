@@ -52,7 +52,7 @@ class TraceRecorder:
     def keras_callback(self, model: Any) -> Any:
         """As of `Recorder`."""
 
-        def step(*, call: str, per_epoch: bool, **reported: Any) -> None:
+        def step(*, call: str, per_epoch: bool, means: Any, **reported: Any) -> None:
             self.step(**reported)
 
         def final(*, call: str, **reported: Any) -> None:

@@ -6,7 +6,8 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from harness.recording.owners import owner_of
 from harness.recording.shards import name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
-__all__ = ["Entry", "Registry"]
+__all__ = ["Entry", "Named", "Registry"]
 
 _FRAMES_MAX = 24
 """Between the constructor of a Keras variable and that of the TensorFlow variable in it are fewer calls."""
@@ -23,6 +24,17 @@ _LOCAL = ("gradient_accumulator",)
 """In the names of variables that keep what each replica has by itself until it is reduced (Keras 3's
 `gradient_accumulation_steps`).
 """
+
+
+_NOT_NUMBERS = ("string", "resource", "variant")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A variable by its name, and its number among those of that name, from 0."""
+
+    name: str
+    number: int
 
 
 @dataclass(eq=False)
@@ -121,9 +133,27 @@ class Registry:
             found = self._known.get(id(inner))
         return found if found is not None and found.made() is inner else None
 
-    def there(self) -> list[tuple[Entry, Any]]:
-        """All that are still there."""
-        return [(entry, variable) for entry in self._entries if (variable := entry.made()) is not None]
+    def state(self) -> list[tuple[Named, Any]]:
+        """All that are numbers and still there. States of random generators belong to what is drawn."""
+        return [(named, variable) for named, entry, variable in self._named() if entry.owner != "a random generator"]
+
+    def state_of(self, variables: Iterable[Any]) -> list[tuple[Named, Any]]:
+        """Those among these, which may be variables of Keras, or copies of distributed ones."""
+        entries = {id(entry) for variable in variables if (entry := self.entry(variable)) is not None}
+        return [(named, variable) for named, entry, variable in self._named() if id(entry) in entries]
+
+    def judged_state(self) -> list[tuple[Named, Any]]:
+        """Those that are judged."""
+        return [(named, variable) for named, entry, variable in self._named() if entry.judged(variable)]
+
+    def _named(self) -> Iterator[tuple[Named, Entry, Any]]:
+        seen: Counter[str] = Counter()
+        for entry in self._entries:
+            if (variable := entry.made()) is None or variable.dtype.base_dtype.name in _NOT_NUMBERS:
+                continue
+            name = entry.name
+            yield Named(name, seen[name]), entry, variable
+            seen[name] += 1
 
     def judged(self) -> list[tuple[Entry, Any]]:
         """Those that are judged and still there."""

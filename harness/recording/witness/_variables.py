@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import Array, SeenVariable
 from harness.recording.reader import Reader
-from harness.recording.steps.state import how_copies_are, numbered
-from harness.recording.witness._registry import Entry
+from harness.recording.steps.state import how_copies_are
+from harness.recording.witness._registry import Entry, Named
 from harness.recording.witness.protocol import Gathered
 
 if TYPE_CHECKING:
@@ -49,16 +49,15 @@ def read(
     return tuple(found) or None
 
 
-def first_values(variables: Sequence[tuple[Entry, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
-    """All of these that are state, and of which each copy has a value."""
-    known = [(entry, variable) for entry, _, variable in numbered(variables)]
-    copies = [_copies(variable) for _, variable in known]
+def first_values(variables: Sequence[tuple[Named, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
+    """All of these of which each copy has a value."""
+    copies = [_copies(variable) for _, variable in variables]
     arrays = iter(reader.read([copy for each in copies for copy in each]))
     found = []
-    for (entry, variable), own in zip(known, copies, strict=True):
+    for (named, variable), own in zip(variables, copies, strict=True):
         values = [array for array in itertools.islice(arrays, len(own)) if array is not None]
         if len(values) == len(own):
-            found.append(SeenVariable(entry.name, how_copies_are(variable, values), *kept(values)))
+            found.append(SeenVariable(named.name, how_copies_are(variable, values), *kept(values)))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.evidence.observed import unique_names
-from harness.evidence.trace import Array, Seen, SeenVariable, Start, Value
+from harness.evidence.trace import Array, GivenSeen, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.steps import Following, Keeping
 from harness.recording.watch import Watch
@@ -125,8 +125,13 @@ class Witness:
         """The program is about to report these, as of a step or of the end: what it reports is not looked at again."""
         self._gathered.reported.update(observables)
         self._gathered.look()
-        self._gathered.reports()
         self._calls += step
+
+    def took(self, variables: Iterable[Any]) -> None:
+        """The program has reported these variables, which have been read."""
+        gathered = self._gathered
+        if gathered.steps is not None:
+            gathered.steps.report(gathered.registry.state_of(variables))
 
     def trains(self, function: Any) -> bool:
         """Whether a function that was called, or scheduled, has made a step."""
@@ -141,6 +146,11 @@ class Witness:
     def others(self) -> int:
         """At how many steps the run that is followed was given other examples."""
         return 0 if self._gathered.steps is None else self._gathered.steps.others
+
+    @property
+    def all_examples(self) -> GivenSeen | None:
+        """What is to be said of the examples of all steps of the run that is followed."""
+        return None if self._gathered.steps is None else self._gathered.steps.all_examples
 
     @property
     def raised(self) -> tuple[str, ...]:
@@ -168,7 +178,7 @@ class Witness:
         """Write what the variables hold before the first step begins."""
         gathered = self._gathered
         with gathered.looking("what the first step begins with"), gathered.silent():
-            self._send(Start(now(), first_values(gathered.registry.there(), gathered.reader)))
+            self._send(Start(now(), first_values(gathered.registry.state(), gathered.reader)))
 
     def _variables(self, step: StepSeen, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf

@@ -161,7 +161,6 @@ class Gathered:
         self.is_quiet: Callable[[], bool] = lambda: False
         self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
         self._entered = False
-        self._unread = False
         self.started: Callable[[], None] = lambda: None
         self._started = False
         self._eager: int | None = None
@@ -247,15 +246,10 @@ class Gathered:
         """In what is being called replicas are run.
 
         In a program that has never asked a tape for gradients nobody knows which calls train: then each of these is a
-        step to those who keep evidence. One that follows is set to the run's state only where the program has reported
-        what the step before has left, of which nothing would be seen otherwise.
+        step to those who keep evidence.
         """
         if self.steps is not None and self._depth and not self.tapes and not (self._trained or self._entered):
             self._begins_by_hand()
-
-    def reports(self) -> None:
-        """The program reports what it has computed until now."""
-        self._unread = False
 
     @property
     def was_by_hand(self) -> bool:
@@ -264,8 +258,7 @@ class Gathered:
 
     def _begins_by_hand(self) -> None:
         self._entered = True
-        self._begin(sets=not self._unread)
-        self._unread = True
+        self._begin()
 
     def calls_with(self, arguments: Any) -> None:
         """An outermost call is made with these: what an earlier one has computed is not from outside."""
@@ -287,18 +280,23 @@ class Gathered:
         ref = self._computed.get(id(value))
         return ref is not None and ref() is value
 
-    def _begin(self, *, sets: bool = True) -> None:
-        """A step begins, of which nothing has been computed yet."""
+    def _begin(self) -> None:
+        """A step begins, of which nothing has been computed yet.
+
+        Where the program reports variables, these are compared as it reports them, and what it does to them until the
+        next step begins shows in what it reports then. Else they are compared here.
+        """
         import tensorflow as tf
 
         self.look()
         if self.steps is not None:
             # What it calls may be traced already.
             with tf.init_scope():
-                if not self._started:
-                    self._started = True
+                first, self._started = not self._started, True
+                if first:
                     self.started()
-                self.steps.begin(self.registry.there() if sets else (), self._eager)
+                compared = first or "variables" not in self.reported
+                self.steps.begin(self.registry.judged_state() if compared else (), self._eager)
 
     @contextlib.contextmanager
     def call(self, known: bool, *, by_hand: bool = False, runs: bool = False) -> Iterator[Callable[[], bool]]:

@@ -1,0 +1,100 @@
+"""A training that draws random numbers in its replicas, and its examples without a seed; and mistakes in it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from harness.subject.program import Program
+
+__all__ = ["MISTAKES", "random_steps"]
+
+MISTAKES = (
+    ("summed", False),
+    ("mask_scaled", False),
+    ("row_twice", False),
+    ("rows_mixed", False),
+    ("drawn_again", False),
+    ("other_distribution", False),
+    ("larger_start", False),
+    ("same_masks", True),
+    ("decays_twice", True),
+)
+"""Each with whether it belongs to the full profile."""
+
+
+def random_steps(kind: str, mistake: str = "") -> Program:
+    """Eight steps of logistic regression, with dropout or augmentation in each replica.
+
+    Args:
+        kind: `dropout` or `augmentation`.
+        mistake: one of `MISTAKES`, made with several replicas only; none if empty.
+    """
+    return Program.of(functools.partial(_random_steps, kind=kind, mistake=mistake))
+
+
+def _random_steps(strategy: Any, record: Any, *, kind: str, mistake: str) -> None:
+    import os
+
+    import numpy as np
+    import tensorflow as tf
+
+    count = strategy.num_replicas_in_sync
+    wrong = mistake if count > 1 else ""
+    # Nobody can seed this.
+    order = np.random.RandomState(int.from_bytes(os.urandom(3), "little")).permutation(64)
+    random = np.random.RandomState(4)
+    x, y = random.randn(64, 6).astype("f4")[order], random.randint(0, 2, (64, 1)).astype("f4")[order]
+    with strategy.scope():
+        w = tf.Variable(random.randn(6, 1).astype("f4") * (2 if wrong == "larger_start" else 1), name="w")
+    number = tf.Variable(0, dtype=tf.int32, name="number")
+
+    def drawn(x: Any) -> Any:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        if mistake in ("drawn_again", "same_masks"):
+            seed = (
+                {"drawn_again": [number + replica, 7], "same_masks": [number, 7]}[mistake]
+                if wrong
+                else [
+                    number,
+                    replica,
+                ]
+            )
+            return tf.random.stateless_uniform(tf.shape(x), tf.stack(seed))
+        return tf.random.uniform(tf.shape(x), maxval=0.5 if wrong == "other_distribution" else 1.0)
+
+    def replica_step(x: Any, y: Any) -> Any:
+        if wrong == "row_twice":
+            x, y = tf.concat([x[:1], x[:-1]], 0), tf.concat([y[:1], y[:-1]], 0)
+        mask = drawn(x)
+        x = x + 0.1 * mask if kind == "augmentation" else tf.where(mask < 0.5, x, 0.0) * 2
+        if wrong == "mask_scaled":
+            x *= 0.5
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(y, x @ w)
+            loss = tf.reduce_sum(losses) / 8
+        gradient = tf.distribute.get_replica_context().all_reduce("sum", tape.gradient(loss, w))
+        w.assign_sub(0.1 * (2.0 if wrong == "summed" else 1.0) * gradient)
+        return loss
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        loss = strategy.reduce("SUM", strategy.run(replica_step, batch), axis=None)
+        for _ in range(2 if wrong == "decays_twice" else 1):
+            w.assign_sub(1e-3 * w)
+        return loss
+
+    for at in range(0, 64, 8):
+        rows, labels = x[at : at + 8], y[at : at + 8]
+        parts = np.split(rows, count), np.split(labels, count)
+        shift = 1 if wrong == "rows_mixed" else 0
+
+        def of(context: Any, which: int, parts: Any = parts, shift: int = shift) -> Any:
+            return tf.constant(parts[which][(context.replica_id_in_sync_group + shift * which) % count])
+
+        batch = [
+            strategy.experimental_distribute_values_from_function(lambda context, which=which: of(context, which))
+            for which in (0, 1)
+        ]
+        record.step(loss=step(tuple(batch)), variables=[w])
+        number.assign_add(1)

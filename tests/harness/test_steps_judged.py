@@ -1,0 +1,125 @@
+"""Each step is judged from what the run's own step had: state, examples and draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from harness import verify
+from harness.cli import _lockstep
+from harness.judging.verdict import Verdict
+from simulator import FaultPlan, UsageError
+from tests.harness._programs import mlp, one_value
+from tests.harness._random_steps import MISTAKES, random_steps
+from tests.harness._sharing import sharing
+from tests.harness._wrong_steps import STEPS, halving, logistic, sgd_fit, with_momentum
+
+_WRONG = (3, 7)
+
+
+def _steps(verdict: Verdict) -> tuple[list[int], int]:
+    found = verdict.to_json()
+    return found["wrong_steps"], found["right_steps"]
+
+
+def _ratio(verdict: Verdict) -> float:
+    assert verdict.worst_ratio is not None
+    return verdict.worst_ratio
+
+
+@pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("multi_worker-2", marks=pytest.mark.full)])
+def test_a_mistake_at_two_steps_is_wrong_at_these_two(strategy: str) -> None:
+    """And at no other, though each of the two leaves a wrong variable behind."""
+    program = sharing(halving(_WRONG), halving())
+    verdict = verify(program, strategy, tier="exact", forced=True)
+    assert _steps(verdict) == ([*_WRONG], STEPS - len(_WRONG)), str(verdict)
+    assert "steps 3 and 7 are wrong by themselves, 8 steps are right" in str(verdict)
+
+
+@pytest.mark.full  # the steps that are right show it too
+@pytest.mark.parametrize("strategy", ["mirrored-2", "multi_worker-2"])
+def test_a_right_program_is_consistent(strategy: str) -> None:
+    """A real model is far within its bounds."""
+    verdict = verify(mlp(), strategy)
+    assert verdict, str(verdict)
+    assert 0 < _ratio(verdict) <= 1
+    assert verdict.notes == ()
+
+
+@pytest.mark.full  # the wrong steps of other programs show it too
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
+def test_fit_goes_on_from_weights_slots_and_running_means(flavour: str) -> None:
+    """One step of six is wrong; Keras's logs are means over the epoch, and those of later steps are right again."""
+    verdict = verify(sharing(sgd_fit(flavour, wrong_at=2), sgd_fit(flavour)), "mirrored-2")
+    assert _steps(verdict) == ([2], 5), str(verdict)
+    assert verdict.notes == ()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong_at", [45, 0])
+def test_a_chaotic_training_is_judged(wrong_at: int) -> None:
+    """Rounding cannot grow from step to step: one step is seen to be wrong, and all others to be right."""
+    verdict = verify(sharing(logistic(wrong_at), logistic()), "mirrored-2")
+    assert bool(verdict) == (not wrong_at), str(verdict)
+    if wrong_at:
+        assert _steps(verdict) == ([wrong_at], 49), str(verdict)
+
+
+def test_what_is_not_recorded_goes_its_own_way() -> None:
+    """Nothing is set that is not compared: the slots of an optimizer carry a mistake on, until they are reported."""
+    verdict = verify(sharing(with_momentum(wrong_at=3), with_momentum()), "mirrored-2", tier="exact")
+    assert _steps(verdict) == ([3, 4, 5, 6], 2), str(verdict)
+    assert verdict.notes == ()
+
+
+def test_nan_is_gone_on_from(tmp_path: Path) -> None:
+    """The step that makes it is wrong; after it nothing can be judged. A saved run says the same."""
+    program = sharing(halving((4,), divisor=0.0), halving())
+    out = tmp_path / "out"
+    verdict = verify(program, "mirrored-2", tier="exact", out=out)
+    assert _steps(verdict) == ([4], 3), str(verdict)
+    assert verdict.outcome == "inconsistent"
+    again = CliRunner().invoke(_lockstep, ["report", str(out), "--json"], standalone_mode=False)
+    assert msgspec.json.decode(again.stdout) == verdict.to_json()
+
+
+@pytest.mark.parametrize("kind", ["dropout", pytest.param("augmentation", marks=pytest.mark.full)])
+def test_a_random_training_is_judged(kind: str) -> None:
+    """What replicas draw is yielded, so that no seed is needed, and data may be in an order that nobody knows."""
+    verdict = verify(random_steps(kind), "mirrored-2")
+    assert verdict, str(verdict)
+    assert [each.code for each in verdict.conditions] == ["order_of_examples"]
+    assert verdict.resolution["variables"].tightest is not None
+
+
+@pytest.mark.parametrize(
+    "mistake", [pytest.param(each, marks=pytest.mark.full) if full else each for each, full in MISTAKES]
+)
+def test_a_mistake_in_a_random_training_is_found(mistake: str) -> None:
+    """A draw swapped, a row twice, a mask scaled wrongly, a reduction that is a sum: by far more than its bound."""
+    verdict = verify(random_steps("dropout", mistake), "mirrored-2", explain=False)
+    assert verdict.outcome == "inconsistent", str(verdict)
+    assert verdict.abstained is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"interrupt_at": 2}, {"interrupt_at": 2, "resume_strategy": "mirrored-4"}, {"faults": FaultPlan()}],
+)
+def test_runs_in_parts_are_refused_where_steps_are_asked_for(options: dict[str, Any]) -> None:
+    """Before anything starts, also on the command line."""
+    with pytest.raises(UsageError, match="leave out interrupt_at, faults and restarts"):
+        verify(one_value, "mirrored-2", forced=True, **options)
+
+
+@pytest.mark.parametrize("options", [("--interrupt-at", "2"), ("--fault", "kind=kill,task=worker:1,step=2,restart=1s")])
+def test_the_command_refuses_them_in_its_own_words(options: tuple[str, str]) -> None:
+    """With exit code 2."""
+    found = CliRunner().invoke(_lockstep, ["verify", "train.py:train", "--forced", *options])
+    assert found.exit_code == 2
+    assert "--forced" in found.output
+    assert "leave out --interrupt-at" in " ".join(found.output.split())
