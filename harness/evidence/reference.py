@@ -23,7 +23,7 @@ class Reference:
     `kernels` is whether it is for a run whose kernels are not the CPU's. `tf32` is whether that run multiplies in TF32.
     `hardware` is what it ran on. `before` is what the parts before the last one are held against, where that is another
     one. `python` is the interpreter of its environment, None if that is the run's.
-    `tier` is the one that was asked for, where the reruns do not say it: one that `follows` a run may need none.
+    `tier` is the one that was asked for, where the reruns do not say it: one that follows a run may need none.
     """
 
     trace: RunTrace
@@ -37,7 +37,11 @@ class Reference:
     before: Reference | None = None
     python: str | None = None
     tier: str | None = None
-    follows: bool = False
+
+    @property
+    def follows(self) -> bool:
+        """Whether it followed the run, step by step."""
+        return self.trace.header.follows
 
 
 class ReferenceFiles(msgspec.Struct, frozen=True):

@@ -107,7 +107,7 @@ class Header(msgspec.Struct, frozen=True, tag=True):
 
     `at_once` is true of a script that is to be killed: its steps are those that were seen, each of them written as soon
     as it was done. `onednn` is whether products and convolutions on a CPU are computed by oneDNN; None in earlier
-    traces.
+    traces. `follows` is whether this process followed a run, step by step.
     """
 
     task: str
@@ -121,6 +121,7 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     at_once: bool = False
     devices: tuple[str, ...] = ()
     onednn: bool | None = None
+    follows: bool = False
 
 
 class SeenVariable(msgspec.Struct, frozen=True):

@@ -277,6 +277,7 @@ def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header
         versions=versions(),
         devices=own_devices(),
         onednn=uses_onednn(),
+        follows=assignment.follows is not None,
     )
 
 

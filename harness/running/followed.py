@@ -72,7 +72,7 @@ class Followers:
         check_independent(program.name, touched)
         found = read_reference(runs.trace(PLAIN), [*reruns, *map(runs.trace, others)])
         notes = (*notes_of(found.trace, None), *self._notes)
-        return replace(found, notes=notes, touched=touched, hardware=runs.hardware, follows=True)
+        return replace(found, notes=notes, touched=touched, hardware=runs.hardware)
 
     @property
     def _touched(self) -> dict[str, Sequence[Touch]]:

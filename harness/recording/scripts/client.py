@@ -245,4 +245,5 @@ def _header(case: StrategyCase, assignment: Assignment) -> Header:
         versions=versions(),
         devices=own_devices(),
         onednn=uses_onednn(),
+        follows=assignment.follows is not None,
     )
