@@ -7,6 +7,7 @@ differs then was computed otherwise. Nothing accumulates, no seed is needed, and
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.steps import evidence_of
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
+from harness.judging.own import settled, sources
 from harness.judging.verdict import Verdict
 from harness.running.disturbance import Disturbance
 from harness.running.followed import failure_on_one_device, following
@@ -26,7 +28,7 @@ from harness.running.interrupt import Interrupting
 from harness.running.observe import run_once
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator import RunFailed, RunResult
+from simulator import LockstepError, RunFailed, RunResult
 
 __all__ = ["is_followed", "judged_by_step", "run_with_evidence"]
 
@@ -94,17 +96,29 @@ def _judged(
     program: Program, case: StrategyCase, directory: Path, result: RunResult, asked: Asked, began: float
 ) -> tuple[Verdict, Reference]:
     makes = asked.makes(case) if asked.derived else {}
-    with following(program, directory, case.name, **makes, **asked.of_reference) as followers:
 
-        def judged(reference: Reference) -> Verdict:
-            said: dict[str, Any] = {"tasks": task_summaries(result), "seconds": time.monotonic() - began}
-            return judge(read_parts(directory), reference, program=program.name, forced=asked.forced, **said)
+    def judged(reference: Reference) -> Verdict:
+        said: dict[str, Any] = {"tasks": task_summaries(result), "seconds": time.monotonic() - began}
+        return judge(read_parts(directory), reference, program=program.name, forced=asked.forced, **said)
 
-        reference = dataclasses.replace(followers.plain(), tier=asked.tier)
-        verdict = judged(reference)
-        for more in (False, True) if asked.derived else ():
-            if not is_open(verdict) or (more and is_plain(verdict)):
-                break
-            reference = dataclasses.replace(followers.with_noise(more=more), tier=asked.tier)
+    def by(replicas: int) -> tuple[Verdict, Reference]:
+        about: dict[str, Any] = {"replicas": replicas, **makes, **asked.of_reference}
+        with following(program, directory, case.name, **about) as followers:
+            reference = dataclasses.replace(followers.plain(), tier=asked.tier)
             verdict = judged(reference)
+            for more in (False, True) if asked.derived else ():
+                if not is_open(verdict) or (more and is_plain(verdict)):
+                    break
+                reference = dataclasses.replace(followers.with_noise(more=more), tier=asked.tier)
+                verdict = judged(reference)
         return verdict, reference
+
+    verdict, reference = by(1)
+    if verdict.outcome == "consistent" or case.replicas == 1 or program.script is not None:
+        return verdict, reference
+    if not (own := sources(reference.trace, evidence_of(directory / TRACES))):
+        return verdict, reference
+    with contextlib.suppress(LockstepError):  # then nothing more is known
+        again, _ = by(case.replicas)
+        verdict = settled(verdict, again, own)
+    return verdict, reference

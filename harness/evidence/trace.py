@@ -146,7 +146,8 @@ class DrawSeen(msgspec.Struct, frozen=True):
 
     `kind` is `equal`, where replicas drew the same numbers for different examples; `again`, where what one drew had
     been drawn before, and one device does not draw it again; `unlike`, where they drew from another distribution than
-    one device. `where` is the line of the program. `by_keras` is whether a layer of Keras chose the seed.
+    one device; `own`, where each drew something that belongs to no example. `where` is the line of the program.
+    `by_keras` is whether a layer of Keras chose the seed.
     """
 
     kind: str

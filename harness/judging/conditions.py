@@ -14,9 +14,10 @@ from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace
 from harness.judging.laws.protocol import Case, Judgement
 
-__all__ = ["DRAWN_DATA", "EQUAL_DRAWS", "ORDER", "Condition", "conditions_of", "given"]
+__all__ = ["DRAWN_DATA", "EQUAL_DRAWS", "ORDER", "OWN", "Condition", "conditions_of", "given"]
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
+OWN = "own"
 _EXAMPLES = "examples_match_reference"
 _ORDER_TEXT = "the run's own order of examples, which is not that of one device"
 

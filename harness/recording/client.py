@@ -21,6 +21,7 @@ from harness.evidence.steps import evidence_folder
 from harness.evidence.trace import Header
 from harness.recording.clock import moved_clock
 from harness.recording.rehearsing import rehearsing
+from harness.recording.steps.averaging import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
 from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch, Watching
@@ -95,7 +96,8 @@ class Assignment(msgspec.Struct, frozen=True):
     it. `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file
     system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
     many more files as large as the trace its disk is to have room for. `keeps` is whether the evidence of each step is
-    kept beside the trace, and `follows` is where a run has left its traces and its evidence, which is followed.
+    kept beside the trace, and `follows` is where a run has left its traces and its evidence, which is followed, by
+    as many `replicas`.
     """
 
     traces: str
@@ -112,6 +114,7 @@ class Assignment(msgspec.Struct, frozen=True):
     beside: int = 0
     keeps: bool = False
     follows: str | None = None
+    replicas: int = 1
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -156,6 +159,9 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
             stack.enter_context(noise.active())
         if case.family.draws_apart:
             stack.enter_context(own_shuffles(client))
+        if assignment.replicas > 1:
+            stack.enter_context(averaging())
+            stack.enter_context(counted_as_one())
         recorder.scheduled = lambda: counts.scheduled
         if watch is not None:
             stack.enter_context(watch.active())
@@ -194,6 +200,7 @@ def of_steps(case: StrategyCase, assignment: Assignment, trace: Path, header: He
     return {
         "keeps": evidence_folder(trace) if assignment.keeps else None,
         "follows": None if assignment.follows is None else Path(assignment.follows),
+        "replicas": assignment.replicas,
         "first_replica": case.clients.index(task_name()) * header.local_replicas,
     }
 

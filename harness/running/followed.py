@@ -91,6 +91,7 @@ def following(
     kernels: bool = False,
     tf32: bool = False,
     hardware: str = "cpu",
+    replicas: int = 1,
 ) -> Iterator[Followers]:
     """Those who follow a run; they belong to it, and are kept nowhere.
 
@@ -103,9 +104,10 @@ def following(
         kernels: as of `Followers`.
         tf32: as of `Followers`.
         hardware: what they compute on.
+        replicas: that each of them has: 1, or as many as the run.
     """
     with scratch("followed") as place:
-        runs = Runs(program, place, seed, timeout, follows=directory / TRACES, hardware=hardware)
+        runs = Runs(program, place, seed, timeout, follows=directory / TRACES, replicas=replicas, hardware=hardware)
         yield Followers(runs, directory, strategy, kernels=kernels, tf32=tf32)
 
 

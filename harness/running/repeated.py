@@ -60,6 +60,7 @@ class Runs:
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
         follows: where a run has left its traces and evidence, which these follow.
+        replicas: that each of them has.
         hardware: what they compute on.
         beside: how many more files as large as the trace of the plain run the disk is to have room for.
     """
@@ -70,6 +71,7 @@ class Runs:
     timeout: float
     threads: int | None = None
     follows: Path | None = None
+    replicas: int = 1
     hardware: str = "cpu"
     beside: int = 0
 
@@ -98,7 +100,7 @@ class Runs:
             for name in missing:  # each may want the only GPU that there is
                 self.make([name])
             return
-        case = strategy_case("default", self.hardware)
+        case = strategy_case("default" if self.replicas == 1 else f"mirrored-{self.replicas}", self.hardware)
         with contextlib.ExitStack() as stack:
             runs: list[tuple[Path, Run]] = []
             for name in missing:
@@ -146,6 +148,7 @@ class Runs:
             threads=self.threads,
             ahead=ahead,
             follows=None if self.follows is None else str(self.follows),
+            replicas=self.replicas,
             tf32=name == TF32,
             beside=self.beside if name == PLAIN else 0,
         )

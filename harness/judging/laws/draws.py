@@ -13,7 +13,8 @@ class _Draws(Law):
     suffices = False
 
     def concerns(self, case: Case) -> bool:
-        return any(step.seen is not None and step.seen.draws for step in case.reference.clients[0].steps)
+        seen = (step.seen for step in case.reference.clients[0].steps)
+        return any(draw.kind != "own" for each in seen if each is not None for draw in each.draws)
 
     def judge(self, case: Case) -> Judgement:
         """Read what the process that followed the run has seen of its draws."""
@@ -21,7 +22,7 @@ class _Draws(Law):
         steps = [step for step in case.reference.clients[0].steps if step.seen is not None]
         for step in steps:
             for draw in step.seen.draws if step.seen is not None else ():
-                if draw.kind == "equal" and draw.by_keras:
+                if draw.kind == "own" or (draw.kind == "equal" and draw.by_keras):
                     continue  # a condition, see `harness.judging.conditions`
                 text = f"step {step.index}, {draw.where}: {draw.text}"
                 findings.setdefault(

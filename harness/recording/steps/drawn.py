@@ -38,6 +38,11 @@ class Source:
         """Whether the program has said what is drawn, by a seed that it computes itself."""
         return self.operation.startswith("Stateless") and self.seeded and not self.by_keras
 
+    @property
+    def own(self) -> DrawSeen:
+        """That each replica draws something of its own that belongs to no example."""
+        return DrawSeen("own", f"replicas draw by {self.operation} each for itself", self.where, self.by_keras)
+
     def unlike(self, run: Any, own: Any) -> DrawSeen:
         """That the run draws from another distribution than one device."""
         text = f"{self.operation} has a parameter of {run} in the run, and of {own} on one device"

@@ -45,7 +45,7 @@ class _Step:
         for reader, step in found:
             for each in step.passed:
                 self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
-        self.recalled: Counter[Place] = Counter()
+        self.recalled: Counter[tuple[Place, int]] = Counter()
 
     def reported(self, number: int) -> list[tuple[EvidenceReader, Held]]:
         """What variables held at a report of the program's since this step, from 0."""
@@ -56,6 +56,10 @@ class _Step:
         found = self._passed.get(place, {})
         return [found[replica] for replica in sorted(found)]
 
+    def of(self, place: Place, replica: int) -> list[tuple[EvidenceReader, Passed]]:
+        """What passed a place on one replica, in the order of execution."""
+        return self._passed.get(place, {}).get(replica, [])
+
 
 class Following:
     """Follows the evidence that a run has left.
@@ -64,9 +68,12 @@ class Following:
         traces: where the clients of the run have left their traces, and their evidence.
         noise: of a process that shows what rounding does to each step.
         silent: a context in which nothing perturbs or watches.
+        replicas: that this process has. With one, that has what all replicas of the run had together. With as many as
+            the run, each has what its own had, as often as there are replicas; see `averaging`.
     """
 
-    def __init__(self, traces: Path, noise: Noise | None, silent: Callable[[], Any]) -> None:
+    def __init__(self, traces: Path, noise: Noise | None, silent: Callable[[], Any], replicas: int = 1) -> None:
+        self._replicas = replicas
         self._readers = evidence_of(traces)
         self._noise = noise
         self._silent = silent
@@ -136,9 +143,9 @@ class Following:
             by_name.setdefault((each.name, each.number), []).append((reader, each))
         with self._silent():
             for named, variable in variables:
-                value = _whole(by_name.get((named.name, named.number), []))
-                if value is not None and value.shape == tuple(variable.shape):
-                    set_to(variable, value)
+                values = _values(by_name.get((named.name, named.number), []), self._replicas)
+                if values and all(value.shape == tuple(variable.shape) for value in values):
+                    set_to(variable, values)
 
     def end(self, *, done: bool) -> None:
         """What passes from now on belongs to no step."""
@@ -149,20 +156,21 @@ class Following:
         return self._step is None and _Step(self._readers, self._index + 1).eager == number
 
     def given(self, run: int, leaves: Sequence[Sequence[Any]]) -> list[Any]:
-        """The examples of all replicas."""
-        own = [leaf[0] for leaf in leaves]
+        """The examples of all replicas; or to each replica its own, again and again."""
+        found = [self._given_to(run, replica, [leaf[replica] for leaf in leaves]) for replica in range(self._replicas)]
+        return found[0] if self._replicas == 1 else list(map(_per_replica, zip(*found, strict=True)))
+
+    def _given_to(self, run: int, replica: int, own: Sequence[Any]) -> list[Any]:
         places = [Place(GIVEN, run, number) for number in range(len(own))]
 
         def recall(*values: Any) -> list[Any]:
-            found = [self._rows(place, value) for place, value in zip(places, values, strict=True)]
-            if self._step is not None and self._step.is_there:
+            found = [self._rows(place, replica, value) for place, value in zip(places, values, strict=True)]
+            if self._step is not None and self._step.is_there and self._replicas == 1:
                 self._compare(found, values)
             return found
 
-        found = _replaced(own, recall)
-        for place, value, ours in zip(places, found, own, strict=True):
-            if hasattr(value, "set_shape"):
-                value.set_shape(self._shape_of(place, ours))
+        shapes = [self._shape_of(place, replica, ours) for place, ours in zip(places, own, strict=True)]
+        found = _replaced(own, recall, shapes=shapes)
         return [value if self._noise is None else self._noise.of_data(value) for value in found]
 
     def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
@@ -172,20 +180,21 @@ class Following:
             found = GivenSeen(before.rows + found.rows, before.own + found.own, before.others + found.others, mixed)
         self._examples = found or before
 
-    def _shape_of(self, place: Place, own: Any) -> Any:
+    def _shape_of(self, place: Place, replica: int, own: Any) -> Any:
         """What is known of the shape of the examples of all replicas before there are any."""
         import tensorflow as tf
 
         step = self._step or _Step(self._readers, self._index + 1)
-        parts = [passed[0][1].arrays[0].shape for passed in step.replicas(place)]
+        passed = step.replicas(place) if self._replicas == 1 else [step.of(place, replica)] * self._replicas
+        parts = [each[0][1].arrays[0].shape for each in passed if each]
         shape = tf.TensorShape(own.shape)
         if not parts or shape.rank is None or shape[0] is None or sum(part[0] for part in parts) == shape[0]:
             return shape
         return tf.TensorShape([None]).concatenate(shape[1:])
 
-    def _rows(self, place: Place, own: Any) -> Any:
+    def _rows(self, place: Place, replica: int, own: Any) -> Any:
         with self._lock:
-            passed = self._next(place)
+            passed = self._next(place, replica)
             if passed is None:
                 return own
             try:
@@ -194,20 +203,25 @@ class Following:
                 self._apart[str(why)] = None
                 return own
 
-    def _next(self, place: Place, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
+    def _next(self, place: Place, replica: int, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
         """What passed a place on all replicas the next time; None where that is not known.
+
+        Of several replicas, what passed it on this one, so often.
 
         In a loop over examples one replica passes it as often as all replicas together: first for those of the first.
         """
         if (step := self._step) is None:
             return None
-        count = step.recalled[place]
-        step.recalled[place] += 1
+        count = step.recalled[place, replica]
+        step.recalled[place, replica] += 1
+        if self._replicas > 1:
+            passed = step.of(place, replica)
+            return [passed[count]] * self._replicas if count < len(passed) else None
         replicas = step.replicas(place)
         if own and max(map(len, replicas), default=0) > 1 and _of_one_each(replicas, own):
-            every = [passed for of_replica in replicas for passed in of_replica]
+            every = [each for of_replica in replicas for each in of_replica]
             return [every[count]] if count < len(every) else None
-        found = [passed[count] for passed in replicas if count < len(passed)]
+        found = [each[count] for each in replicas if count < len(each)]
         return found or None
 
     def drawn(
@@ -225,9 +239,9 @@ class Following:
         source = self._source(operation, seeded=seeded)
 
         def recall(*values: Any) -> list[Any]:
-            return self._draws(place, source, values[:count], values[count:])
+            return self._draws(place, replica if self._replicas > 1 else 0, source, values[:count], values[count:])
 
-        return _replaced(list(outputs), recall, parameters)
+        return _replaced(outputs, recall, parameters, [output.shape for output in outputs])
 
     def _source(self, operation: str, *, seeded: bool) -> Source:
         """Who draws where Python is now."""
@@ -238,24 +252,29 @@ class Following:
         line = frames[place.caller]
         return Source(operation, f"{_shown(line.file)}:{line.line}", by_keras, seeded)
 
-    def _draws(self, place: Place, source: Source, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
+    def _draws(
+        self, place: Place, replica: int, source: Source, own: Sequence[Any], parameters: Sequence[Any]
+    ) -> list[Any]:
         with self._lock:
             if self._step is None or not self._step.is_there:
                 return list(own)
             try:
-                passed = self._next(place, own)
+                passed = self._next(place, replica, own)
                 if passed is None:
                     raise Apart(f"one replica draws by {source.operation}, and the run does not")
                 self._check_alike(passed, source, parameters)
                 parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
-                numbers = [each.replica for _, each in passed]
-                said = self._repeats.look(source, self._index, place, numbers, parts, own)
-                self._draws_seen.update(dict.fromkeys(said))
+                if self._replicas == 1:
+                    numbers = [each.replica for _, each in passed]
+                    said = self._repeats.look(source, self._index, place, numbers, parts, own)
+                    self._draws_seen.update(dict.fromkeys(said))
                 permutes = source.operation in PERMUTING
                 return [
                     joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)
                 ]
             except Apart as why:
+                if why.is_own:
+                    self._draws_seen[source.own] = None
                 if not source.is_determined:
                     self._apart[f"at {source.where} {why}"] = None
                 return list(own)
@@ -303,27 +322,46 @@ def _is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:
     return bool(np.allclose(reader.array(stored).astype(float), np.asarray(own).astype(float), rtol=1e-3))
 
 
-def _whole(found: Sequence[tuple[EvidenceReader, Held]]) -> np.ndarray[Any, Any] | None:
-    """What a variable of one replica holds for those of all tasks; None where each replica has something of its own."""
+def _values(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list[np.ndarray[Any, Any]]:
+    """What the copies of a variable hold for those of all tasks: one value, or one for each of several replicas.
+
+    None where each replica of the run has something of its own, and there is one here.
+    """
     import numpy as np
 
     if not found:
-        return None
+        return []
     copies = [reader.array(stored) for reader, held in found for stored in held.copies]
-    how = found[0][1].how
+    how, dtype = found[0][1].how, copies[0].dtype
+    if how in ("own", "mean") and replicas > 1:
+        return copies if len(copies) == replicas else []
     if how == "own":
-        return None
-    whole: np.ndarray[Any, Any] = copies[0]
+        return []
     if how == "sum":
-        whole = np.sum(copies, axis=0, dtype=whole.dtype)
-    elif how == "mean":
-        wide = np.complex128 if whole.dtype.kind == "c" else np.float64
-        whole = np.mean([copy.astype(wide) for copy in copies], axis=0).astype(whole.dtype)
-    return whole
+        return [np.sum(copies, axis=0, dtype=dtype)]
+    if how == "mean":
+        wide = np.complex128 if dtype.kind == "c" else np.float64
+        return [np.mean([copy.astype(wide) for copy in copies], axis=0).astype(dtype)]
+    return copies[:1]
 
 
-def _replaced(own: Sequence[Any], recall: Callable[..., list[Any]], parameters: Sequence[Any] = ()) -> list[Any]:
-    """What `recall` makes of tensors, now or each time that the graph is run which is being built."""
+def _per_replica(values: Sequence[Any]) -> Any:
+    from tensorflow.python.distribute import values as distributed
+
+    return distributed.PerReplica(tuple(values))
+
+
+def _replaced(
+    own: Sequence[Any], recall: Callable[..., list[Any]], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()
+) -> list[Any]:
+    """What `recall` makes of tensors, now or each time that the graph is run which is being built.
+
+    Args:
+        own: the tensors.
+        recall: gets their values, and those of the parameters.
+        parameters: other tensors.
+        shapes: as far as it is known, of each of what comes out.
+    """
     import numpy as np
     import tensorflow as tf
 
@@ -337,6 +375,6 @@ def _replaced(own: Sequence[Any], recall: Callable[..., list[Any]], parameters: 
 
     found = tf.numpy_function(called, [*tensors, *parameters], [tensor.dtype for tensor in tensors], stateful=True)
     found = list(found) if isinstance(found, (list, tuple)) else [found]
-    for value, tensor in zip(found, tensors, strict=True):
-        value.set_shape(tensor.shape)
+    for value, shape in zip(found, shapes, strict=True):
+        value.set_shape(shape)
     return found

@@ -18,7 +18,15 @@ Parts = Sequence["np.ndarray[Any, Any]"]
 
 
 class Apart(Exception):
-    """Raised where what replicas had is not parts of what one replica has."""
+    """Raised where what replicas had is not parts of what one replica has.
+
+    Attributes:
+        is_own: whether each has something of its own that belongs to no example.
+    """
+
+    def __init__(self, text: str, *, is_own: bool = False) -> None:
+        super().__init__(text)
+        self.is_own = is_own
 
 
 def rows_axis(own: Sequence[int], parts: Sequence[Sequence[int]]) -> int | None:
@@ -93,5 +101,6 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = Fal
         shapes = " and ".join(dict.fromkeys(str(list(part.shape)) for part in parts))
         raise Apart(f"replicas draw arrays of shape {shapes} where one replica draws one of {list(own.shape)}")
     if any(part.tobytes() != parts[0].tobytes() for part in parts):
-        raise Apart(f"each replica draws numbers of its own, of shape {list(own.shape)}, that belong to no example")
+        text = f"each replica draws numbers of its own, of shape {list(own.shape)}, that belong to no example"
+        raise Apart(text, is_own=True)
     return parts[0]

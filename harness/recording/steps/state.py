@@ -34,12 +34,19 @@ def how_copies_are(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> How
     return "copies" if all(copy.tobytes() == first for copy in copies[1:]) else "own"
 
 
-def set_to(variable: Any, value: np.ndarray[Any, Any]) -> None:
-    """Give all copies of a variable this value, also where its strategy would not let the program do so."""
+def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
+    """Set the copies of a variable, also where its strategy would not let the program do so.
+
+    Args:
+        variable: of TensorFlow.
+        values: one for all copies, or one for each.
+    """
     import numpy as np
     import tensorflow as tf
 
-    # A copy, since TensorFlow may take over the memory of an array and update it in place.
-    tensor = tf.constant(np.array(value), dtype=variable.dtype.base_dtype)
-    for copy in copies_of(variable):
-        tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor)
+    # Copies, since TensorFlow may take over the memory of an array and update it in place.
+    tensors = [tf.constant(np.array(value), dtype=variable.dtype.base_dtype) for value in values]
+    copies = copies_of(variable)
+    for copy, tensor in zip(copies, tensors * len(copies) if len(tensors) == 1 else tensors, strict=False):
+        with tf.device(copy.device):
+            tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor)

@@ -43,6 +43,7 @@ class Witness:
         at_once: as of `Gathered`.
         keeps: where the evidence of the steps is to be kept, None where nobody wants it.
         follows: where the run has left its traces and evidence that this process is to follow.
+        replicas: that follow.
         first_replica: the number of the first local replica, over all tasks.
     """
 
@@ -58,6 +59,7 @@ class Witness:
         keeps: Path | None = None,
         follows: Path | None = None,
         first_replica: int = 0,
+        replicas: int = 1,
     ) -> None:
         quiet = [each for each in (noise, watch) if each is not None]
 
@@ -73,10 +75,10 @@ class Witness:
         self._gathered.started = self._start
         self._gathered.is_quiet = lambda: noise is not None and noise.is_silent
         if keeps is not None:
-            replicas = range(first_replica, first_replica + max(1, local_replicas))
-            self._gathered.steps = Keeping(keeps, replicas, self._gathered.deliver)
+            numbers = range(first_replica, first_replica + max(1, local_replicas))
+            self._gathered.steps = Keeping(keeps, numbers, self._gathered.deliver)
         if follows is not None:
-            self._gathered.steps = Following(follows, noise, silent)
+            self._gathered.steps = Following(follows, noise, silent, replicas)
         self._noise = noise
         self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
         if strategy is not None and why:

@@ -1,0 +1,80 @@
+"""What replicas rightly have each for itself, by which one replica cannot stand for all: draws and batch statistics.
+
+A mixing number for a whole batch, a mask of weights, moving statistics that nobody synchronizes. Where such a source is
+known, a second process answers with as many replicas as the run, each of which stands for a whole; see
+`harness.recording.steps.averaging`. If that computes what the run did, the choice is a condition, with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.evidence.steps import EvidenceReader
+from harness.evidence.trace import RunTrace
+from harness.judging.conditions import OWN, Condition
+from harness.judging.laws.protocol import Judgement
+from harness.judging.verdict import Verdict
+
+__all__ = ["settled", "sources"]
+
+_VARIABLES = "variables_match_reference"
+_COMPUTED = ("loss", "gradients", "metrics", "predictions")
+_SHOWN = 4
+
+
+def sources(reference: RunTrace, evidence: Sequence[EvidenceReader]) -> tuple[str, ...]:
+    """What each replica of the run has for itself: draws by their lines, and variables by their names.
+
+    Args:
+        reference: one replica that followed the run.
+        evidence: of the run.
+    """
+    drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
+    found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
+    last = [held for reader in evidence if (step := reader.step(reader.steps)) is not None for held in step.before]
+    apart = dict.fromkeys(
+        held.name for held in last if held.how == "own" or (held.how == "mean" and _differ(held.copies))
+    )
+    if apart:
+        shown = ", ".join([*apart][:_SHOWN]) + (f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else "")
+        found.append(f"batch statistics, kept in {shown}")
+    return tuple(found)
+
+
+def _differ(copies: Sequence[object]) -> bool:
+    return any(copy != copies[0] for copy in copies[1:])
+
+
+def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
+    """The verdict by one replica, with what that by several says of the variables.
+
+    Args:
+        verdict: the former.
+        again: the latter.
+        own: the sources.
+    """
+    of_variables = next((law for law in again.judgements if law.law == _VARIABLES), None)
+    if of_variables is None or of_variables.status == "not_judged":
+        return verdict
+    if of_variables.status == "broken" and verdict.outcome == "inconsistent":
+        return verdict
+    reason = f"each replica computes from what it has for itself: {'; '.join(own)}"
+
+    def told(law: Judgement) -> Judgement:
+        if law.law == _VARIABLES:
+            return of_variables
+        if law.law.removesuffix("_match_reference") in _COMPUTED and law.status != "held":
+            return Judgement(law.law, "not_judged", reason)
+        return law
+
+    condition = Condition(OWN, f"that each replica has its own {' and '.join(own)}")
+    return replace(
+        verdict,
+        judgements=tuple(map(told, verdict.judgements)),
+        conditions=(*verdict.conditions, condition),
+        abstained=None,
+        explanation=None if of_variables.status == "held" else verdict.explanation,
+        closest=None,
+        alone=None,
+    )

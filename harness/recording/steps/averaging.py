@@ -1,0 +1,66 @@
+"""Several replicas each of which stands for a whole: what they reduce is a mean, and they are one to whoever counts.
+
+Each is given its own examples as often as there are replicas, so that it computes what one device would compute from
+nothing but these. Then a sum over replicas, by which a program puts parts together, has to be a mean of wholes. Only
+TensorFlow's own code knows how many replicas there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from harness.recording.patches import patched
+
+__all__ = ["averaging", "counted_as_one"]
+
+_COUNT = "num_replicas_in_sync"
+
+
+@contextlib.contextmanager
+def averaging() -> Iterator[None]:
+    """Within this context every sum over replicas of a `MirroredStrategy` is a mean."""
+    from tensorflow.python.distribute import mirrored_strategy, reduce_util
+
+    def mean(operation: Any) -> Any:
+        return reduce_util.ReduceOp.MEAN if operation == reduce_util.ReduceOp.SUM else operation
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def reduce(extended: Any, reduce_op: Any, *args: Any, **options: Any) -> Any:
+            return original(extended, mean(reduce_op), *args, **options)
+
+        return reduce
+
+    extended = mirrored_strategy.MirroredExtended
+    with contextlib.ExitStack() as stack:
+        for name in ("_reduce_to", "_batch_reduce_to", "_replica_ctx_all_reduce"):
+            stack.enter_context(patched(extended, name, around))
+        yield
+
+
+@contextlib.contextmanager
+def counted_as_one() -> Iterator[None]:
+    """Within this context there is one replica, to whoever asks but TensorFlow itself."""
+    import tensorflow as tf
+    from tensorflow.python.distribute import distribute_lib
+
+    own = str(Path(tf.__file__).parent) + os.sep
+
+    def count(strategy: Any) -> int:
+        asks = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - who asks is all that is to be known
+        return int(strategy._extended._num_replicas_in_sync) if asks.startswith(own) else 1  # noqa: SLF001
+
+    def in_replica(context: Any) -> int:
+        asks = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as above
+        return int(context._strategy._extended._num_replicas_in_sync) if asks.startswith(own) else 1  # noqa: SLF001
+
+    with (
+        mock.patch.object(distribute_lib.StrategyBase, _COUNT, property(count)),
+        mock.patch.object(distribute_lib.ReplicaContextBase, _COUNT, property(in_replica)),
+    ):
+        yield
