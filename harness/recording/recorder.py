@@ -230,6 +230,8 @@ class Recorder:
                 found["loss"] = capture_value(self._strategy, "loss", value, place)
             elif observable == "examples":
                 found["examples"], found["consumers"] = capture_examples(self._strategy, value, place)
+                if self._witness is not None:
+                    found["examples"] = tuple(self._witness.own_ids(found["examples"]))
             elif observable == "variables":
                 check_variables(value, place)
             else:

@@ -77,7 +77,7 @@ def _by_steps(view: View) -> Attempt | None:
 
 def _is_larger(view: View) -> bool:
     """Whether the replicas were given so many times the examples that one device is given at the first step."""
-    seen = view.case.reference.clients[0].steps[0].seen
+    seen = next((step.seen for step in view.case.reference.clients[0].steps), None)
     given = None if seen is None else seen.given
     return given is not None and given.rows == view.replicas * given.own
 

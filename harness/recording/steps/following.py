@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, S
 from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
+from harness.recording.steps.ids import Ids
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
@@ -82,6 +83,7 @@ class Following:
         self._step: _Step | None = None
         self._last: _Step | None = None
         self._reports = 0
+        self._ids = Ids()
         self._examples: GivenSeen | None = None
         self._all_examples = Examples()
         self._apart: dict[str, None] = {}
@@ -155,18 +157,28 @@ class Following:
         """Whether the run's next step was this eager call of `Strategy.run`."""
         return self._step is None and _Step(self._readers, self._index + 1).eager == number
 
-    def given(self, run: int, leaves: Sequence[Sequence[Any]]) -> list[Any]:
+    def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+        """Those that this process was given itself, where it reports the run's."""
+        return self._ids.own(reported) or reported
+
+    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> list[Any]:
         """The examples of all replicas; or to each replica its own, again and again."""
-        found = [self._given_to(run, replica, [leaf[replica] for leaf in leaves]) for replica in range(self._replicas)]
+        found = [
+            self._given_to(run, replica, {number: leaf[replica] for number, leaf in leaves.items()})
+            for replica in range(self._replicas)
+        ]
         return found[0] if self._replicas == 1 else list(map(_per_replica, zip(*found, strict=True)))
 
-    def _given_to(self, run: int, replica: int, own: Sequence[Any]) -> list[Any]:
-        places = [Place(GIVEN, run, number) for number in range(len(own))]
+    def _given_to(self, run: int, replica: int, leaves: Mapping[int, Any]) -> list[Any]:
+        places, own = [Place(GIVEN, run, number) for number in leaves], list(leaves.values())
 
         def recall(*values: Any) -> list[Any]:
             found = [self._rows(place, replica, value) for place, value in zip(places, values, strict=True)]
             if self._step is not None and self._step.is_there and self._replicas == 1:
-                self._compare(found, values)
+                rows = [k for k, value in enumerate(values) if value.ndim]
+                self._compare([found[k] for k in rows], [values[k] for k in rows])
+                for number, given, value in zip(leaves, found, values, strict=True):
+                    self._ids.add(number, given, value)
             return found
 
         shapes = [self._shape_of(place, replica, ours) for place, ours in zip(places, own, strict=True)]
@@ -188,7 +200,7 @@ class Following:
         passed = step.replicas(place) if self._replicas == 1 else [step.of(place, replica)] * self._replicas
         parts = [each[0][1].arrays[0].shape for each in passed if each]
         shape = tf.TensorShape(own.shape)
-        if not parts or shape.rank is None or shape[0] is None or sum(part[0] for part in parts) == shape[0]:
+        if not parts or not shape.rank or shape[0] is None or sum(part[0] for part in parts) == shape[0]:
             return shape
         return tf.TensorShape([None]).concatenate(shape[1:])
 

@@ -53,14 +53,20 @@ def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     """
     import numpy as np
 
-    if len(parts) == 1:
-        return parts[0]
+    if len(parts) == 1 or all(_is_same(part, parts[0]) and part.shape == own.shape for part in parts):
+        return parts[0]  # given whole to each, which is what one replica is given
+    if not own.ndim:  # a number that one replica knows itself, such as how many examples it has
+        return own
     axis = rows_axis(own.shape, [part.shape for part in parts])
     if axis is not None:
         return np.concatenate(parts, axis)
     if any(not part.ndim or part.ndim != parts[0].ndim for part in parts):
         raise Apart("replicas were given arrays of other ranks")
     return np.concatenate(_padded(parts), 0)
+
+
+def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def _padded(parts: Parts) -> Parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,13 @@ class Keeping:
         """Not known: the run goes first."""
         return False
 
-    def given(self, run: int, leaves: Sequence[Sequence[Any]]) -> None:
+    def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+        """Those that are reported."""
+        return reported
+
+    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> None:
         """Keep what each replica was given."""
-        for number, leaf in enumerate(leaves):
+        for number, leaf in leaves.items():
             for replica, value in zip(self._replicas, leaf, strict=False):
                 self._pass(Place(GIVEN, run, number), replica, [value])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.evidence.steps import Place
@@ -66,12 +66,16 @@ class Steps(Protocol):
     def begins_by_eager_run(self, number: int) -> bool:
         """Whether it is known that this eager call of `Strategy.run` is the next step."""
 
-    def given(self, run: int, leaves: Sequence[Sequence[Any]]) -> list[Any] | None:
+    def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+        """The ids of examples that a step had in this process, of those that the program reports."""
+
+    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> list[Any] | None:
         """A call of `Strategy.run` gives its replicas examples.
 
         Args:
             run: its number within the step.
-            leaves: of each leaf of its arguments that holds examples, the value of each local replica.
+            leaves: by its number among the leaves of the arguments, what each local replica gets of one that holds
+                examples.
 
         Returns:
             What is to be given in place of each leaf; None where it stays as it is.

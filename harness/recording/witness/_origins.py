@@ -18,10 +18,13 @@ def has_rows(value: Any) -> bool:
 
 
 def comes_from_outside(gathered: Any, value: Any) -> bool:
-    """Whether it has rows that an iterator, or the caller of the function that is being traced, has given."""
+    """Whether an iterator, or the caller of the function that is being traced, has given it."""
+    import numpy as np
     import tensorflow as tf
 
-    if not has_rows(value):
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    if not isinstance(value, tf.Tensor) or value.dtype in (tf.resource, tf.variant):
         return False
     if not tf.is_symbolic_tensor(value):
         return not gathered.was_computed(value) and tf.executing_eagerly()

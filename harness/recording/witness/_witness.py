@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,10 @@ class Witness:
         gathered = self._gathered
         if gathered.steps is not None:
             gathered.steps.report(gathered.registry.state_of(variables))
+
+    def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+        """The ids of examples that this process was given itself, of those that the program reports."""
+        return reported if self._gathered.steps is None else self._gathered.steps.own_ids(reported)
 
     def trains(self, function: Any) -> bool:
         """Whether a function that was called, or scheduled, has made a step."""

@@ -2,7 +2,8 @@
 
 Examples are what comes from outside of the step: from an iterator, or as an argument of the function that is called.
 What the step has computed itself, such as gradients that it hands to a second `Strategy.run`, is none, and what it was
-built with is not either. A number without rows, such as a rate, is computed by whoever judges the step.
+built with is not either. A number without rows, such as a rate, is computed by whoever judges the step, unless
+each replica has got one of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._origins import comes_from_outside
+from harness.recording.witness._origins import comes_from_outside, has_rows
 from harness.recording.witness._runs import Runs
 from harness.recording.witness.protocol import Gathered, InRun
 
@@ -49,7 +50,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _given(gathered: Gathered, strategy: Any, number: int, arguments: Any) -> Any:
+def _given(gathered: Gathered, strategy: Any, run: int, arguments: Any) -> Any:
     """The arguments, with what is to be given in place of the examples among them."""
     import tensorflow as tf
     from tensorflow.python.eager import record
@@ -59,18 +60,23 @@ def _given(gathered: Gathered, strategy: Any, number: int, arguments: Any) -> An
     if not gathered.sees():
         return arguments
     flat = tf.nest.flatten(arguments)
-    local = [strategy.experimental_local_results(each) for each in flat]
-    places = [
-        place
-        for place, parts in enumerate(local)
-        if parts and all(comes_from_outside(gathered, part) for part in parts)
+    several = strategy.extended._num_replicas_in_sync > 1  # noqa: SLF001 - the property may stand for a cluster's
+    # A number that is the same for all replicas comes from the program.
+    told = [has_rows(each) or isinstance(each, tf.distribute.DistributedValues) or not several for each in flat]
+    local = [
+        strategy.experimental_local_results(each) if wanted else () for each, wanted in zip(flat, told, strict=True)
     ]
-    if not places:
+    leaves = {
+        number: parts
+        for number, parts in enumerate(local)
+        if parts and all(comes_from_outside(gathered, part) for part in parts)
+    }
+    if not leaves:
         return arguments
     with gathered.silent(), record.stop_recording():
-        found = steps.given(number, [local[place] for place in places])
+        found = steps.given(run, leaves)
     if found is None:
         return arguments
-    for place, value in zip(places, found, strict=True):
+    for place, value in zip(leaves, found, strict=True):
         flat[place] = value
     return tf.nest.pack_sequence_as(arguments, flat)
