@@ -55,7 +55,9 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("running", "report"),
         ("asked", "saved"),
         ("culprits", "refuting"),
-        ("proofs",),
+        ("judged", "proofs"),
+        # Each step from the run's own state, or the same training beside the run.
+        ("by_step", "twin"),
         ("verify",),
         ("search", "certifying", "comparing", "bundling"),
         ("tf_tests",),

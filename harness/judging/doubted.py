@@ -82,7 +82,7 @@ def doubted(
     unknown = [each for each in told if each.trust == "unknown"]
     # What each replica contributes is what one device computes, so that it was taken for the right number.
     settled = verdict.outcome == "consistent" and factor is not None and not wrong
-    reasons = []
+    reasons: list[Iterator[str]] = []
     if unknown and not settled:
         text = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
         reasons.append(iter([text]))
@@ -91,15 +91,28 @@ def doubted(
     if verdict.outcome == "consistent":
         reasons.append(_of_consistent(verdict, told, factor, again=again))
     if verdict.outcome == "inconsistent":
-        reasons.append(_assumed(told))
-        if parts is not None and again:
-            reasons.append(why_it_may_differ(verdict, parts, reference))
-        if (not again or not began_alike(run, reference)) and not (follows and _is_computed(verdict)):
-            reasons.append(_reasons(verdict, run, reference, told))
+        reasons += _of_inconsistent(verdict, run, reference, told, parts if again else None, follows=follows)
         if not wrong:
             reasons.append(_misled(times_of(run, reference, replicas), certain=factor is not None))
     why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else _abstained(verdict, why)
+
+
+def _of_inconsistent(
+    verdict: Verdict,
+    run: RunTrace,
+    reference: RunTrace,
+    told: Sequence[StandIn],
+    parts: Parts | None,
+    *,
+    follows: bool,
+) -> Iterator[Iterator[str]]:
+    """Why a run in which something was found may be right; `parts` are those of one that was started again."""
+    yield _assumed(told)
+    if parts is not None:
+        yield why_it_may_differ(verdict, parts, reference)
+    if (parts is None or not began_alike(run, reference)) and not (follows and _is_computed(verdict)):
+        yield _reasons(verdict, run, reference, told)
 
 
 def _is_computed(verdict: Verdict) -> bool:

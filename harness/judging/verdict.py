@@ -303,6 +303,8 @@ class Verdict:
             yield from _wrapped("  ", self.abstained, width)
         elif self.outcome == "abstained":
             yield "  nothing was compared with the reference"
+        if self.forced:
+            yield "  forced: each step is judged from the run's own variables, as always"
         for line in given(self.conditions):
             yield from _wrapped("  ", line, width)
         if used := self.accelerators:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -104,12 +105,8 @@ def watch_step(
                     cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
                     bound = None if under is case else threads
                     watching = Watching(step, str(place / name / "watched"), last, looks, only.get(name))
-                    assignment = _assignment(
-                        place / name, seed, noise, bound, watching, witness=followed or not reports
-                    )
-                    if followed:
-                        follows = None if under is case else str(place / "run" / "traces")
-                        assignment = msgspec.structs.replace(assignment, keeps=under is case, follows=follows)
+                    told: dict[str, Any] = {"keeps": under is case if followed else None, "witness": not reports}
+                    assignment = _assignment(place, name, seed, noise, bound, watching, **told)
                     view = stack.enter_context(viewed(program, place / name))
                     assignment = msgspec.structs.replace(assignment, view=view)
                     runs.append(stack.enter_context(cluster.start(client_of(program), program, under, assignment)))
@@ -139,9 +136,18 @@ def _noisy(seed: int) -> str:
 
 
 def _assignment(
-    place: Path, seed: int, noise: int | None, threads: int | None, watching: Watching, *, witness: bool
+    place: Path,
+    name: str,
+    seed: int,
+    noise: int | None,
+    threads: int | None,
+    watching: Watching,
+    *,
+    keeps: bool | None,
+    witness: bool,
 ) -> Assignment:
-    traces, kept = place / "traces", place / "kept"
+    """That of a run; `keeps` is whether it keeps the evidence of its steps or follows that, None if it does neither."""
+    traces, kept = place / name / "traces", place / name / "kept"
     for folder in (traces, kept, Path(watching.path)):
         folder.mkdir(parents=True)
     return Assignment(
@@ -151,7 +157,9 @@ def _assignment(
         noise=noise,
         threads=threads,
         watching=watching,
-        witness=witness,
+        witness=witness or keeps is not None,
+        keeps=bool(keeps),
+        follows=str(place / "run" / "traces") if keeps is False else None,
     )
 
 

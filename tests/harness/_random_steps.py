@@ -34,39 +34,20 @@ def random_steps(kind: str, mistake: str = "") -> Program:
 
 
 def _random_steps(strategy: Any, record: Any, *, kind: str, mistake: str) -> None:
-    import os
-
     import numpy as np
     import tensorflow as tf
 
     count = strategy.num_replicas_in_sync
     wrong = mistake if count > 1 else ""
-    # Nobody can seed this.
-    order = np.random.RandomState(int.from_bytes(os.urandom(3), "little")).permutation(64)
-    random = np.random.RandomState(4)
-    x, y = random.randn(64, 6).astype("f4")[order], random.randint(0, 2, (64, 1)).astype("f4")[order]
+    x, y, start = _data()
     with strategy.scope():
-        w = tf.Variable(random.randn(6, 1).astype("f4") * (2 if wrong == "larger_start" else 1), name="w")
+        w = tf.Variable(start * (2 if wrong == "larger_start" else 1), name="w")
     number = tf.Variable(0, dtype=tf.int32, name="number")
-
-    def drawn(x: Any) -> Any:
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        if mistake in ("drawn_again", "same_masks"):
-            seed = (
-                {"drawn_again": [number + replica, 7], "same_masks": [number, 7]}[mistake]
-                if wrong
-                else [
-                    number,
-                    replica,
-                ]
-            )
-            return tf.random.stateless_uniform(tf.shape(x), tf.stack(seed))
-        return tf.random.uniform(tf.shape(x), maxval=0.5 if wrong == "other_distribution" else 1.0)
 
     def replica_step(x: Any, y: Any) -> Any:
         if wrong == "row_twice":
             x, y = tf.concat([x[:1], x[:-1]], 0), tf.concat([y[:1], y[:-1]], 0)
-        mask = drawn(x)
+        mask = _drawn(x, number, mistake, wrong)
         x = x + 0.1 * mask if kind == "augmentation" else tf.where(mask < 0.5, x, 0.0) * 2
         if wrong == "mask_scaled":
             x *= 0.5
@@ -85,16 +66,40 @@ def _random_steps(strategy: Any, record: Any, *, kind: str, mistake: str) -> Non
         return loss
 
     for at in range(0, 64, 8):
-        rows, labels = x[at : at + 8], y[at : at + 8]
-        parts = np.split(rows, count), np.split(labels, count)
-        shift = 1 if wrong == "rows_mixed" else 0
-
-        def of(context: Any, which: int, parts: Any = parts, shift: int = shift) -> Any:
-            return tf.constant(parts[which][(context.replica_id_in_sync_group + shift * which) % count])
-
-        batch = [
-            strategy.experimental_distribute_values_from_function(lambda context, which=which: of(context, which))
-            for which in (0, 1)
-        ]
-        record.step(loss=step(tuple(batch)), variables=[w])
+        parts = np.split(x[at : at + 8], count), np.split(y[at : at + 8], count)
+        record.step(loss=step(_distributed(strategy, parts, shift=int(wrong == "rows_mixed"))), variables=[w])
         number.assign_add(1)
+
+
+def _data() -> tuple[Any, Any, Any]:
+    """Features and labels in an order that nobody can seed, and a first weight."""
+    import os
+
+    import numpy as np
+
+    order = np.random.RandomState(int.from_bytes(os.urandom(3), "little")).permutation(64)
+    random = np.random.RandomState(4)
+    x, y = random.randn(64, 6).astype("f4")[order], random.randint(0, 2, (64, 1)).astype("f4")[order]
+    return x, y, random.randn(6, 1).astype("f4")
+
+
+def _drawn(x: Any, number: Any, mistake: str, wrong: str) -> Any:
+    """A number for each feature of each example; where the seed is what is wrong, by a seed."""
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    if mistake in ("drawn_again", "same_masks"):
+        seeds = {"drawn_again": [number + replica, 7], "same_masks": [number, 7], "": [number, replica]}
+        return tf.random.stateless_uniform(tf.shape(x), tf.stack(seeds[wrong]))
+    return tf.random.uniform(tf.shape(x), maxval=0.5 if wrong == "other_distribution" else 1.0)
+
+
+def _distributed(strategy: Any, parts: Any, shift: int) -> tuple[Any, ...]:
+    """A batch that is handed to replicas by hand, the labels as many replicas further."""
+    import tensorflow as tf
+
+    def of(context: Any, which: int) -> Any:
+        return tf.constant(parts[which][(context.replica_id_in_sync_group + shift * which) % len(parts[which])])
+
+    give = strategy.experimental_distribute_values_from_function
+    return tuple(give(lambda context, which=which: of(context, which)) for which in (0, 1))

@@ -13,13 +13,12 @@ from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, merge
 from harness.judging.alone import StepsAlone, steps_alone
-from harness.judging.closer import hides_more, is_open, is_plain, loses_sight
-from harness.judging.explain.protocol import Explanation
+from harness.judging.closer import is_open, is_plain
 from harness.judging.laws import Case, Finding, Judgement
 from harness.judging.tolerance import Derived, Exact
 from harness.judging.verdict import Verdict
 from harness.verify import judge
-from tests.harness._traces import Training, client, step
+from tests.harness._traces import client, step
 
 
 def _logistic(
@@ -44,7 +43,9 @@ def _logistic(
         steps.append(step(index, loss=w.sum(), variables={"w": w}))
         if follow is not None:
             w = (follow.clients[0].steps[index - 1].variables or ())[0].value.numpy()
-    return merge([client(*steps)])
+    made = client(*steps)
+    header = msgspec.structs.replace(made.header, follows=follow is not None)
+    return merge([msgspec.structs.replace(made, header=header)])
 
 
 def _noisy(w: Any, seed: int | None, signs: np.random.Generator) -> Any:
@@ -72,7 +73,7 @@ def test_a_chaotic_right_run_is_right_at_every_step() -> None:
     reference = _reference(run)
     verdict = _judged(run, reference, forced=True)
     assert verdict, str(verdict)
-    assert "forced: each step is judged from the run's own variables" in str(verdict)
+    assert "forced: each step is judged from the run's own variables, as always" in str(verdict)
     assert (verdict.to_json()["forced"], "wrong_steps" in verdict.to_json()) == (True, False)
     bound = Derived(reference.trace, reference.perturbed).bound
     assert np.all(bound("variables", "w", 60) < 1e-4), "a bound that is of no use would accept everything"
@@ -90,52 +91,6 @@ def test_a_mistake_in_a_chaotic_run_is_seen_where_it_was_made_and_only_forced() 
     assert "steps 40 and 57 are wrong by themselves, 58 steps are right" in str(verdict)
     assert verdict.first_divergence is not None
     assert verdict.first_divergence.step == 40
-
-
-def _loses_sight(reference: Reference) -> bool:
-    """Whether the reference, taken for a run, can be judged by itself in part only."""
-    return loses_sight(_judged(reference.trace, reference), reference)
-
-
-def test_a_reference_that_loses_sight_of_its_own_numbers_is_noticed() -> None:
-    """Where reruns with noise drift apart from step to step; not where each step is begun anew, nor elsewhere."""
-    assert _loses_sight(_reference(None))
-    assert not _loses_sight(_reference(_logistic()))
-    tame = Training(quadratic=True, steps=6)
-    assert not _loses_sight(Reference(tame.run(), tuple(replace(tame, noise=seed).run() for seed in (1, 2))))
-
-
-def test_coarse_numbers_from_the_first_step_on_are_not_chaos() -> None:
-    """A bound that is as loose at the first step would be so for each step by itself."""
-    truth, rough = (_trace([k * by for k in (1, 2, 3)]) for by in (1.0, 1.01))
-    assert not _loses_sight(Reference(truth, (rough,)))
-
-
-def test_a_right_chaotic_run_that_is_not_recorded_at_every_step_is_left_alone() -> None:
-    """A step after one that recorded nothing could not begin where the run was."""
-    reference = _reference(None)
-    (only,) = reference.trace.clients
-    steps = (msgspec.structs.replace(only.steps[0], variables=None), *only.steps[1:])
-    partly = replace(reference, trace=RunTrace((msgspec.structs.replace(only, steps=steps),)))
-    assert _loses_sight(reference)
-    assert not _loses_sight(partly)
-
-
-def _found(step: int | None) -> Verdict:
-    finding = Finding("loss_matches_reference", "wrong", step=step, observable="loss")
-    return Verdict("train", "mirrored-2", (Judgement("loss_matches_reference", "broken", findings=(finding,)),))
-
-
-def test_more_is_hidden_behind_a_divergence_that_nothing_explains() -> None:
-    """If two steps or more follow it, all of them recorded variables, and something is wrong at all."""
-    reference = Reference(_trace([1.0, 2.0, 3.0]))
-    assert hides_more(_found(1), reference)
-    assert not hides_more(_found(2), reference)
-    assert not hides_more(_found(None), reference)
-    assert not hides_more(replace(_found(1), explanation=Explanation("rule", "text")), reference)
-    assert not hides_more(replace(_found(1), abstained="not finite"), reference)
-    assert not hides_more(replace(_found(1), judgements=()), reference)
-    assert not hides_more(_found(1), Reference(merge([client(*(step(k, loss=1.0) for k in (1, 2, 3)))])))
 
 
 def _trace(numbers: list[float]) -> RunTrace:
@@ -237,14 +192,14 @@ def test_of_many_steps_the_first_are_listed() -> None:
     assert StepsAlone(tuple(range(1, 40, 2)), 20, 40).text.startswith("steps 1, 3, 5, 7, 9, 11, 13, 15 and 12 more are")
 
 
-def test_a_saved_verdict_says_so_again() -> None:
-    """JSON has the keys only where each step was judged by itself."""
+def test_json_has_the_steps_where_each_was_judged_by_itself() -> None:
+    """By a reference that followed the run."""
     run, reference = _traces(at_3={"loss": 0.5})
-    for forced in (False, True):
-        found = _judged(run, Reference(reference), forced=forced).to_json()
-        assert {"forced", "wrong_steps", "right_steps"} & found.keys() == (
-            {"forced", "wrong_steps", "right_steps"} if forced else set()
-        )
+    (only,) = reference.clients
+    for follows in (False, True):
+        header = msgspec.structs.replace(only.header, follows=follows)
+        truth = Reference(RunTrace((msgspec.structs.replace(only, header=header),)))
+        assert ({"wrong_steps", "right_steps"} <= _judged(run, truth).to_json().keys()) == follows
 
 
 @pytest.mark.parametrize(

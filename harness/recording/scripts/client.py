@@ -70,6 +70,25 @@ class _Session:
         self.cut: int | None = None
         self.steps = 0
 
+    def record(self, assignment: Assignment, trace: Path, noise: Noise | None, watch: Watch | None) -> Witness:
+        """Make what records, into a trace file, and give what it sees by."""
+        header = msgspec.structs.replace(_header(self.case, assignment), at_once=self.script.disturbed)
+        seen = of_steps(self.case, assignment, trace, header)
+        witness = Witness(None, self.case.devices, all_seams(), noise, watch, at_once=self.script.disturbed, **seen)
+        self.recorder = Recorder(
+            None,
+            header,
+            trace=trace,
+            directory=Path(assignment.directory),
+            beside=assignment.beside,
+            follows=assignment.follows is not None,
+            noise=noise,
+            watch=watch,
+            witness=witness,
+            stepped=self.stepped,
+        )
+        return witness
+
     def built(self, strategy: Any) -> None:
         """Take a strategy that the script has built for that of the run.
 
@@ -138,7 +157,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     Args:
         program: a script.
         case: the strategy that it shall build; `default` where it is its own reference.
-        assignment: as of `run_client`; no forcing.
+        assignment: as of `run_client`.
 
     Returns:
         `observed`, the number of steps in which something could be judged, and `replicas`, as TensorFlow counts them.
@@ -159,28 +178,9 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     stand_ins = StandIns(program.script)
     with contextlib.ExitStack() as stack:
         session = _Session(program, case, stack)
-        header = msgspec.structs.replace(_header(case, assignment), at_once=program.script.disturbed)
-        witness = Witness(
-            None,
-            case.devices,
-            all_seams(),
-            noise,
-            watch,
-            at_once=program.script.disturbed,
-            **of_steps(case, assignment, trace, header),
-        )
-        recorder = session.recorder = Recorder(
-            None,
-            header,
-            trace=trace,
-            directory=Path(assignment.directory),
-            beside=assignment.beside,
-            follows=assignment.follows is not None,
-            noise=noise,
-            watch=watch,
-            witness=witness,
-            stepped=session.stepped,
-        )
+        witness = session.record(assignment, trace, noise, watch)
+        recorder = session.recorder
+        assert recorder is not None
         private = [] if assignment.view is None else map(Path, assignment.view.covered)
         note_files(notes_of(trace), [Path(assignment.traces), Path(assignment.directory), *private])
         stack.enter_context(moved_clock(assignment.ahead))

@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from typing import Any
 
-__all__ = ["comes_from_outside", "has_rows"]
+__all__ = ["Computed", "comes_from_outside", "has_rows"]
+
+
+class Computed:
+    """What outermost calls have given back: values that are not from outside where the next one is given them.
+
+    Attributes:
+        is_given: whether the call that is being made is given any.
+    """
+
+    def __init__(self) -> None:
+        self.is_given = False
+        self._known: dict[int, weakref.ref[Any]] = {}
+
+    def give(self, arguments: Any) -> None:
+        """A call is made with these."""
+        import tensorflow as tf
+
+        self.is_given = any(map(self.has, tf.nest.flatten(arguments)))
+
+    def take(self, result: Any) -> None:
+        """A call has given this back."""
+        import tensorflow as tf
+
+        self._known = {key: ref for key, ref in self._known.items() if ref() is not None}
+        for each in tf.nest.flatten(result):
+            with contextlib.suppress(TypeError):  # what cannot be referred to is no tensor
+                self._known[id(each)] = weakref.ref(each)
+
+    def has(self, value: Any) -> bool:
+        """Whether a call has given back this very value."""
+        ref = self._known.get(id(value))
+        return ref is not None and ref() is value
 
 
 def has_rows(value: Any) -> bool:
@@ -17,7 +51,7 @@ def has_rows(value: Any) -> bool:
     return isinstance(value, tf.Tensor) and bool(value.shape.rank) and value.dtype not in (tf.resource, tf.variant)
 
 
-def comes_from_outside(gathered: Any, value: Any) -> bool:
+def comes_from_outside(computed: Computed, value: Any) -> bool:
     """Whether an iterator, or the caller of the function that is being traced, has given it."""
     import numpy as np
     import tensorflow as tf
@@ -27,7 +61,7 @@ def comes_from_outside(gathered: Any, value: Any) -> bool:
     if not isinstance(value, tf.Tensor) or value.dtype in (tf.resource, tf.variant):
         return False
     if not tf.is_symbolic_tensor(value):
-        return not gathered.was_computed(value) and tf.executing_eagerly()
+        return not computed.has(value) and tf.executing_eagerly()
     given = False
     left, known = [value.op], {value.op.name}
     while left:
@@ -35,6 +69,8 @@ def comes_from_outside(gathered: Any, value: Any) -> bool:
         if "GetNext" in operation.type or "Optional" in operation.type:
             given = True
             continue
+        if operation.type.startswith("Collective"):
+            continue  # by which workers agree whether there is more data
         if operation.type == "Placeholder":
             if operation.outputs[0].dtype == tf.resource:
                 return False  # a variable
@@ -42,7 +78,8 @@ def comes_from_outside(gathered: Any, value: Any) -> bool:
             continue
         if operation.type == "VarHandleOp":
             return False
-        new = [each.op for each in operation.inputs if each.op.name not in known]
+        decides = operation.type in ("If", "StatelessIf")
+        new = [each.op for each in operation.inputs[decides:] if each.op.name not in known]
         known.update(each.name for each in new)
         left.extend(new)
-    return given and not gathered.called_with_computed
+    return given and not computed.is_given

@@ -83,7 +83,7 @@ class Witness:
         self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
         if strategy is not None and why:
             self._gathered.note(why)
-        self._send: Callable[[Seen | Start], None] = lambda frame: None
+        self._send: Callable[[Any], None] = lambda frame: None
         self._stepped: Callable[[int], None] = lambda index: None
         self._held: list[tuple[StepSeen, Seen]] = []
         self._calls = 0
@@ -102,7 +102,7 @@ class Witness:
 
     @contextlib.contextmanager
     def active(
-        self, send: Callable[[Seen | Start], None], stepped: Callable[[int], None] = lambda index: None
+        self, send: Callable[[Any], None], stepped: Callable[[int], None] = lambda index: None
     ) -> Iterator[None]:
         """See what the program does in this context.
 

@@ -41,9 +41,9 @@ def active(gathered: Gathered) -> Iterator[None]:
                 try:
                     if gathered.steps is None:
                         return original(called, *args, **options)
-                    gathered.calls_with((args, options))
+                    gathered.computed.give((args, options))
                     result = original(called, *args, **options)
-                    gathered.computes(result)
+                    gathered.computed.take(result)
                     return result
                 finally:
                     if was_step() and is_function:

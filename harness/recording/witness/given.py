@@ -69,7 +69,7 @@ def _given(gathered: Gathered, strategy: Any, run: int, arguments: Any) -> Any:
     leaves = {
         number: parts
         for number, parts in enumerate(local)
-        if parts and all(comes_from_outside(gathered, part) for part in parts)
+        if parts and all(comes_from_outside(gathered.computed, part) for part in parts)
     }
     if not leaves:
         return arguments

@@ -15,6 +15,7 @@ from harness.evidence.trace import ENDLESS, Value
 from harness.recording.reader import Reader
 from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
+from harness.recording.witness._origins import Computed
 from harness.recording.witness._registry import Entry, Registry
 from harness.recording.witness._switch import Switch
 from harness.recording.witness._threads import Threads
@@ -118,6 +119,7 @@ class Gathered:
         steps: keeps the evidence of steps, or follows that of a run; None where nobody asks for it.
         started: is called before the first step begins, where there is evidence of steps.
         in_run: the call of `Strategy.run` that Python is in.
+        computed: what calls have given back.
         is_quiet: whether what happens in this thread is the harness's own.
     """
 
@@ -165,8 +167,7 @@ class Gathered:
         self._started = False
         self._eager: int | None = None
         self._eager_runs = 0
-        self.called_with_computed = False
-        self._computed: dict[int, weakref.ref[Any]] = {}
+        self.computed = Computed()
         self.switch.turn(on=self.in_full)
 
     @property
@@ -259,26 +260,6 @@ class Gathered:
     def _begins_by_hand(self) -> None:
         self._entered = True
         self._begin()
-
-    def calls_with(self, arguments: Any) -> None:
-        """An outermost call is made with these: what an earlier one has computed is not from outside."""
-        import tensorflow as tf
-
-        self.called_with_computed = any(map(self.was_computed, tf.nest.flatten(arguments)))
-
-    def computes(self, result: Any) -> None:
-        """An outermost call has given this back."""
-        import tensorflow as tf
-
-        self._computed = {key: ref for key, ref in self._computed.items() if ref() is not None}
-        for each in tf.nest.flatten(result):
-            with contextlib.suppress(TypeError):  # what cannot be referred to is no tensor
-                self._computed[id(each)] = weakref.ref(each)
-
-    def was_computed(self, value: Any) -> bool:
-        """Whether an outermost call has given back this very value."""
-        ref = self._computed.get(id(value))
-        return ref is not None and ref() is value
 
     def _begin(self) -> None:
         """A step begins, of which nothing has been computed yet.
