@@ -15,6 +15,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.seen import rows_of
 from harness.evidence.trace import BY_HAND, ENDLESS, RunTrace, StandIn
 from harness.judging.closures_script import ONE_BY_ONE, not_comparable, why_not_judged, wrong_together
+from harness.judging.conditions import OWN
 from harness.judging.native_scale import SCALED, factor_of, times_of
 from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, never_went_on, why_it_may_differ
 from harness.judging.verdict import Verdict, broken_by
@@ -108,7 +109,8 @@ def _of_inconsistent(
     follows: bool,
 ) -> Iterator[Iterator[str]]:
     """Why a run in which something was found may be right; `parts` are those of one that was started again."""
-    yield _assumed(told)
+    if all(each.code != OWN for each in verdict.conditions):  # else that has been asked
+        yield _assumed(told)
     if parts is not None:
         yield why_it_may_differ(verdict, parts, reference)
     if (parts is None or not began_alike(run, reference)) and not (follows and _is_computed(verdict)):

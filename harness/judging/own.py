@@ -32,18 +32,12 @@ def sources(reference: RunTrace, evidence: Sequence[EvidenceReader]) -> tuple[st
     """
     drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
     found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
-    last = [held for reader in evidence if (step := reader.step(reader.steps)) is not None for held in step.before]
-    apart = dict.fromkeys(
-        held.name for held in last if held.how == "own" or (held.how == "mean" and _differ(held.copies))
-    )
+    first = [step for reader in evidence if (step := reader.step(1)) is not None]
+    apart = dict.fromkeys(name for step in first for name in step.own)
     if apart:
         shown = ", ".join([*apart][:_SHOWN]) + (f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else "")
         found.append(f"batch statistics, kept in {shown}")
     return tuple(found)
-
-
-def _differ(copies: Sequence[object]) -> bool:
-    return any(copy != copies[0] for copy in copies[1:])
 
 
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:

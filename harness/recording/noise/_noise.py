@@ -74,6 +74,10 @@ class Noise:
         """A tensor of examples, perturbed as one that leaves a dataset."""
         return datasets.perturbed(self._source, tensor)
 
+    def of_state(self, values: Any) -> Any:
+        """The values of a variable, perturbed as those of one that is nudged."""
+        return variables.perturbed(self._source, values)
+
     def nudge(self, given: Iterable[Any]) -> None:
         """Perturb these variables in place, after a step."""
         for variable in given:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.recording.noise.protocol import Source, eps_of
 
-__all__ = ["active", "perturb"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["active", "perturb", "perturbed"]
 
 
 @contextlib.contextmanager
@@ -27,6 +30,17 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
+def perturbed(source: Source, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What a variable of these values would be. Scalars are hyperparameters and counters, and stay."""
+    import numpy as np
+
+    eps = eps_of(values.dtype.name)
+    if not eps or not values.ndim:
+        return values
+    signs = source.sign * source.random.choice([-1.0, 1.0], size=values.shape)
+    return np.asarray(values.astype(np.float64) * (1.0 + eps * signs)).astype(values.dtype)
+
+
 def perturb(source: Source, variable: Any) -> None:
     """Perturb a variable in place. Scalars are hyperparameters and counters, and stay."""
     import numpy as np
@@ -35,9 +49,7 @@ def perturb(source: Source, variable: Any) -> None:
         return
     source.note(variable.dtype.name)
     with source.silent():
-        values = variable.numpy().astype(np.float64)
+        values = np.asarray(variable.numpy())
         if values.shape != variable.shape:  # has no value yet, as where a saved model is loaded
             return
-        signs = source.sign * source.random.choice([-1.0, 1.0], size=values.shape)
-        noisy = values * (1.0 + eps_of(variable.dtype.name) * signs)
-        variable.assign(noisy.astype(variable.dtype.as_numpy_dtype))
+        variable.assign(perturbed(source, values))

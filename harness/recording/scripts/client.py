@@ -39,6 +39,7 @@ from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.scripts.turns import in_turns, joins_noted, returns_noted
 from harness.recording.scripts.unscoped import unscoped_named
+from harness.recording.steps.averaging import averaging
 from harness.recording.touched import note_files
 from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch
@@ -213,8 +214,11 @@ def _around(
     client = case.clients.index(task_name())
     if case.family.draws_apart or started:
         stack.enter_context(own_shuffles(client + len(case.clients) * started))
-    if case.name == "default":
-        stack.enter_context(one_replica(stand_ins, lambda: session.steps, follows=assignment.follows is not None))
+    if assignment.replicas > 1:
+        stack.enter_context(averaging())
+    if case.name == "default" or assignment.replicas > 1:
+        told: dict[str, Any] = {"follows": assignment.follows is not None, "replicas": assignment.replicas}
+        stack.enter_context(one_replica(stand_ins, lambda: session.steps, **told))
         stack.enter_context(doubts(stand_ins, yields=assignment.follows is not None))
         return lambda: None
     if not case.on_device:  # which strategies find by themselves

@@ -127,3 +127,5 @@ for _name in ("add", "sub", "truediv", "floordiv", "mod", "pow", "eq", "ne", "lt
     _forward(f"__{_name}__", getattr(operator, _name))
 for _name in ("add", "sub", "mod", "pow"):
     _forward(f"__r{_name}__", getattr(operator, _name), swapped=True)
+_forward("__divmod__", divmod)
+_forward("__rdivmod__", divmod, swapped=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -27,17 +28,19 @@ _TF_CONFIG = "TF_CONFIG"
 
 
 @contextlib.contextmanager
-def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool) -> Iterator[None]:
+def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool, replicas: int = 1) -> Iterator[None]:
     """Within this context strategies have one replica, and the script reads those of the cluster.
 
     Args:
         stand_ins: what the script is told.
         steps: how many steps it has done.
         follows: whether replicas are given what those of the run were given.
+        replicas: that `MirroredStrategy` has nevertheless, each of which stands for a whole.
     """
     script = stand_ins.script
     with contextlib.ExitStack() as stack:
-        for manager in (_mirrored, _central_storage, _several_workers, _from_functions):
+        stack.enter_context(_mirrored(replicas))
+        for manager in (_central_storage, _several_workers, _from_functions):
             stack.enter_context(manager(stand_ins))
         stack.enter_context(_counted(stand_ins, follows=follows))
         if not follows and script.replicas > 1:
@@ -52,12 +55,12 @@ def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool)
 
 
 @contextlib.contextmanager
-def _mirrored(stand_ins: StandIns) -> Iterator[None]:
+def _mirrored(replicas: int) -> Iterator[None]:
     from tensorflow.python.distribute import mirrored_strategy
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def init(self: Any, devices: Any = None, cross_device_ops: Any = None) -> None:
-            original(self, ["/cpu:0"], cross_device_ops)
+            original(self, [f"/cpu:{number}" for number in range(replicas)], cross_device_ops)
 
         return init
 
@@ -110,12 +113,12 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
 
     def replicas(strategy: Any) -> Any:
         if not stand_ins.asked_by_script():
-            return strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what the property reads
+            return 1 if _by_keras() else strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what the property reads
         return count
 
     def in_replica(context: Any) -> Any:
         if not stand_ins.asked_by_script():
-            return context._strategy.num_replicas_in_sync  # noqa: SLF001 - what the property reads
+            return 1 if _by_keras() else context._strategy._extended._num_replicas_in_sync  # noqa: SLF001 - as above
         return count.taken("in a replica", 1)
 
     def number(original: Any) -> Any:
@@ -141,6 +144,12 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
         patched(tf.Tensor, "__floordiv__", around),
     ):
         yield
+
+
+def _by_keras() -> bool:
+    """Whether Keras asks, to which a replica that stands for a whole is the only one."""
+    asks = sys._getframe(2).f_code.co_filename  # noqa: SLF001 - who asks is all that is to be known
+    return any(f"{os.sep}{package}{os.sep}" in asks for package in ("keras", "tf_keras"))
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from harness.recording.steps.ids import Ids
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.state import set_to
+from harness.recording.steps.state import copies_of, set_to, wide
 from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Following:
         self._step: _Step | None = None
         self._last: _Step | None = None
         self._reports = 0
+        self._moved: list[tuple[Any, list[np.ndarray[Any, Any]]]] = []
         self._ids = Ids()
         self._examples: GivenSeen | None = None
         self._all_examples = Examples()
@@ -147,11 +148,32 @@ class Following:
             for named, variable in variables:
                 values = _values(by_name.get((named.name, named.number), []), self._replicas)
                 if values and all(value.shape == tuple(variable.shape) for value in values):
-                    set_to(variable, values)
+                    self._begin_with(variable, values)
 
-    def end(self, *, done: bool) -> None:
+    def _begin_with(self, variable: Any, values: list[np.ndarray[Any, Any]]) -> None:
+        """Set a variable, with noise to what the step shows as it is computed; see `_take_back`."""
+        if self._noise is not None:
+            noisy = list(map(self._noise.of_state, values))
+            if any(one is not other for one, other in zip(values, noisy, strict=True)):
+                self._moved.append((variable, [wide(b) - wide(a) for a, b in zip(values, noisy, strict=True)]))
+            values = noisy
+        set_to(variable, values)
+
+    def _take_back(self) -> None:
+        """Take the noise off that variables began with: what is judged is what the step has done to them."""
+        with self._silent():
+            for variable, moved in self._moved:
+                copies = copies_of(variable)
+                every = moved * len(copies) if len(moved) == 1 else moved
+                held = [copy.numpy() for copy in copies]
+                set_to(variable, [(wide(a) - b).astype(a.dtype) for a, b in zip(held, every, strict=False)])
+        self._moved.clear()
+
+    def end(self, variables: Callable[[], Variables], *, done: bool) -> None:
         """What passes from now on belongs to no step."""
         self._step = None
+        if self._moved:
+            self._take_back()
 
     def begins_by_eager_run(self, number: int) -> bool:
         """Whether the run's next step was this eager call of `Strategy.run`."""

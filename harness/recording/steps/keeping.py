@@ -39,6 +39,7 @@ class Keeping:
         self._open = False
         self._pending = False
         self._done = True
+        self._own: tuple[str, ...] = ()
         self._before: tuple[Held, ...] = ()
         self._eager: int | None = None
         self._passed: list[Passed] = []
@@ -82,9 +83,19 @@ class Keeping:
         """Not known here."""
         return None
 
-    def end(self, *, done: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool) -> None:
         """What passes from now on belongs to no step."""
         self._open, self._done = False, done
+        self._own = self._apart(variables()) if self._index == 1 else ()
+
+    def _apart(self, variables: Variables) -> tuple[str, ...]:
+        """The names of those of which each replica has something of its own."""
+        held = self._held(variables)
+        return tuple(
+            each.name
+            for each in held
+            if each.how == "own" or (each.how == "mean" and any(copy != each.copies[0] for copy in each.copies))
+        )
 
     def begins_by_eager_run(self, number: int) -> bool:
         """Not known: the run goes first."""
@@ -154,5 +165,7 @@ class Keeping:
             with self._lock:
                 passed, self._passed, self._open, self._pending = tuple(self._passed), [], False, False
             self._writer.publish(
-                StepEvidence(self._index, self._before, passed, tuple(self._reported), self._eager, self._done)
+                StepEvidence(
+                    self._index, self._before, passed, tuple(self._reported), self._eager, self._done, self._own
+                )
             )

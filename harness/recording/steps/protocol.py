@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.evidence.steps import Place
@@ -60,8 +60,13 @@ class Steps(Protocol):
     def all_examples(self) -> GivenSeen | None:
         """As `examples`, of all steps together."""
 
-    def end(self, *, done: bool) -> None:
-        """The call has ended that was the step which began last; `done` is whether it came to its end."""
+    def end(self, variables: Callable[[], Variables], *, done: bool) -> None:
+        """The call has ended that was the step which began last.
+
+        Args:
+            variables: gives all that there are.
+            done: whether it came to its end.
+        """
 
     def begins_by_eager_run(self, number: int) -> bool:
         """Whether it is known that this eager call of `Strategy.run` is the next step."""

@@ -72,8 +72,8 @@ def comes_from_outside(computed: Computed, value: Any) -> bool:
         if operation.type.startswith("Collective"):
             continue  # by which workers agree whether there is more data
         if operation.type == "Placeholder":
-            if operation.outputs[0].dtype == tf.resource:
-                return False  # a variable
+            if _is_variable(operation.outputs[0]):
+                return False
             given = given or operation.outputs[0].dtype != tf.variant
             continue
         if operation.type == "VarHandleOp":
@@ -83,3 +83,11 @@ def comes_from_outside(computed: Computed, value: Any) -> bool:
         known.update(each.name for each in new)
         left.extend(new)
     return given and not computed.is_given
+
+
+def _is_variable(value: Any) -> bool:
+    """Whether what a graph captures is a variable; an iterator is a resource too, of which no dtype is known."""
+    import tensorflow as tf
+    from tensorflow.python.ops import handle_data_util
+
+    return value.dtype == tf.resource and bool(handle_data_util.get_resource_handle_data(value).is_set)

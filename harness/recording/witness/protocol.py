@@ -313,7 +313,7 @@ class Gathered:
             self._depth, self._eager = 0, None
             span = begin, stamp()
             if (self._trained or self._entered) and self.steps is not None:
-                self.steps.end(done=done)
+                self.steps.end(self.registry.state, done=done)
             with self._lock:
                 events, self._events = self._events, []
             if done and self._trained:
