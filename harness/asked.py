@@ -85,13 +85,13 @@ class Asked:
             raise UsageError(f"tier {self.tier!r} is unknown; accepted are derived, exact")
         if self.forced and changes is not None:
             raise UsageError(
-                "forced=True sets the reference to the run after each step, so the run has to take the reference's "
+                "forced=True judges each step from what the run's had, so the run has to take the reference's "
                 "steps, each once: leave out interrupt_at, faults and restarts"
             )
         if self.python is None:
             return
         for given, why in (
-            ("forced=True" if self.forced else None, "sets the reference to the run after each step"),
+            ("forced=True" if self.forced else None, "judges each step from what the run's had"),
             ("explain=True" if self.explain else None, "compares operations of the reference with those of the run"),
             ("reference='device'" if self.reference == "device" else None, "runs it on the strategy's device"),
         ):

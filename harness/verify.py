@@ -115,7 +115,7 @@ def _verified_in(
     asked: Asked,
 ) -> Verdict:
     asked.check(changes)
-    under_test = ready(program, case, changes, forced=asked.forced, prove=asked.prove, reference=asked.reference)
+    under_test = ready(program, case, changes, prove=asked.prove, reference=asked.reference)
     placed_program(under_test, case, disturbed=changes is not None)
     with on_machines(case), kept_in(out) as directory:
         return _verified(under_test, case, changes, directory, asked)

@@ -72,7 +72,7 @@ Examples:
 @click.option(
     "--forced",
     is_flag=True,
-    help="Judge each step by itself: after each one the reference's variables are set to those that the run recorded.",
+    help="Accepted, and always so: each step is judged by itself, from what the run's own step had.",
 )
 @click.option(
     "--explain/--no-explain",
@@ -173,7 +173,7 @@ def _check(options: dict[str, Any]) -> None:
         )
     if options["forced"] and (options["interrupt_at"] is not None or disturbed):
         raise UsageError(
-            "--forced sets the reference to the run after each step, so the run has to take the reference's steps, "
+            "--forced judges each step from what the run's had, so the run has to take the reference's steps, "
             "each once: leave out --interrupt-at, --fault, --link and --plan"
         )
 

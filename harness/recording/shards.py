@@ -63,7 +63,9 @@ def grouped(strategy: Any, variables: Sequence[Any]) -> list[Group]:
 
 def name_of(variable: Any) -> str:
     """The path of a Keras 3 variable, or TensorFlow's name without `:0`; empty if there is none."""
-    name = getattr(variable, "path", None) or getattr(variable, "name", None)
+    # A distributed variable would be read for an attribute that it has not, which may be a collective, or not allowed.
+    path = variable.path if hasattr(type(variable), "path") else None
+    name = path or getattr(variable, "name", None)
     return "" if name is None else str(name).partition(":")[0]
 
 

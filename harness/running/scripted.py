@@ -27,7 +27,6 @@ def ready(
     case: StrategyCase,
     changes: Interrupting | Disturbance | None,
     *,
-    forced: bool,
     prove: bool | None,
     reference: str = "cpu",
 ) -> Program:
@@ -37,12 +36,11 @@ def ready(
         program: what is to be run.
         case: the strategy.
         changes: what disturbs the run.
-        forced: whether the reference is to follow the run.
         prove: whether its step is to be proved; None where nobody has asked.
         reference: where its reference is to run.
 
     Raises:
-        UsageError: a script under this strategy, with faults of files that nobody sees, forced, or proved.
+        UsageError: a script under this strategy, with faults of files that nobody sees, or proved.
     """
     if program.script is None:
         return program
@@ -62,8 +60,6 @@ def ready(
         )
     for fault in () if not isinstance(changes, Disturbance) else changes.plan.faults:
         _check_files(fault)
-    if forced:
-        raise UsageError(f"a script's reference cannot be set to the run's variables after each step; {instead}")
     if prove:
         raise UsageError(f"what a script does is not proved from its graphs; {instead}")
     return program.under(case.name, case.replicas, case.workers, case.ps, disturbed=changes is not None)

@@ -116,7 +116,6 @@ def test_a_command_is_read(place: Path) -> None:
         (["--worker", "2", "--hardware", "tpu", "--", "python", "train.py"], "on CPU devices and GPUs, against"),
         (["--devices", "gpu:2", "--reference", "device", "--", "python", "train.py"], "against a reference on a CPU"),
         (["--devices", "cpu:2", "--assume", "here", "--", "python", "train.py"], "write FILE:LINE=N"),
-        (["--devices", "cpu:2", "--forced", "--", "python", "train.py"], "cannot be set to the run's variables"),
         (["--devices", "cpu:2", "--prove", "--", "python", "train.py"], "is not proved from its graphs"),
         (
             [

@@ -73,6 +73,8 @@ class Following:
             the run, each has what its own had, as often as there are replicas; see `averaging`.
     """
 
+    follows = True
+
     def __init__(self, traces: Path, noise: Noise | None, silent: Callable[[], Any], replicas: int = 1) -> None:
         self._replicas = replicas
         self._readers = evidence_of(traces)

@@ -29,6 +29,8 @@ class Keeping:
         deliver: hands values over when a graph is run, as of `Gathered.deliver`.
     """
 
+    follows = False
+
     def __init__(self, folder: Path, replicas: Sequence[int], deliver: Deliver) -> None:
         self._writer = EvidenceWriter(folder)
         self._replicas = replicas
@@ -48,10 +50,10 @@ class Keeping:
     def begin(self, variables: Variables, eager: int | None) -> None:
         """Publish the step before, and begin with what the variables hold."""
         self.close()
-        self._before = self._held(variables)
         self._index += 1
-        self._eager, self._reported = eager, []
+        self._eager, self._before, self._reported = eager, (), []
         self._open, self._pending, self._done = True, True, True
+        self._before = self._held(variables)
 
     def report(self, variables: Variables) -> None:
         """Keep what the variables hold."""

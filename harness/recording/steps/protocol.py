@@ -27,7 +27,13 @@ Variables = Sequence[tuple[Named, Any]]
 
 
 class Steps(Protocol):
-    """Hears of each step when it begins and when it has ended, and of all that passes in between."""
+    """Hears of each step when it begins and when it has ended, and of all that passes in between.
+
+    Attributes:
+        follows: whether this process follows a run, so that nothing may be left out; else it must not be disturbed.
+    """
+
+    follows: bool
 
     def begin(self, variables: Variables, eager: int | None) -> None:
         """A step begins, of which nothing has been computed yet.

@@ -120,7 +120,8 @@ class Witness:
                 self._gathered.look(last=True)
             finally:
                 if self._gathered.steps is not None:
-                    self._gathered.steps.close()
+                    with self._gathered.keeping():
+                        self._gathered.steps.close()
                 self.send_held()
 
     def reported(self, observables: Iterable[str], *, step: bool) -> None:
@@ -133,7 +134,8 @@ class Witness:
         """The program has reported these variables, which have been read."""
         gathered = self._gathered
         if gathered.steps is not None:
-            gathered.steps.report(gathered.registry.state_of(variables))
+            with gathered.keeping():
+                gathered.steps.report(gathered.registry.state_of(variables))
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """The ids of examples that this process was given itself, of those that the program reports."""

@@ -16,6 +16,7 @@ from harness.recording.reader import Reader
 from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
 from harness.recording.witness._origins import Computed
+from harness.recording.witness._raised import ends_data, said_of
 from harness.recording.witness._registry import Entry, Registry
 from harness.recording.witness._switch import Switch
 from harness.recording.witness._threads import Threads
@@ -272,12 +273,18 @@ class Gathered:
         self.look()
         if self.steps is not None:
             # What it calls may be traced already.
-            with tf.init_scope():
+            with tf.init_scope(), self.keeping():
                 first, self._started = not self._started, True
                 if first:
                     self.started()
                 compared = first or "variables" not in self.reported
                 self.steps.begin(self.registry.judged_state() if compared else (), self._eager)
+
+    def keeping(self) -> contextlib.AbstractContextManager[None]:
+        """Around what is done for the evidence of steps: a run goes on without, and who follows one does not."""
+        if self.steps is not None and self.steps.follows:
+            return contextlib.nullcontext()
+        return self.looking("the evidence of a step")
 
     @contextlib.contextmanager
     def call(self, known: bool, *, by_hand: bool = False, runs: bool = False) -> Iterator[Callable[[], bool]]:
@@ -306,14 +313,15 @@ class Gathered:
             yield lambda: self._trained
             done = True
         except Exception as error:
-            if self._trained and not _ends_data(error):
-                self.raised[_said_of(error)] = None
+            if self._trained and not ends_data(error):
+                self.raised[said_of(error)] = None
             raise
         finally:
             self._depth, self._eager = 0, None
             span = begin, stamp()
             if (self._trained or self._entered) and self.steps is not None:
-                self.steps.end(self.registry.state, done=done)
+                with self.keeping():
+                    self.steps.end(self.registry.state, done=done)
             with self._lock:
                 events, self._events = self._events, []
             if done and self._trained:
@@ -477,20 +485,3 @@ def replica_number(gathered: Gathered) -> int | None:
         return None
     number = context._replica_id_in_sync_group  # noqa: SLF001 - the public property makes an op of it
     return number if isinstance(number, int) else None
-
-
-def _ends_data(error: Exception) -> bool:
-    """Whether a function has come to the end of its iterator, as it is meant to."""
-    import tensorflow as tf
-
-    return isinstance(error, (StopIteration, tf.errors.OutOfRangeError))
-
-
-def _said_of(error: Exception) -> str:
-    text = str(error).strip().partition("\n")[0][:200]
-    # The first line may be no more than where TensorFlow was: "Graph execution error:".
-    what = "" if text.endswith(":") else f" ({text})"
-    return (
-        f"a step raised {type(error).__name__}, after which the program went on: what it had changed by then stays, "
-        f"and it counts as no step{what}"
-    )
