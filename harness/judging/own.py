@@ -19,7 +19,12 @@ from harness.judging.verdict import Verdict
 __all__ = ["settled", "sources"]
 
 _VARIABLES = "variables_match_reference"
-_COMPUTED = ("loss", "gradients", "metrics", "predictions")
+_COMPUTED = (
+    "loss_matches_reference",
+    "gradients_match_reference",
+    "metrics_match_reference",
+    "predictions_match_reference",
+)
 _SHOWN = 4
 
 
@@ -58,7 +63,7 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
     def told(law: Judgement) -> Judgement:
         if law.law == _VARIABLES:
             return of_variables
-        if law.law.removesuffix("_match_reference") in _COMPUTED and law.status != "held":
+        if law.law in _COMPUTED and law.status != "held":
             return Judgement(law.law, "not_judged", reason)
         return law
 

@@ -1,0 +1,161 @@
+"""The laws about what a step had, and the conditions that are no findings; from records of a process that followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.evidence.trace import (
+    Array,
+    Counters,
+    DrawSeen,
+    GivenSeen,
+    RunTrace,
+    Seen,
+    SeenVariable,
+    Start,
+)
+from harness.judging.conditions import conditions_of
+from harness.judging.laws import Case, Judgement, all_laws
+from harness.judging.own import settled
+from harness.judging.tolerance import Derived, Exact
+from harness.judging.verdict import Verdict
+from tests.harness._traces import client, step
+
+_LAWS = {law.id: law for law in all_laws()}
+
+
+def _trace(*, start: dict[str, Any] | None = None, counters: Counters | None = None, **seen: Any) -> RunTrace:
+    made = client(step(1, loss=1.0))
+    steps = tuple(msgspec.structs.replace(each, seen=Seen(index=1, at=0.0, **seen)) for each in made.steps)
+    begun = None
+    if start is not None:
+        variables = [SeenVariable(name, "copies", (Array.of(np.asarray(value)),)) for name, value in start.items()]
+        begun = Start(0.0, tuple(variables))
+    return RunTrace((msgspec.structs.replace(made, steps=steps, start=begun, counters=counters or Counters()),))
+
+
+def _judged(law: str, case: Case) -> Judgement:
+    assert _LAWS[law].concerns(case)
+    return _LAWS[law].judge(case)
+
+
+def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
+    """By name; what has no partner, or another shape, is not compared."""
+    run = _trace(
+        start={"w": np.array([2, 4], np.float32), "rate": np.float32(0.2), "table": np.zeros((2, 2)), "own": 1.0}
+    )
+    truth = _trace(start={"w": np.array([1, 2], np.float32), "rate": np.float32(0.2), "table": np.zeros((3, 2))})
+    for tolerance in (Exact(), Derived(truth, [])):
+        found = _judged("begins_alike", Case(run, truth, tolerance))
+        assert (found.status, found.compared) == ("broken", 2)
+        assert found.findings[0].text.startswith("before step 1, variable 'w'")
+    assert _judged("begins_alike", Case(truth, truth, Derived(truth, []))).status == "held"
+
+
+def test_nothing_is_asked_of_a_twin() -> None:
+    """It has no first state to speak of, and knows nothing of draws or rows."""
+    plain = RunTrace((client(step(1, loss=1.0)),))
+    case = Case(plain, plain, Exact())
+    asked = [law.id for law in all_laws() if law.concerns(case)]
+    assert not {"begins_alike", "draws", "rows_whole", "data_intact"} & {*asked}
+
+
+@pytest.mark.parametrize(
+    ("kind", "by_keras", "broken"),
+    [("equal", False, True), ("equal", True, False), ("again", False, True), ("unlike", True, True)],
+)
+def test_draws_are_findings_but_for_equal_ones_of_keras(kind: str, by_keras: bool, broken: bool) -> None:
+    """Those are a condition, which cites the line."""
+    truth = _trace(draws=(DrawSeen(kind, "said", "train.py:7", by_keras),))
+    case = Case(truth, truth, Exact())
+    found = _judged("draws", case)
+    assert (found.status == "broken") == broken
+    _, conditions = conditions_of(case, [])
+    assert [each.code for each in conditions] == ([] if broken else ["equal_draws"])
+
+
+def test_what_replicas_draw_for_themselves_is_no_finding() -> None:
+    """By itself it makes no law be asked."""
+    truth = _trace(draws=(DrawSeen("own", "said", "train.py:7"),))
+    assert not _LAWS["draws"].concerns(Case(truth, truth, Exact()))
+
+
+@pytest.mark.parametrize(
+    ("given", "broken"),
+    [
+        (GivenSeen(8, 8, 0, 0), False),
+        (GivenSeen(8, 8, 8, None), False),
+        (GivenSeen(16, 8, 8, None), True),
+        (GivenSeen(8, 8, 3, 3), True),
+    ],
+)
+def test_too_many_rows_and_mixed_ones_are_found(given: GivenSeen, broken: bool) -> None:
+    """Other rows are not: they may be drawn."""
+    truth = _trace(given=given)
+    assert (_judged("rows_whole", Case(truth, truth, Exact())).status == "broken") == broken
+
+
+def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
+    """Where the order is another one, no single step tells."""
+    truth = _trace(given=GivenSeen(8, 8, 8, None), counters=Counters(all_examples=GivenSeen(8, 8, 8, 8)))
+    (finding,) = _judged("rows_whole", Case(truth, truth, Exact())).findings
+    assert "over all steps 8 examples" in finding.text
+
+
+def test_data_that_was_written_over_harms_where_it_is_read_again() -> None:
+    """The reference has been given other examples."""
+    run = _trace(counters=Counters(overwritten=("1 of 2 arrays were written over",)))
+    for others, status in ((0, "not_judged"), (3, "broken")):
+        truth = _trace(counters=Counters(others=others))
+        assert _judged("data_intact", Case(run, truth, Exact())).status == status
+
+
+def test_an_order_of_examples_is_a_condition_and_other_examples_are_not() -> None:
+    """If each comes as often, over all steps, and nobody has reported which they are."""
+    run, same, other = (_trace(examples=(rows,)) for rows in ((1, 2), (2, 1), (2, 3)))
+    broken = Judgement("examples_match_reference", "broken", compared=1)
+    (held,), conditions = conditions_of(Case(run, same, Exact()), [broken])
+    assert (held.status, [each.code for each in conditions]) == ("held", ["order_of_examples"])
+    (still,), nothing = conditions_of(Case(run, other, Exact()), [broken])
+    assert (still.status, nothing) == ("broken", ())
+
+
+def test_examples_that_one_device_draws_otherwise_are_a_condition() -> None:
+    """Where they could not be compared."""
+    truth = _trace(counters=Counters(others=2))
+    _, conditions = conditions_of(Case(truth, truth, Exact()), [Judgement("examples_match_reference", "not_judged")])
+    assert [each.code for each in conditions] == ["drawn_examples"]
+
+
+def _verdict(*judgements: Judgement, abstained: str | None = None) -> Verdict:
+    return Verdict("train", "mirrored-2", judgements, abstained=abstained)
+
+
+def test_replicas_that_stand_for_a_whole_settle_what_one_cannot_compute() -> None:
+    """If they compute what the run did; what else is broken stays so."""
+    variables = Judgement("variables_match_reference", "held", compared=4, suffices=True)
+    open_one = _verdict(
+        Judgement("variables_match_reference", "broken"),
+        Judgement("loss_matches_reference", "broken"),
+        abstained="apart",
+    )
+    found = settled(open_one, _verdict(variables), ["draws at train.py:3"])
+    assert found.outcome == "consistent"
+    assert [each.code for each in found.conditions] == ["own"]
+    examples = Judgement("examples_match_reference", "broken")
+    assert settled(_verdict(*open_one.judgements, examples), _verdict(variables), ["draws"]).outcome == "inconsistent"
+
+
+def test_replicas_that_stand_for_a_whole_acquit_nobody_who_differs_from_them_too() -> None:
+    """What was not judged is found, and what was found stays."""
+    broken = Judgement("variables_match_reference", "broken", compared=4, suffices=True)
+    unjudged = _verdict(Judgement("variables_match_reference", "not_judged"), abstained="apart")
+    assert settled(unjudged, _verdict(broken), ["draws"]).outcome == "inconsistent"
+    wrong = _verdict(Judgement("variables_match_reference", "broken"))
+    assert settled(wrong, _verdict(broken), ["draws"]) is wrong
+    nothing = Judgement("variables_match_reference", "not_judged")
+    assert settled(unjudged, _verdict(nothing), ["draws"]) is unjudged

@@ -1,0 +1,184 @@
+"""The evidence of steps: what is kept, how parts are joined, and what is said of draws and examples by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.evidence.steps import DRAWN, GIVEN, EvidenceReader, EvidenceWriter, Held, Passed, Place, StepEvidence
+from harness.evidence.trace import DrawSeen
+from harness.recording.steps.drawn import Repeats, Source
+from harness.recording.steps.ids import Ids
+from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rows_axis
+from harness.recording.steps.mixing import Examples
+
+_HERE = Source("RandomUniform", "train.py:3", by_keras=False, seeded=True)
+_PLACE = Place(DRAWN, 0, 0)
+
+
+def _rows(*numbers: float) -> Any:
+    return np.array([[number, number / 2] for number in numbers], np.float32)
+
+
+# ---------------------------------------------------------------------- the store
+
+
+def test_an_array_that_does_not_change_is_stored_once(tmp_path: Path) -> None:
+    """It is known by its content, also in later steps; what is read is what was put, with its dtype."""
+    writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")
+    large = np.arange(1000, dtype=np.float32)
+    for index in (1, 2):
+        held = Held("w", 0, "copies", (writer.put(large),))
+        words = Passed(Place(GIVEN, 0, 1), 0, (writer.put(np.array([b"one", b"two\0"], object)),))
+        writer.publish(StepEvidence(index, (held,), (words,)))
+    assert reader.steps == 2
+    first, second = (reader.step(index) for index in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first.before == second.before
+    assert np.array_equal(reader.array(second.before[0].copies[0]), large)
+    assert reader.array(second.passed[0].arrays[0]).tolist() == [b"one", b"two\0"]
+    sizes = [(tmp_path / "steps" / f"{index}.step").stat().st_size for index in (1, 2)]
+    assert sizes[0] > 4000
+    assert sizes[1] < 1000
+
+
+def test_the_dtype_counts_and_a_step_that_is_not_there_is_none(tmp_path: Path) -> None:
+    """Equal bytes of another dtype are another array."""
+    writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")
+    stored = [writer.put(np.zeros(2, kind)) for kind in ("float32", "int32")]
+    assert stored[0] != stored[1]
+    assert reader.step(1) is None
+    assert not (tmp_path / "steps" / "1.step").exists()
+
+
+def test_a_damaged_step_is_said(tmp_path: Path) -> None:
+    """With the name of the file."""
+    writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")
+    writer.publish(StepEvidence(1))
+    path = tmp_path / "steps" / "1.step"
+    path.write_bytes(path.read_bytes()[:8] + b"\xc1" * 40)
+    with pytest.raises(ValueError, match=r"1\.step is damaged"):
+        reader.step(1)
+
+
+# ---------------------------------------------------------------------- joining
+
+
+def test_the_axis_of_rows_is_where_one_replica_asks_for_all() -> None:
+    """Also where it is not the first; none where another axis differs, or where nothing adds up."""
+    assert rows_axis((8, 3), [(4, 3), (4, 3)]) == 0
+    assert rows_axis((5, 8), [(5, 3), (5, 5)]) == 1
+    assert rows_axis((8, 3), [(4, 3), (4, 2)]) is None
+    assert rows_axis((4,), [(4,), (4,)]) is None
+
+
+def test_rows_are_joined_and_what_is_given_whole_is_not() -> None:
+    """Two equal parts of the shape of what one replica is given are one thing, such as anchors."""
+    one, two = _rows(1, 2), _rows(3, 4)
+    assert np.array_equal(joined_rows([one, two], _rows(0, 0, 0, 0)), _rows(1, 2, 3, 4))
+    assert np.array_equal(joined_rows([one, one], _rows(0, 0)), one)
+    assert np.array_equal(joined_rows([one, two], _rows(0, 0)), _rows(1, 2, 3, 4))
+    own = np.array(7)
+    assert joined_rows([np.array(3), np.array(4)], own) is own
+
+
+def test_batches_that_replicas_pad_by_themselves_are_padded_to_the_longest() -> None:
+    """With zeros, as padding is."""
+    found = joined_rows([np.ones((2, 3)), np.ones((1, 5))], np.zeros((2, 4)))
+    assert found.shape == (3, 5)
+    assert found.sum() == 2 * 3 + 5
+
+
+def test_permutations_count_on() -> None:
+    """Each replica shuffles its own rows; one replica has them one after another."""
+    found = joined_draw([np.array([1, 0]), np.array([0, 2, 1])], np.arange(5), permutes=True)
+    assert found.tolist() == [1, 0, 2, 4, 3]
+
+
+def test_a_draw_that_belongs_to_no_example_is_apart() -> None:
+    """Unless all replicas have drawn the same; another shape is apart for another reason."""
+    same, other = np.array([0.5]), np.array([0.25])
+    assert joined_draw([same, same], np.zeros(1)) is same
+    with pytest.raises(Apart, match="numbers of its own") as own:
+        joined_draw([same, other], np.zeros(1))
+    assert own.value.is_own
+    with pytest.raises(Apart, match="arrays of shape") as shape:
+        joined_draw([np.zeros((2, 3)), np.zeros((2, 3))], np.zeros(3))
+    assert not shape.value.is_own
+
+
+# ---------------------------------------------------------------------- draws
+
+
+def _look(repeats: Repeats, step: int, parts: list[Any], own: Any, source: Source = _HERE) -> list[DrawSeen]:
+    return list(repeats.look(source, step, _PLACE, range(len(parts)), [[part] for part in parts], [own]))
+
+
+def test_equal_draws_of_examples_are_seen_where_somebody_chose_the_seed() -> None:
+    """Not without a seed, of which Lockstep gives the first one; not of few bits; not of one draw for all."""
+    random = np.random.default_rng(1)
+    one, two, own = random.random((4, 3)), random.random((4, 3)), random.random((8, 3))
+    assert [seen.kind for seen in _look(Repeats(), 1, [one, one], own)] == ["equal"]
+    assert _look(Repeats(), 1, [one, two], own) == []
+    assert (
+        _look(Repeats(), 1, [one, one], own, Source("RandomUniform", "train.py:3", by_keras=False, seeded=False)) == []
+    )
+    assert _look(Repeats(), 1, [one > 2, one > 2], own > 2) == []
+    assert _look(Repeats(), 1, [one, one], random.random((4, 3))) == []
+
+
+def test_a_draw_that_comes_again_is_seen_unless_one_device_repeats_it_too() -> None:
+    """Replica 1 draws now what replica 0 draws at the next step; a fixed noise comes at each step."""
+    draws = np.random.default_rng(1).random((6, 4, 3))
+    repeats = Repeats()
+    assert _look(repeats, 1, [draws[0], draws[1]], np.concatenate([draws[0], draws[5]])) == []
+    (again,) = _look(repeats, 2, [draws[1], draws[2]], np.concatenate([draws[1], draws[5]]))
+    assert (again.kind, again.where) == ("again", "train.py:3")
+    fixed = Repeats()
+    for step in (1, 2):
+        assert _look(fixed, step, [draws[0], draws[1]], np.concatenate(draws[:2])) == []
+
+
+# ---------------------------------------------------------------------- examples
+
+
+def test_features_that_come_with_other_labels_are_mixed() -> None:
+    """Each part by itself is right, in the step or over all of them."""
+    x, y = _rows(1, 2, 3, 4), np.array([1, 2, 3, 4])
+    found = Examples().add([x, y[::-1]], [x, y])
+    assert found is not None
+    assert (found.rows, found.own, found.others, found.mixed) == (4, 4, 4, 4)
+    right = Examples()
+    assert right.add([x[::-1], y[::-1]], [x, y]) is not None
+    assert right.differing == 0
+    over_all = Examples()
+    over_all.add([x[:2], y[2:]], [x[2:], y[2:]])
+    over_all.add([x[2:], y[:2]], [x[:2], y[:2]])
+    total = over_all.over_all()
+    assert total is not None
+    assert (total.others, total.mixed) == (4, 4)
+
+
+def test_other_examples_are_counted_and_an_other_order_is_none_over_all() -> None:
+    """A step may have others while all steps together have the same."""
+    examples = Examples()
+    assert examples.add([_rows(1, 2)], [_rows(3, 4)]) is not None
+    assert examples.add([_rows(3, 4)], [_rows(1, 2)]) is not None
+    total = examples.over_all()
+    assert total is not None
+    assert (examples.differing, total.others, total.mixed) == (2, 0, None)
+    assert examples.add([_rows(1), np.array([1, 2])], [_rows(1), np.array([1, 2])]) is None
+
+
+def test_ids_that_come_from_the_run_are_replaced_by_own_ones() -> None:
+    """Those that are reported otherwise stay, and nothing is remembered beyond a report."""
+    ids = Ids()
+    ids.add(0, np.array([5, 6, 7, 8]), np.array([1, 2, 3, 4]))
+    assert ids.own(((5, 6), (7, 8))) == ((1, 2, 3, 4),)
+    assert ids.own(((5, 6), (7, 8))) is None
+    ids.add(0, np.array([5, 6]), np.array([1, 2]))
+    assert ids.own(((9, 10),)) is None
