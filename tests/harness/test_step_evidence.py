@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from harness.errors import NoRoom
 from harness.evidence.steps import DRAWN, GIVEN, EvidenceReader, EvidenceWriter, Held, Passed, Place, StepEvidence
 from harness.evidence.trace import DrawSeen
 from harness.recording.steps.drawn import Repeats, Source
@@ -63,6 +65,16 @@ def test_a_damaged_step_is_said(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:8] + b"\xc1" * 40)
     with pytest.raises(ValueError, match=r"1\.step is damaged"):
         reader.step(1)
+
+
+def test_a_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on without evidence of a step, which then is not judged."""
+    writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")
+    writer.put(np.zeros(1000))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100_000))
+    with pytest.raises(NoRoom):
+        writer.publish(StepEvidence(1))
+    assert reader.steps == 0
 
 
 # ---------------------------------------------------------------------- joining

@@ -7,6 +7,7 @@ file has. An array is known by its content, so that a variable which a step leav
 from __future__ import annotations
 
 import hashlib
+import shutil
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from harness.errors import NoRoom
 from harness.evidence.mapped import looked_at, mapped
 from harness.evidence.steps.records import Passed, StepEvidence, Stored
 
@@ -24,6 +26,8 @@ __all__ = ["EvidenceReader", "EvidenceWriter", "evidence_folder", "evidence_of"]
 
 _LENGTH = struct.Struct("<Q")
 _SUFFIX = ".step"
+_SPARE = 16
+"""As many steps of the same size must fit before one is written."""
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(StepEvidence)
 
@@ -76,9 +80,12 @@ class EvidenceWriter:
         """Write a step, and the arrays that were put since the last one.
 
         Raises:
-            OSError: the disk has no room for it.
+            NoRoom: the disk would be nearly full with it.
+            OSError: it cannot be written.
         """
         record = _ENCODER.encode(step)
+        if (free := shutil.disk_usage(self._folder).free) < _SPARE * self._size:
+            raise NoRoom.of(str(self._folder), _SPARE * self._size, free, "the evidence of a step is to be left")
         temporary = self._folder / f"{step.index}.part"
         with temporary.open("wb") as file:
             file.writelines([_LENGTH.pack(len(record)), record, *self._arrays])

@@ -133,6 +133,7 @@ class Following:
         step = self._step = self._last = _Step(self._readers, self._index)
         self._reports = 0
         if not step.is_there:
+            self._apart["the run has left no evidence of it"] = None
             return
         self._set(variables, step.held)
 
