@@ -23,7 +23,7 @@ from harness.judging.closer import is_open, is_plain
 from harness.judging.own import settled, sources
 from harness.judging.verdict import Verdict
 from harness.running.disturbance import Disturbance
-from harness.running.followed import failure_on_one_device, following
+from harness.running.followed import NOISY_RUNS, failure_on_one_device, following
 from harness.running.interrupt import Interrupting
 from harness.running.observe import run_once
 from harness.subject.program import Program
@@ -106,10 +106,10 @@ def _judged(
         with following(program, directory, case.name, **about) as followers:
             reference = dataclasses.replace(followers.plain(), tier=asked.tier)
             verdict = judged(reference)
-            for more in (False, True) if asked.derived else ():
-                if not is_open(verdict) or (more and is_plain(verdict)):
+            for noisy in NOISY_RUNS if asked.derived else ():
+                if not is_open(verdict) or (noisy > NOISY_RUNS[0] and is_plain(verdict)):
                     break
-                reference = dataclasses.replace(followers.with_noise(more=more), tier=asked.tier)
+                reference = dataclasses.replace(followers.with_noise(noisy), tier=asked.tier)
                 verdict = judged(reference)
         return verdict, reference
 

@@ -37,12 +37,17 @@ def sources(reference: RunTrace, evidence: Sequence[EvidenceReader]) -> tuple[st
     """
     drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
     found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
-    first = [step for reader in evidence if (step := reader.step(1)) is not None]
-    apart = dict.fromkeys(name for step in first for name in step.own)
+    steps = [step for reader in evidence for index in _steps(reader.steps) if (step := reader.step(index)) is not None]
+    apart = dict.fromkeys(name for step in steps for name in step.own)
     if apart:
         shown = ", ".join([*apart][:_SHOWN]) + (f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else "")
-        found.append(f"batch statistics, kept in {shown}")
+        found.append(f"state, such as batch statistics: {shown}")
     return tuple(found)
+
+
+def _steps(count: int) -> list[int]:
+    """Those of which it was noted: 1, 2, 4, 8 and so on."""
+    return [1 << power for power in range(count.bit_length())]
 
 
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:

@@ -16,7 +16,12 @@ from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Followers", "failure_on_one_device", "following"]
+__all__ = ["NOISY_RUNS", "Followers", "failure_on_one_device", "following"]
+
+NOISY_RUNS = (1, 2, 5)
+"""As many are made one after another, as long as something seems wrong: one, its opposite, and three more before an
+accusation that is not plain. A bound of fewer runs is no larger, so that it accepts less.
+"""
 
 
 class Followers:
@@ -49,14 +54,17 @@ class Followers:
         """
         return self._made([])
 
-    def with_noise(self, *, more: bool) -> Reference:
-        """The same, with what rounding makes of each step: by two draws, or by five where somebody is to be accused.
+    def with_noise(self, runs: int) -> Reference:
+        """The same, with what rounding makes of each step.
+
+        Args:
+            runs: with noise, of `NOISY_RUNS`. Those that were made before count.
 
         Raises:
             SharedState: as of `plain`.
             RunFailed: as of `plain`.
         """
-        return self._made([noisy(seed) for seed in (*FIRST_SEEDS, *(MORE_SEEDS if more else ()))])
+        return self._made([noisy(seed) for seed in (*FIRST_SEEDS, *MORE_SEEDS)[:runs]])
 
     def _made(self, names: Sequence[str]) -> Reference:
         runs, program = self._runs, self._runs.program

@@ -96,7 +96,8 @@ def watch_step(
         ]
         kinds += [(_noisy(seed), strategy_case("default"), seed) for seed in FIRST_SEEDS]
         only = {} if again is None else _by_task(*again)
-        size, first = max(1, cores()), 1 if followed else 0
+        # Who follows waits for the run; then all of them begin at once.
+        size, first = (3, 1) if followed else (max(1, cores()), 0)
         batches = [kinds[:1]] * first + [kinds[at : at + size] for at in range(first, len(kinds), size)]
         for batch in batches:
             with contextlib.ExitStack() as stack:

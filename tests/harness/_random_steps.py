@@ -11,12 +11,12 @@ __all__ = ["MISTAKES", "random_steps"]
 
 MISTAKES = (
     ("summed", False),
-    ("mask_scaled", False),
-    ("row_twice", False),
+    ("mask_scaled", True),
+    ("row_twice", True),
     ("rows_mixed", False),
     ("drawn_again", False),
-    ("other_distribution", False),
-    ("larger_start", False),
+    ("other_distribution", True),
+    ("larger_start", True),
     ("same_masks", True),
     ("decays_twice", True),
 )

@@ -91,6 +91,11 @@ def test_data_that_differ_from_run_to_run_are_given() -> None:
     assert verdict, str(verdict)
     assert [each.code for each in verdict.conditions] == ["drawn_examples"]
     assert "given the run's own examples at 2 steps" in str(verdict)
+
+
+@pytest.mark.full  # what the twin makes of two runs that differ is tested below, from traces
+def test_numbers_that_differ_from_run_to_run_cannot_be_searched() -> None:
+    """There a twin judges, which has to be the same each time."""
     with pytest.raises(LockstepError, match="not reproducible"):
         survives(_entropy, "mirrored-2", FaultPlan())
 

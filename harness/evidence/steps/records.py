@@ -75,8 +75,8 @@ class StepEvidence(msgspec.Struct, frozen=True):
     `index` counts steps from 1. `before` are the variables that nobody reports, and `reported` those that the program
     has reported since this step began, as they were at each report. `eager` is the number of the outermost eager call
     of `Strategy.run` that it was, from 1 in this process; None of any other step. `done` is whether it came to its end:
-    a call that finds no more data does not. `own` names, of the first step, the variables of which each replica then
-    has something of its own.
+    a call that finds no more data does not. `own` names, of steps 1, 2, 4, 8 and so on, the variables of which each
+    replica then has something of its own.
     """
 
     index: int

@@ -88,7 +88,8 @@ class Keeping:
     def end(self, variables: Callable[[], Variables], *, done: bool) -> None:
         """What passes from now on belongs to no step."""
         self._open, self._done = False, done
-        self._own = self._apart(variables()) if self._index == 1 else ()
+        rarely = self._index & (self._index - 1)  # all variables are read for it, which most steps need not
+        self._own = () if rarely else self._apart(variables())
 
     def _apart(self, variables: Variables) -> tuple[str, ...]:
         """The names of those of which each replica has something of its own."""
