@@ -70,7 +70,7 @@ class Steps(Protocol):
         """The call has ended that was the step which began last.
 
         Args:
-            variables: gives all that there are.
+            variables: gives those of which each replica may have something of its own.
             done: whether it came to its end.
         """
 

@@ -142,6 +142,11 @@ class Registry:
         entries = {id(entry) for variable in variables if (entry := self.entry(variable)) is not None}
         return [(named, variable) for named, entry, variable in self._named() if id(entry) in entries]
 
+    def other_state(self) -> list[tuple[Named, Any]]:
+        """Those of `state` that are not judged, of which each replica may have something of its own."""
+        judged = {named for named, _ in self.judged_state()}
+        return [(named, variable) for named, variable in self.state() if named not in judged]
+
     def judged_state(self) -> list[tuple[Named, Any]]:
         """Those that are judged."""
         return [(named, variable) for named, entry, variable in self._named() if entry.judged(variable)]

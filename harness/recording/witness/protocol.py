@@ -321,7 +321,7 @@ class Gathered:
             span = begin, stamp()
             if (self._trained or self._entered) and self.steps is not None:
                 with self.keeping():
-                    self.steps.end(self.registry.state, done=done)
+                    self.steps.end(self.registry.other_state, done=done)
             with self._lock:
                 events, self._events = self._events, []
             if done and self._trained:
