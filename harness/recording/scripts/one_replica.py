@@ -113,7 +113,7 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
 
     def replicas(strategy: Any) -> Any:
         if not stand_ins.asked_by_script():
-            return 1 if _by_keras() else strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what the property reads
+            return 1 if _by_keras() else strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what it reads
         return count
 
     def in_replica(context: Any) -> Any:
