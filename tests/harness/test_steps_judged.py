@@ -96,6 +96,34 @@ def test_a_random_training_is_judged(kind: str) -> None:
     assert verdict.resolution["variables"].tightest is not None
 
 
+def _built_first(strategy: Any, record: Any) -> None:
+    """Replicas are run once before anything is trained, as to build the variables of a model."""
+    import numpy as np
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices(np.random.RandomState(1).randn(24, 3).astype("f4")).batch(8)
+    batches = iter(strategy.experimental_distribute_dataset(data))
+    with strategy.scope():
+        w = tf.Variable([[0.5], [0.25], [1.0]])
+
+    def replica_step(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((x @ w - 1.0) ** 2) / 8
+        w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("sum", tape.gradient(loss, w)))
+
+    strategy.run(tf.function(lambda x: x @ w), args=(next(batches),))
+    step = tf.function(lambda x: strategy.run(replica_step, args=(x,)))
+    for x in batches:
+        step(x)
+
+
+def test_a_call_that_trains_nothing_is_no_step() -> None:
+    """Also in the process that follows, which takes it for the same call of the run's."""
+    verdict = verify(_built_first, "mirrored-2")
+    assert verdict, str(verdict)
+    assert verdict.resolution["variables"].elements == 2 * 3
+
+
 @pytest.mark.parametrize(
     "mistake", [pytest.param(each, marks=pytest.mark.full) if full else each for each, full in MISTAKES]
 )

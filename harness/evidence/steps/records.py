@@ -75,8 +75,9 @@ class StepEvidence(msgspec.Struct, frozen=True):
     `index` counts steps from 1. `before` are the variables that nobody reports, and `reported` those that the program
     has reported since this step began, as they were at each report. `eager` is the number of the outermost eager call
     of `Strategy.run` that it was, from 1 in this process; None of any other step. `done` is whether it came to its end:
-    a call that finds no more data does not. `own` names, of steps 1, 2, 4, 8 and so on, the variables of which each
-    replica then has something of its own.
+    a call that finds no more data does not. `trained` is whether gradients were taken in it: of a program that took
+    none yet, each call that runs replicas has evidence, such as one that builds variables. `own` names, of steps 1,
+    2, 4, 8 and so on, the variables of which each replica then has something of its own.
     """
 
     index: int
@@ -85,4 +86,5 @@ class StepEvidence(msgspec.Struct, frozen=True):
     reported: tuple[tuple[Held, ...], ...] = ()
     eager: int | None = None
     done: bool = True
+    trained: bool = True
     own: tuple[str, ...] = ()

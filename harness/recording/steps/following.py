@@ -39,6 +39,7 @@ class _Step:
         self.index = index
         self.is_there = bool(found)
         self.eager = found[0][1].eager if found else None
+        self.trained = all(step.trained for _, step in found)
         self.held = [(reader, each) for reader, step in found for each in step.before]
         self._found = found
         self.reports = min((len(step.reported) for _, step in found), default=0)
@@ -172,15 +173,16 @@ class Following:
                 set_to(variable, [(wide(a) - b).astype(a.dtype) for a, b in zip(held, every, strict=False)])
         self._moved.clear()
 
-    def end(self, variables: Callable[[], Variables], *, done: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What passes from now on belongs to no step."""
         self._step = None
         if self._moved:
             self._take_back()
 
-    def begins_by_eager_run(self, number: int) -> bool:
-        """Whether the run's next step was this eager call of `Strategy.run`."""
-        return self._step is None and _Step(self._readers, self._index + 1).eager == number
+    def trains_in_eager_run(self, number: int) -> bool | None:
+        """Whether the run's next step, if it was this eager call of `Strategy.run`, took gradients."""
+        following = _Step(self._readers, self._index + 1) if self._step is None else None
+        return following.trained if following is not None and following.eager == number else None
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """Those that this process was given itself, where it reports the run's."""

@@ -41,6 +41,7 @@ class Keeping:
         self._open = False
         self._pending = False
         self._done = True
+        self._trained = True
         self._own: tuple[str, ...] = ()
         self._before: tuple[Held, ...] = ()
         self._eager: int | None = None
@@ -85,9 +86,9 @@ class Keeping:
         """Not known here."""
         return None
 
-    def end(self, variables: Callable[[], Variables], *, done: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What passes from now on belongs to no step."""
-        self._open, self._done = False, done
+        self._open, self._done, self._trained = False, done, trained
         rarely = self._index & (self._index - 1)  # all variables are read for it, which most steps need not
         self._own = () if rarely else self._apart(variables())
 
@@ -100,9 +101,9 @@ class Keeping:
             if each.how == "own" or (each.how == "mean" and any(copy != each.copies[0] for copy in each.copies))
         )
 
-    def begins_by_eager_run(self, number: int) -> bool:
+    def trains_in_eager_run(self, number: int) -> bool | None:
         """Not known: the run goes first."""
-        return False
+        return None
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """Those that are reported."""
@@ -169,6 +170,13 @@ class Keeping:
                 passed, self._passed, self._open, self._pending = tuple(self._passed), [], False, False
             self._writer.publish(
                 StepEvidence(
-                    self._index, self._before, passed, tuple(self._reported), self._eager, self._done, self._own
+                    self._index,
+                    self._before,
+                    passed,
+                    tuple(self._reported),
+                    self._eager,
+                    self._done,
+                    self._trained,
+                    self._own,
                 )
             )

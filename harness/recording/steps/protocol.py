@@ -66,16 +66,17 @@ class Steps(Protocol):
     def all_examples(self) -> GivenSeen | None:
         """As `examples`, of all steps together."""
 
-    def end(self, variables: Callable[[], Variables], *, done: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """The call has ended that was the step which began last.
 
         Args:
             variables: gives those of which each replica may have something of its own.
             done: whether it came to its end.
+            trained: whether gradients were taken in it.
         """
 
-    def begins_by_eager_run(self, number: int) -> bool:
-        """Whether it is known that this eager call of `Strategy.run` is the next step."""
+    def trains_in_eager_run(self, number: int) -> bool | None:
+        """Whether gradients are taken in this eager call of `Strategy.run`, if it is known that it is the next step."""
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """The ids of examples that a step had in this process, of those that the program reports."""

@@ -300,12 +300,12 @@ class Gathered:
         """
         self._eager_runs += runs
         self._eager = self._eager_runs if runs else None
-        if runs and self.steps is not None:
-            known |= self.steps.begins_by_eager_run(self._eager_runs)
+        trains = self.steps.trains_in_eager_run(self._eager_runs) if runs and self.steps is not None else None
+        known |= trains is True
         self._entered = False
         if known:
             self._begin()
-        elif by_hand and not self.tapes and self.steps is not None:
+        elif (by_hand or trains is False) and not self.tapes and self.steps is not None:
             self._begins_by_hand()
         self._trained, self._depth, done = known, 1, False
         begin = stamp()
@@ -321,7 +321,7 @@ class Gathered:
             span = begin, stamp()
             if (self._trained or self._entered) and self.steps is not None:
                 with self.keeping():
-                    self.steps.end(self.registry.other_state, done=done)
+                    self.steps.end(self.registry.other_state, done=done, trained=self._trained)
             with self._lock:
                 events, self._events = self._events, []
             if done and self._trained:
