@@ -74,6 +74,11 @@ class Asked:
         """Of the run to be judged."""
         return {**self.of_reference, "stream": self.stream, "keep": self.keep}
 
+    @property
+    def of_interrupted(self) -> dict[str, Any]:
+        """Of a run that is killed and started again."""
+        return {**self.of_reference, "stream": self.stream}
+
     def check(self, changes: Interrupting | Disturbance | None) -> None:
         """Fail before anything starts if these make no sense together.
 

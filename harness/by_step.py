@@ -17,15 +17,16 @@ from harness.asked import Asked
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.steps import evidence_of
+from harness.evidence.steps import RunEvidence, segment_of
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
 from harness.judging.own import settled, sources
 from harness.judging.verdict import Verdict
 from harness.running.disturbance import Disturbance
 from harness.running.followed import NOISY_RUNS, failure_on_one_device, following
-from harness.running.interrupt import Interrupting
+from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import run_once
+from harness.running.scripted import check_whole
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult
@@ -38,14 +39,17 @@ _KINDS = ("default", "one_device", "mirrored", "central_storage", "multi_worker"
 def is_followed(program: Program, case: StrategyCase, changes: Interrupting | Disturbance | None, asked: Asked) -> bool:
     """Whether the reference of such a run can follow it.
 
-    Not one in parts, nor what a coordinator's workers compute, nor with a reference elsewhere, yet.
+    Not what a coordinator's workers compute, nor with a reference elsewhere, yet.
     """
-    if changes is not None or asked.python is not None or asked.reference != "cpu" or case.rehearsed:
+    if asked.python is not None or asked.reference != "cpu" or case.rehearsed:
         return False
-    return case.kind in _KINDS
+    later = changes.resume_case if isinstance(changes, Interrupting) else case
+    return case.kind in _KINDS and later.kind in _KINDS
 
 
-def run_with_evidence(program: Program, case: StrategyCase, directory: Path, asked: Asked) -> tuple[RunResult, bool]:
+def run_with_evidence(
+    program: Program, case: StrategyCase, changes: Interrupting | Disturbance | None, directory: Path, asked: Asked
+) -> tuple[RunResult, bool]:
     """Run the program once; what each step had is left in `directory` beside what was recorded.
 
     Returns:
@@ -56,16 +60,34 @@ def run_with_evidence(program: Program, case: StrategyCase, directory: Path, ask
         RunFailed: a task crashed, hung or vanished; of one that fails on one device too, that one.
     """
     try:
-        result = run_once(program, case, directory, **asked.of_run, keeps=True)
+        result = _run(program, case, changes, directory, asked)
     except RunFailed as failure:
-        if program.script is None and (alike := failure_on_one_device(program, failure, **asked.of_reference)):
+        if (
+            changes is None
+            and program.script is None
+            and (alike := failure_on_one_device(program, failure, **asked.of_reference))
+        ):
             raise alike from failure
         raise
-    return result, any(reader.steps for reader in evidence_of(directory / TRACES))
+    return result, RunEvidence([segment_of(directory / TRACES)]).is_there
+
+
+def _run(
+    program: Program, case: StrategyCase, changes: Interrupting | Disturbance | None, directory: Path, asked: Asked
+) -> RunResult:
+    if isinstance(changes, Interrupting):
+        return run_twice(program, case, changes, directory, **asked.of_interrupted, keeps=True)
+    return run_once(program, case, directory, **asked.of_run, disturbance=changes, keeps=True)
 
 
 def judged_by_step(
-    program: Program, case: StrategyCase, directory: Path, result: RunResult, asked: Asked, began: float
+    program: Program,
+    case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
+    directory: Path,
+    result: RunResult,
+    asked: Asked,
+    began: float,
 ) -> tuple[Verdict, Reference | None] | None:
     """The verdict on a run that has left evidence, and what it was held against; None where that could not be made.
 
@@ -74,13 +96,14 @@ def judged_by_step(
     Args:
         program: what was run.
         case: the strategy.
+        changes: what has disturbed the run.
         directory: holds what the run has left.
         result: of the run.
         asked: the rest.
         began: from when on the verdict counts its seconds, on the monotonic clock.
     """
     try:
-        return _judged(program, case, directory, result, asked, began)
+        return _judged(program, case, changes, directory, result, asked, began)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -93,18 +116,26 @@ def judged_by_step(
 
 
 def _judged(
-    program: Program, case: StrategyCase, directory: Path, result: RunResult, asked: Asked, began: float
+    program: Program,
+    case: StrategyCase,
+    changes: Interrupting | Disturbance | None,
+    directory: Path,
+    result: RunResult,
+    asked: Asked,
+    began: float,
 ) -> tuple[Verdict, Reference]:
+    faults = changes.to_json(case.topology) if isinstance(changes, Disturbance) else None
     makes = asked.makes(case) if asked.derived else {}
 
     def judged(reference: Reference) -> Verdict:
-        said: dict[str, Any] = {"tasks": task_summaries(result), "seconds": time.monotonic() - began}
+        said: dict[str, Any] = {"tasks": task_summaries(result), "seconds": time.monotonic() - began, "faults": faults}
         return judge(read_parts(directory), reference, program=program.name, forced=asked.forced, **said)
 
     def by(replicas: int) -> tuple[Verdict, Reference]:
         about: dict[str, Any] = {"replicas": replicas, **makes, **asked.of_reference}
         with following(program, directory, case.name, **about) as followers:
             reference = dataclasses.replace(followers.plain(), tier=asked.tier)
+            check_whole(program, reference.trace, changes)
             verdict = judged(reference)
             for noisy in NOISY_RUNS if asked.derived else ():
                 if not is_open(verdict) or (noisy > NOISY_RUNS[0] and is_plain(verdict)):
@@ -114,11 +145,11 @@ def _judged(
         return verdict, reference
 
     verdict, reference = by(1)
-    if verdict.outcome == "consistent" or case.replicas == 1:
+    if verdict.outcome == "consistent" or case.replicas == 1 or changes is not None:
         return verdict, reference
     if program.script is not None and case.kind != "mirrored":  # the script builds the strategy
         return verdict, reference
-    if not (own := sources(reference.trace, evidence_of(directory / TRACES))):
+    if not (own := sources(reference.trace, RunEvidence([segment_of(directory / TRACES)]).readers)):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known
         again, _ = by(case.replicas)

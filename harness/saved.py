@@ -25,7 +25,7 @@ from simulator import UsageError
 __all__ = ["VERDICT", "known_again", "load_run", "save_run"]
 
 _REFERENCE = "reference"
-_BEFORE = "before"
+_EARLIER = "earlier-"
 
 
 def save_run(directory: Path, verdict: Verdict, reference: Reference) -> None:
@@ -38,16 +38,16 @@ def _write_reference(folder: Path, reference: Reference) -> None:
     folder.mkdir()
     for name, trace in [("plain", reference.trace), *_numbered(reference)]:
         write_client(folder / f"{name}.trace", trace.clients[0])
-    if reference.before is not None:
-        _write_reference(folder / _BEFORE, reference.before)
+    for number, other in reference.earlier.items():
+        _write_reference(folder / f"{_EARLIER}{number}", other)
 
 
 def _read_reference(folder: Path) -> Reference:
     reference = read_reference(folder / "plain.trace", sorted(folder.glob("noise-*.trace")))
     for trace in (reference.trace, *reference.perturbed):
         _check_whole(trace)
-    before = folder / _BEFORE
-    return replace(reference, before=_read_reference(before)) if before.exists() else reference
+    earlier = {int(each.name.removeprefix(_EARLIER)): _read_reference(each) for each in folder.glob(f"{_EARLIER}*")}
+    return replace(reference, earlier=earlier)
 
 
 def _numbered(reference: Reference) -> list[tuple[str, Any]]:

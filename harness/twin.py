@@ -106,13 +106,13 @@ def _made_sure(
     verdict: Verdict, program: Program, case: StrategyCase, reference: Reference, directory: Path, asked: Asked
 ) -> tuple[Verdict, Reference]:
     """The verdict by all that can be known of the reference, where a first look does not end in consistency."""
-    began, known, before = time.monotonic(), len(reference.perturbed), reference.before
+    began, known, earlier = time.monotonic(), len(reference.perturbed), reference.earlier
     try:
         more = not is_plain(verdict)
         surer: dict[str, Any] = {"check": True, "more": more, **asked.makes(case)}
         surer_one = reference_of(program, perturbed=asked.derived, **surer, **asked.of_truth)
         told = tuple(dict.fromkeys((*reference.notes, *surer_one.notes)))
-        reference = dataclasses.replace(surer_one, before=before, notes=told)
+        reference = dataclasses.replace(surer_one, earlier=earlier, notes=told)
     except Abstained as why:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return dataclasses.replace(verdict, abstained=str(why), **nothing), reference

@@ -131,10 +131,10 @@ def _verified(
     """The verdict on one run, which leaves what it recorded in `directory`."""
     began, result, has_evidence = time.monotonic(), None, False
     if is_followed(program, case, changes, asked):
-        result, has_evidence = run_with_evidence(program, case, directory, asked)
+        result, has_evidence = run_with_evidence(program, case, changes, directory, asked)
     found = None
     if result is not None and has_evidence:
-        found = judged_by_step(program, case, directory, result, asked, began)
+        found = judged_by_step(program, case, changes, directory, result, asked, began)
     verdict, reference = found or judged_by_twin(program, case, changes, directory, asked, result, began)
     if reference is None:
         return verdict

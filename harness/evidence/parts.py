@@ -17,6 +17,7 @@ from harness.evidence.found import FOUND, FoundFiles
 from harness.evidence.links import Links, read_links
 from harness.evidence.saves import Process, Saves, read_saves
 from harness.evidence.seen import with_steps
+from harness.evidence.steps import evidence_folder, segment_of
 from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
 
@@ -32,13 +33,15 @@ class Part:
     """What the clients recorded between two starts of the job.
 
     `common` is the number of steps that all clients recorded, 0 if one of them recorded nothing; `furthest` is the most
-    that any of them did. `struck` are the numbers that faults have changed in these processes.
+    that any of them did. `struck` are the numbers that faults have changed in these processes, and `evidence` is where
+    they have left what their steps had.
     """
 
     trace: RunTrace
     common: int
     furthest: int
     struck: tuple[Struck, ...] = ()
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Parts:
         struck: the numbers that faults have changed in the last incarnations.
         saves: what the run has saved in `record.directory` and restored from it, None where that was not noted.
         later: of an interrupted script, the files that it had written at its end.
+        evidence: where the last incarnations have left what their steps had.
     """
 
     last: RunTrace
@@ -66,6 +70,7 @@ class Parts:
     struck: tuple[Struck, ...] = ()
     saves: Saves | None = None
     later: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
 
 class Killed(msgspec.Struct, frozen=True):
@@ -92,6 +97,7 @@ class _Incarnation:
     began: float
     files: dict[str, float]
     struck: tuple[Struck, ...]
+    evidence: str
 
 
 def read_parts(directory: Path) -> Parts:
@@ -122,7 +128,8 @@ def read_parts(directory: Path) -> Parts:
     saved = _saved(first)
     if last.header.at_once:
         saved = _saved_by_script(saves, (0, last.header.task, first[-1].number), first[-1].began, saved)
-    return Parts(last, earlier, saved, links=read_links(directory), struck=now, saves=saves)
+    left = tuple(found[-1].evidence for found in by_client.values())
+    return Parts(last, earlier, saved, links=read_links(directory), struck=now, saves=saves, evidence=left)
 
 
 def _interrupted(directory: Path, last: RunTrace) -> Parts:
@@ -133,8 +140,9 @@ def _interrupted(directory: Path, last: RunTrace) -> Parts:
     saved = killed.saved
     if last.header.at_once:
         saved = _saved_by_script(saves, (1, last.header.task, 0), math.inf, saved)
-    part = Part(before, killed.at, killed.at)
-    return Parts(last, (part,), saved, True, read_links(directory), saves=saves, later=killed.later)
+    part = Part(before, killed.at, killed.at, evidence=segment_of(folder / TRACES).folders)
+    left = segment_of(directory / TRACES).folders
+    return Parts(last, (part,), saved, True, read_links(directory), saves=saves, later=killed.later, evidence=left)
 
 
 def _saved_by_script(saves: Saves | None, process: Process, began: float, files: tuple[str, ...]) -> tuple[str, ...]:
@@ -168,7 +176,8 @@ def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | N
     found = msgspec.json.decode(note.read_bytes(), type=FoundFiles) if note.exists() else FoundFiles(0.0, {})
     process = (trace.header.task, int(folder.name) if folder.name.isdigit() else 0)
     own = tuple(each for each in struck if (each.task, each.incarnation) == process)
-    return _Incarnation(process[1], trace, found.began, found.files, own)
+    left = str(evidence_folder(folder / f"{stem}.trace"))
+    return _Incarnation(process[1], trace, found.began, found.files, own, left)
 
 
 def _struck(incarnations: Iterable[_Incarnation]) -> tuple[Struck, ...]:
@@ -193,7 +202,8 @@ def _together(before: Sequence[_Incarnation]) -> list[list[_Incarnation]]:
 def _part(group: Sequence[_Incarnation], clients: int) -> Part:
     counts = [len(found.trace.steps) for found in group]
     common = min(counts) if len(group) == clients else 0
-    return Part(merge([found.trace for found in group]), common, max(counts), _struck(group))
+    left = tuple(found.evidence for found in group)
+    return Part(merge([found.trace for found in group]), common, max(counts), _struck(group), left)
 
 
 def _saved(incarnations: Sequence[_Incarnation]) -> tuple[str, ...]:

@@ -21,8 +21,8 @@ class Reference:
     `notes` are what a verdict says of how they were made. `touched` is what each of these runs has done with files, by
     what a sentence calls the run. `threads` is what TensorFlow's pools were bounded to, None where they were not.
     `kernels` is whether it is for a run whose kernels are not the CPU's. `tf32` is whether that run multiplies in TF32.
-    `hardware` is what it ran on. `before` is what the parts before the last one are held against, where that is another
-    one. `python` is the interpreter of its environment, None if that is the run's.
+    `hardware` is what it ran on. `earlier` is what parts before the last one are held against, by their number from 0,
+    where that is another one. `python` is the interpreter of its environment, None if that is the run's.
     `tier` is the one that was asked for, where the reruns do not say it: one that follows a run may need none.
     """
 
@@ -34,7 +34,7 @@ class Reference:
     kernels: bool = False
     tf32: bool = False
     hardware: str = "cpu"
-    before: Reference | None = None
+    earlier: Mapping[int, Reference] = field(default_factory=dict)
     python: str | None = None
     tier: str | None = None
 

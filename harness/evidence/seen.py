@@ -16,7 +16,7 @@ import msgspec
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Step
 
-__all__ = ["Completed", "completed", "completed_parts", "overwritten", "rows_of", "with_steps"]
+__all__ = ["Completed", "completed", "completed_parts", "overwritten", "rows_of", "with_seen", "with_steps"]
 
 _FILLED = ("loss", "variables", "examples")
 _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
@@ -71,6 +71,11 @@ def overwritten(traces: Sequence[RunTrace]) -> tuple[str, ...]:
         {sentence: None for client in trace.clients for sentence in client.counters.overwritten} for trace in traces
     )
     return () if truth else tuple(dict.fromkeys(sentence for each in others for sentence in each))
+
+
+def with_seen(trace: RunTrace) -> RunTrace:
+    """The run, each step that it recorded with what the harness saw of it."""
+    return RunTrace(tuple(_with_seen(client, recorded=True) for client in trace.clients))
 
 
 def with_steps(client: ClientTrace) -> ClientTrace:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from harness.evidence.cut import steps_between
 from harness.evidence.observed import epoch_ends, per_epoch
-from harness.judging.align.resumed import steps_between
 from harness.judging.laws import Case, all_laws
 from harness.judging.wording import joined
 

@@ -35,9 +35,10 @@ def judge_parts(parts: Parts, reference: Reference) -> Judged:
 
     A run that began again at step 1 is no finding if nothing had been saved, unless it was to show that it resumes.
     """
-    cases = aligned_cases(parts, reference)
-    if reference.before is not None:
-        cases = (*aligned_cases(parts, reference.before)[:-1], cases[-1])
+    cases = list(aligned_cases(parts, reference))
+    for number, other in reference.earlier.items():
+        if number < len(cases) - 1:
+            cases[number] = aligned_cases(parts, other)[number]
     found = [tuple(_placed(judgement, case.where) for judgement in judge_all(case)) for case in cases]
     wrong = [case for case, judgements in zip(cases, found, strict=True) if _broken(judgements)]
     return Judged(_joined(found), wrong[0] if wrong else cases[-1], cases[-1])

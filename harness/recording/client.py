@@ -17,7 +17,7 @@ import msgspec
 from harness.evidence.found import note_found, traces_of
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
-from harness.evidence.steps import evidence_folder
+from harness.evidence.steps import RunEvidence, Segment, evidence_folder
 from harness.evidence.trace import Header
 from harness.recording.clock import moved_clock
 from harness.recording.rehearsing import rehearsing
@@ -96,8 +96,7 @@ class Assignment(msgspec.Struct, frozen=True):
     it. `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file
     system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
     many more files as large as the trace its disk is to have room for. `keeps` is whether the evidence of each step is
-    kept beside the trace, and `follows` is where a run has left its traces and its evidence, which is followed, by
-    as many `replicas`.
+    kept beside the trace, and `follows` is the evidence of a run, which is followed by as many `replicas`.
     """
 
     traces: str
@@ -113,7 +112,7 @@ class Assignment(msgspec.Struct, frozen=True):
     tf32: bool = False
     beside: int = 0
     keeps: bool = False
-    follows: str | None = None
+    follows: tuple[Segment, ...] = ()
     replicas: int = 1
 
 
@@ -140,12 +139,12 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         trace=trace,
         directory=Path(assignment.directory),
         beside=assignment.beside,
-        follows=assignment.follows is not None,
+        follows=bool(assignment.follows),
         noise=noise,
         watch=watch,
         witness=_witness(strategy, case, assignment, header, trace, noise, watch) if assignment.witness else None,
     )
-    followed = [] if assignment.follows is None else [Path(assignment.follows)]
+    followed = [Path(folder) for each in assignment.follows for folder in each.folders]
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *followed]
     note_modules = note_files(notes_of(trace), ours)
     with contextlib.ExitStack() as stack:
@@ -199,7 +198,7 @@ def of_steps(case: StrategyCase, assignment: Assignment, trace: Path, header: He
     """What a witness is told of the evidence of steps."""
     return {
         "keeps": evidence_folder(trace) if assignment.keeps else None,
-        "follows": None if assignment.follows is None else Path(assignment.follows),
+        "follows": RunEvidence(assignment.follows) if assignment.follows else None,
         "replicas": assignment.replicas,
         "first_replica": case.clients.index(task_name()) * header.local_replicas,
     }
@@ -284,7 +283,7 @@ def _header(strategy: Any, case: StrategyCase, assignment: Assignment) -> Header
         versions=versions(),
         devices=own_devices(),
         onednn=uses_onednn(),
-        follows=assignment.follows is not None,
+        follows=bool(assignment.follows),
     )
 
 

@@ -48,7 +48,7 @@ def followed(verdict: Verdict, program: Program, directory: Path, **options: Any
     reference = reference_of(told, **options)
     earlier = reference_of(program.anew(before), **options)
     text = f"workers began their data anew {_worded(last)}, as TensorFlow has it, and so did those of the reference"
-    return told, replace(reference, before=earlier, notes=(*reference.notes, text))
+    return told, replace(reference, earlier={0: earlier}, notes=(*reference.notes, text))
 
 
 def histories(

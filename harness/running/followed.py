@@ -6,12 +6,15 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from harness.evidence.independence import Touch, check_independent, read_touched
-from harness.evidence.parts import TRACES
+from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference, read_reference
+from harness.evidence.steps import Segment
 from harness.running.reference import FIRST_SEEDS, MORE_SEEDS, TF32_NOTE, notes_of
 from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
+from harness.running.resuming import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
 from simulator.machines.local.scratch import scratch
@@ -27,20 +30,39 @@ accusation that is not plain. A bound of fewer runs is no larger, so that it acc
 class Followers:
     """The processes that follow one run: one as it is, and others that show what rounding does to each step.
 
-    Those with noise are made when they are asked for: most right runs differ by no more than a few roundings.
+    Those with noise are made when they are asked for: most right runs differ by no more than a few roundings. A run in
+    parts is followed as the one training that it is; parts of it that did what was done again are followed apart.
 
     Args:
-        runs: what makes them.
+        program: what has been run.
         directory: holds what the run has left.
         strategy: under which it was.
+        place: where their runs go.
         kernels: whether the run's kernels are not the CPU's; then one follows that computes by other kernels.
         tf32: whether the run multiplies in TF32; then one follows that does so too.
+        options: `seed`, `timeout`, `hardware` and `replicas`, as of `Runs`.
     """
 
-    def __init__(self, runs: Runs, directory: Path, strategy: str, *, kernels: bool, tf32: bool) -> None:
-        self._runs = runs
+    def __init__(
+        self,
+        program: Program,
+        directory: Path,
+        strategy: str,
+        place: Path,
+        *,
+        kernels: bool,
+        tf32: bool,
+        **options: Any,
+    ) -> None:
+        self._program = program
         self._run = f"the run under {strategy}"
         self._directory = directory
+        self._place = place
+        self._options = options
+        self._parts = read_parts(directory)
+        self._all: list[Runs] = []
+        self._last: Runs | None = None
+        self._earlier: dict[int, Runs] = {}
         self._others = [OTHER_KERNELS] * kernels + [TF32] * tf32
         self._notes = (TF32_NOTE,) * tf32
 
@@ -52,6 +74,14 @@ class Followers:
             SharedState: one of these runs has read what another one had written.
             RunFailed: the program fails with one replica.
         """
+        segments = segments_by_state(self._parts)
+        self._last, found = self._followed(segments)
+        if len(segments) > 1:
+            if (counted := segments_by_counts(self._parts, found)) != segments:
+                segments = counted
+                self._last, found = self._followed(segments)
+            for number in undone(self._parts, found):
+                self._earlier[number], _ = self._followed(segments[: number + 1])
         return self._made([])
 
     def with_noise(self, runs: int) -> Reference:
@@ -66,26 +96,42 @@ class Followers:
         """
         return self._made([noisy(seed) for seed in (*FIRST_SEEDS, *MORE_SEEDS)[:runs]])
 
+    def _followed(self, segments: tuple[Segment, ...]) -> tuple[Runs, Reference]:
+        """One that follows these steps, and what it has recorded."""
+        place = self._place / str(len(self._all))
+        place.mkdir()
+        runs = Runs(self._program, place, follows=segments, **self._options)
+        self._all.append(runs)
+        return runs, self._reference(runs, [])
+
     def _made(self, names: Sequence[str]) -> Reference:
-        runs, program = self._runs, self._runs.program
+        assert self._last is not None
+        earlier = {number: self._reference(runs, names) for number, runs in self._earlier.items()}
+        found = self._reference(self._last, names)
+        check_independent(self._program.name, touched := self._touched)
+        notes = (*notes_of(found.trace, None), *self._notes)
+        return replace(found, notes=notes, touched=touched, earlier=earlier)
+
+    def _reference(self, runs: Runs, names: Sequence[str]) -> Reference:
         try:
             runs.make_apart([PLAIN])
             reruns = runs.furthest(names)
             others = self._others if names else []
             runs.make_all(others)
         except RunFailed:
-            check_independent(program.name, self._touched)
+            check_independent(self._program.name, self._touched)
             raise
-        touched = self._touched
-        check_independent(program.name, touched)
         found = read_reference(runs.trace(PLAIN), [*reruns, *map(runs.trace, others)])
-        notes = (*notes_of(found.trace, None), *self._notes)
-        return replace(found, notes=notes, touched=touched, hardware=runs.hardware)
+        return replace(found, hardware=runs.hardware)
 
     @property
     def _touched(self) -> dict[str, Sequence[Touch]]:
         """What all runs have done with files, by what a sentence calls each of them."""
-        return {**self._runs.touched(), self._run: read_touched(self._directory / TRACES)}
+        found: dict[str, Sequence[Touch]] = {}
+        for number, runs in enumerate(self._all):
+            again = f" (again, {number})" if number else ""
+            found |= {f"{run}{again}": touches for run, touches in runs.touched().items()}
+        return {**found, self._run: read_touched(self._directory / TRACES, self._directory / INTERRUPTED)}
 
 
 @contextlib.contextmanager
@@ -114,9 +160,9 @@ def following(
         hardware: what they compute on.
         replicas: that each of them has: 1, or as many as the run.
     """
+    options: dict[str, Any] = {"seed": seed, "timeout": timeout, "replicas": replicas, "hardware": hardware}
     with scratch("followed") as place:
-        runs = Runs(program, place, seed, timeout, follows=directory / TRACES, replicas=replicas, hardware=hardware)
-        yield Followers(runs, directory, strategy, kernels=kernels, tf32=tf32)
+        yield Followers(program, directory, strategy, place, kernels=kernels, tf32=tf32, **options)
 
 
 def failure_on_one_device(program: Program, failure: RunFailed, *, seed: int, timeout: float) -> RunFailed | None:

@@ -72,11 +72,13 @@ def run_twice(
     seed: int,
     timeout: float,
     stream: bool,
+    keeps: bool = False,
 ) -> RunResult:
     """Run a program until every client has recorded a step, kill all tasks at once, and run it again to its end.
 
     The clients of both runs share `record.directory`. Traces, logs and journals are left in `directory`: those of the
-    killed part in its `interrupted`, those of the resumed one where a run without interruption has them.
+    killed part in its `interrupted`, those of the resumed one where a run without interruption has them. With `keeps`
+    so is the evidence of each step.
 
     Returns:
         How the tasks of the resumed run ended; what both have recorded is for `harness.evidence.parts` to read.
@@ -93,7 +95,7 @@ def run_twice(
     # A script resumes in the same view of the file system, in which it has saved.
     with viewed(program, directory) as view, contextlib.ExitStack() as stack:
         options["env"] = env_of_servers(program, case, view)
-        task = Assignment("", "", seed=seed, view=view)
+        task = Assignment("", "", seed=seed, view=view, keeps=keeps)
         with _cluster(case, first / "run", **options) as cluster:
             record = stack.enter_context(record_directory(cluster, case, kept, needed=True))
             bring(_kill_after(cluster, asked.at, program, case, assigned(case, traces[0], record, task)), traces[0])
@@ -149,7 +151,8 @@ def _never_there(run: Run, step: int, program: Program, case: StrategyCase) -> N
     if all(ended) or not any(ended) or any(task.error is not None for task in run.tasks.values()):
         run.join(in_time=any(ended))  # raises what went wrong, if anything did
     said = ", ".join(f"{task} recorded {count}" for task, count in steps.items())
+    epochs = "; Keras's fit records one step for each epoch then" if case.ps else ""
     raise UsageError(
-        f"{program.name} under {case.name} never recorded step {step}, after which it was to be interrupted: {said}; "
-        "under ParameterServerStrategy Keras's fit records one step for each epoch"
+        f"{program.name} under {case.name} never recorded step {step}, after which it was to be interrupted: "
+        f"{said}{epochs}"
     )

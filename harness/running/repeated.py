@@ -15,6 +15,7 @@ from harness.errors import Abstained, NoRoom, NothingObserved, NotReproducible
 from harness.evidence.furthest import take_in
 from harness.evidence.independence import Touch, read_touched, reads_back
 from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference, in_doubt
+from harness.evidence.steps import Segment
 from harness.evidence.trace import read_client
 from harness.recording.client import Assignment
 from harness.recording.scripts import CANNOT
@@ -59,7 +60,7 @@ class Runs:
         seed: of every run.
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
-        follows: where a run has left its traces and evidence, which these follow.
+        follows: the evidence of a run, which these follow.
         replicas: that each of them has.
         hardware: what they compute on.
         beside: how many more files as large as the trace of the plain run the disk is to have room for.
@@ -70,7 +71,7 @@ class Runs:
     seed: int
     timeout: float
     threads: int | None = None
-    follows: Path | None = None
+    follows: tuple[Segment, ...] = ()
     replicas: int = 1
     hardware: str = "cpu"
     beside: int = 0
@@ -117,7 +118,7 @@ class Runs:
                         raise Abstained(failure.root_cause.message) from failure
                     if failure.root_cause.kind == NoRoom.__name__:
                         raise NoRoom(failure.root_cause.message) from failure
-                    follows = "" if self.follows is None else " that follows the run"
+                    follows = " that follows the run" if self.follows else ""
                     during = f"the reference run{follows} (default strategy, one device)"
                     raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
                 if not result["local:0"].value["observed"]:
@@ -147,7 +148,7 @@ class Runs:
             noise,
             threads=self.threads,
             ahead=ahead,
-            follows=None if self.follows is None else str(self.follows),
+            follows=self.follows,
             replicas=self.replicas,
             tf32=name == TF32,
             beside=self.beside if name == PLAIN else 0,

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from harness.evidence.asked import Asked
+from harness.evidence.parts import TRACES
+from harness.evidence.steps import segment_of
 from harness.evidence.trace import chief_first
 from harness.evidence.watched import Watched, joined, read_watched
 from harness.recording.client import Assignment
@@ -148,7 +150,7 @@ def _assignment(
     witness: bool,
 ) -> Assignment:
     """That of a run; `keeps` is whether it keeps the evidence of its steps or follows that, None if it does neither."""
-    traces, kept = place / name / "traces", place / name / "kept"
+    traces, kept = place / name / TRACES, place / name / "kept"
     for folder in (traces, kept, Path(watching.path)):
         folder.mkdir(parents=True)
     return Assignment(
@@ -160,7 +162,7 @@ def _assignment(
         watching=watching,
         witness=witness or keeps is not None,
         keeps=bool(keeps),
-        follows=str(place / "run" / "traces") if keeps is False else None,
+        follows=(segment_of(place / "run" / TRACES),) if keeps is False else (),
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.evidence.cut import steps_between
 from harness.evidence.trace import RunTrace
-from harness.judging.align.resumed import steps_between
 from harness.judging.explain import Explanation, explain
 from harness.judging.explain._examples import amiss
 from harness.judging.laws import Case, judge_all

@@ -28,7 +28,7 @@ def _rule(program: Program, strategy: str, at: int) -> str | None:
 
 def _rule_of(verdict: Verdict) -> str | None:
     assert not verdict
-    assert "resumes_exactly" in _laws(verdict, "broken"), str(verdict)
+    assert {"resumes_exactly", "begins_alike", "examples_match_reference"} & _laws(verdict, "broken"), str(verdict)
     assert verdict.explanation is not None, str(verdict)
     return verdict.explanation.rule
 

@@ -240,7 +240,7 @@ def test_parts_before_a_new_beginning_of_the_data_have_a_reference_of_their_own(
     told = Reference(_run(values, ORDER), tuple(noisy))
     assert _judged(parts, told).outcome == "inconsistent"
     assert _judged(parts, _truth()).outcome == "inconsistent"
-    both = dataclasses.replace(told, before=_truth())
+    both = dataclasses.replace(told, earlier={0: _truth()})
     verdict = judge(parts, both, program="train.py", tasks={}, seconds=1.0)
     assert verdict.outcome == "consistent"
     save_run(tmp_path / "run", verdict, both)

@@ -33,6 +33,7 @@ def test_an_array_that_does_not_change_is_stored_once(tmp_path: Path) -> None:
     writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")
     large = np.arange(1000, dtype=np.float32)
     for index in (1, 2):
+        writer.begin(index)
         held = Held("w", 0, "copies", (writer.put(large),))
         words = Passed(Place(GIVEN, 0, 1), 0, (writer.put(np.array([b"one", b"two\0"], object)),))
         writer.publish(StepEvidence(index, (held,), (words,)))

@@ -1,7 +1,8 @@
 """What each step of a run began with, was given and drew: what another process needs to compute the same step."""
 
 from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence, Stored
-from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder, evidence_of
+from harness.evidence.steps.run import RunEvidence, RunStep, Segment, segment_of, untrained
+from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
 
 __all__ = [
     "DRAWN",
@@ -11,8 +12,12 @@ __all__ = [
     "Held",
     "Passed",
     "Place",
+    "RunEvidence",
+    "RunStep",
+    "Segment",
     "StepEvidence",
     "Stored",
     "evidence_folder",
-    "evidence_of",
+    "segment_of",
+    "untrained",
 ]

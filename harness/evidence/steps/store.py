@@ -22,7 +22,7 @@ from harness.evidence.steps.records import Passed, StepEvidence, Stored
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["EvidenceReader", "EvidenceWriter", "evidence_folder", "evidence_of"]
+__all__ = ["EvidenceReader", "EvidenceWriter", "evidence_folder"]
 
 _LENGTH = struct.Struct("<Q")
 _SUFFIX = ".step"
@@ -35,11 +35,6 @@ _DECODER = msgspec.msgpack.Decoder(StepEvidence)
 def evidence_folder(trace: Path) -> Path:
     """Where the evidence of the steps is that the client took which left this trace."""
     return trace.with_suffix(".steps")
-
-
-def evidence_of(traces: Path) -> list[EvidenceReader]:
-    """That of all clients whose traces are in a directory."""
-    return [EvidenceReader(folder) for folder in sorted(traces.glob("*.steps"))]
 
 
 class EvidenceWriter:
@@ -56,6 +51,7 @@ class EvidenceWriter:
         self._arrays: list[bytes] = []
         self._size = 0
         self._file = 1
+        self._published: StepEvidence | None = None
 
     def put(self, value: Any) -> Stored:
         """Where an array is, or will be when the step is published that is being written."""
@@ -77,20 +73,27 @@ class EvidenceWriter:
         return known
 
     def publish(self, step: StepEvidence) -> None:
-        """Write a step, and the arrays that were put since the last one.
+        """Write a step as far as it is known, and the arrays that were put since the one before.
 
         Raises:
             NoRoom: the disk would be nearly full with it.
             OSError: it cannot be written.
         """
+        if step == self._published:
+            return
         record = _ENCODER.encode(step)
         if (free := shutil.disk_usage(self._folder).free) < _SPARE * self._size:
+            self._known = {key: known for key, known in self._known.items() if known.file != self._file}
             raise NoRoom.of(str(self._folder), _SPARE * self._size, free, "the evidence of a step is to be left")
         temporary = self._folder / f"{step.index}.part"
         with temporary.open("wb") as file:
             file.writelines([_LENGTH.pack(len(record)), record, *self._arrays])
         temporary.replace(self._folder / f"{step.index}{_SUFFIX}")
-        self._arrays, self._size, self._file = [], 0, step.index + 1
+        self._published = step
+
+    def begin(self, index: int) -> None:
+        """Arrays that are put from now on are of this step."""
+        self._arrays, self._size, self._file = [], 0, index
 
 
 def _plain(value: Any) -> bytes:
@@ -104,8 +107,8 @@ class EvidenceReader:
         folder: of the store.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
         self._files: dict[int, memoryview] = {}
 
     @property

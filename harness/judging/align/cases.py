@@ -15,7 +15,7 @@ import msgspec
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.seen import completed, completed_parts
+from harness.evidence.seen import completed, completed_parts, with_seen
 from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
 from harness.judging.align.apart import apart_of, told
 from harness.judging.align.killed import killed_case
@@ -26,7 +26,7 @@ from harness.judging.interruption import Interruption
 from harness.judging.laws.protocol import Case, StruckAt
 from harness.judging.tolerance import tolerance_of
 
-__all__ = ["aligned_cases"]
+__all__ = ["aligned_cases", "begins"]
 
 
 @dataclass
@@ -66,7 +66,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     """
     parts, reference, notes = _completed(parts, reference)
     number = 1 + len(parts.earlier)
-    done = _Done()
+    done, apart = _Done(), apart_of(reference.trace)
     cases: list[Case] = []
     struck: tuple[StruckAt, ...] = ()
     for k, part in enumerate(parts.earlier, start=1):
@@ -75,11 +75,11 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
             continue
         begin, case = killed_case(part, done.reached if k > 1 else 0, reference)
         struck = (*restored(case, struck), *placed(case, part.struck))
-        cases.append(replace(case, struck=struck, where=_where(k, number)))
+        cases.append(replace(case, struck=struck, where=_where(k, number), apart=apart, follows=reference.follows))
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
         done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0)
         done.reached = max(done.reached, begin + part.furthest)
-    last, apart = _last_case(parts, reference, done), apart_of(reference.trace)
+    last = _last_case(parts, reference, done)
     struck = (*restored(last, struck), *placed(last, parts.struck))
     return (
         *cases,
@@ -96,13 +96,20 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     )
 
 
+def begins(parts: Parts, reference: Reference) -> tuple[int, ...]:
+    """Of each case, in their order, how many steps of the reference lie before it."""
+    return tuple(case.begin for case in aligned_cases(parts, reference))
+
+
 def _completed(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tuple[str, ...]]:
     """Both with what the harness saw by itself, where nobody reported it.
 
     Not of a function's run in parts: of one that was killed it is not known what it was about to report.
     """
     if parts.earlier or parts.must_resume:
-        return _in_parts(parts, reference) if parts.last.header.at_once else (parts, reference, ())
+        if parts.last.header.at_once:
+            return _in_parts(parts, reference)
+        return parts, replace(reference, trace=with_seen(reference.trace)) if reference.follows else reference, ()
     found = completed([reference.trace, parts.last, *reference.perturbed], with_examples=2)
     truth, last, *perturbed = found.traces
     return replace(parts, last=last), replace(reference, trace=truth, perturbed=tuple(perturbed)), found.notes

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
+from harness.evidence.cut import steps_between
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.parts import Part
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, RunTrace
 from harness.judging.align.local_values import with_local_values_marked
-from harness.judging.align.resumed import steps_between
 from harness.judging.laws import Case, judge_all
 from harness.judging.tolerance import tolerance_of
 

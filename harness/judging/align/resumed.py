@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from harness.evidence.cut import steps_between
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.reference import Reference
-from harness.evidence.trace import ClientTrace, Counters, RunTrace
+from harness.evidence.trace import RunTrace
 from harness.judging.interruption import Interruption
 from harness.judging.laws.protocol import Case
 from harness.judging.laws.updates_counted import counter
 from harness.judging.tolerance import tolerance_of
 
-__all__ = ["interrupted_case", "steps_between"]
+__all__ = ["interrupted_case"]
 
 
 def interrupted_case(after: RunTrace, reference: Reference, interruption: Interruption) -> Case:
@@ -50,17 +51,3 @@ def _updates_until(interruption: Interruption) -> int:
         return 0
     expected = counter(steps_between(interruption.reference, 1, behind))
     return counts[-1] if counts[-1] is not None else 0 if expected is None else expected[1]
-
-
-def steps_between(trace: RunTrace, first: int, last: int | None) -> RunTrace:
-    """A run cut to the steps from `first` to `last`, both included; with `last` None to its end."""
-    return RunTrace(tuple(_cut(client, first, last) for client in trace.clients))
-
-
-def _cut(client: ClientTrace, first: int, last: int | None) -> ClientTrace:
-    steps = tuple(step for step in client.steps if first <= step.index and (last is None or step.index <= last))
-    if last is None:
-        return msgspec.structs.replace(client, steps=steps)
-    # What was counted over the whole run says nothing of a part of it.
-    counters = Counters(per_epoch=client.counters.per_epoch)
-    return msgspec.structs.replace(client, steps=steps, final=None, counters=counters)

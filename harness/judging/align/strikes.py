@@ -14,7 +14,7 @@ __all__ = ["placed", "restored"]
 def placed(case: Case, struck: Iterable[Struck]) -> tuple[StruckAt, ...]:
     """The numbers changed in the processes of a case, among its steps."""
     steps = [moment.step for moment in moments(case.run, aligned_to=case.reference) if moment.step is not None]
-    begin = steps[0] - 1 if steps else _begin(case)
+    begin = steps[0] - 1 if steps else case.begin
     return tuple(
         StruckAt(each, steps[each.done - 1] if 0 < each.done <= len(steps) else begin + each.done) for each in struck
     )
@@ -25,13 +25,5 @@ def restored(case: Case, strikes: Iterable[StruckAt]) -> tuple[StruckAt, ...]:
 
     Where that is older than the change, or nothing was restored, the change is lost.
     """
-    begin = _begin(case)
+    begin = case.begin
     return tuple(each for each in strikes if 0 < begin >= each.after + (each.struck.target == "gradient"))
-
-
-def _begin(case: Case) -> int:
-    """The last step of the reference that lies before a case."""
-    if case.interruption is not None:
-        return case.interruption.resumed_at
-    steps = case.reference.clients[0].steps
-    return steps[0].index - 1 if steps else 0

@@ -24,8 +24,11 @@ _CURE = (
 
 def _attempts(view: View) -> Iterable[Attempt | None]:
     found = resumption_of(view)
-    if found is None or not view.wrong("variables", found.first) + view.wrong("loss", found.first):
-        return  # right values do not come from wrong examples
+    if found is None:
+        return
+    # Right values do not come from wrong examples, but where the reference was given them, too.
+    if not (view.case.follows or view.wrong("variables", found.first) + view.wrong("loss", found.first)):
+        return
     yield _same_ids(found)
     yield _ahead(found)
 

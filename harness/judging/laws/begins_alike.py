@@ -1,12 +1,13 @@
-"""Law: the first step begins with what it begins with on one device.
+"""Law: the first step begins with what it begins with on one device; after a restart, with what was left before.
 
-Steps are judged from what the run held, so that a weight which is drawn too large, or a rate that grows with the
-number of replicas before training begins, would show nowhere else.
+Steps are judged from what the run held, so that a weight which is drawn too large, a rate that grows with the number of
+replicas before training begins, or a variable that a restore has left out, would show nowhere else.
 """
 
 from __future__ import annotations
 
 from harness.evidence.comparing import compare
+from harness.evidence.cut import steps_between
 from harness.evidence.observed import history, unique_names
 from harness.evidence.trace import ClientTrace, RunTrace, Step
 from harness.judging.laws._compare import first_per_value
@@ -31,7 +32,7 @@ class _BeginsAlike(Law):
         begun, truth = _begun(case.run), _begun(case.reference)
         if begun is None or truth is None:
             return not_judged(self.id, "what the first step begins with is not known of both")
-        tolerance = _tolerance(case, truth)
+        tolerance, step = _tolerance(case, truth), case.begin + 1
         ours, theirs = (history(each, "variables").get(1, {}) for each in (begun, truth))
         findings, compared, worst = [], 0, 0.0
         for name in theirs:
@@ -44,9 +45,9 @@ class _BeginsAlike(Law):
                 at = f"{name!r}{list(found.index) if found.index else ''}"
                 finding = Finding(
                     law=self.id,
-                    text=f"before step 1, variable {at}: {found.text}",
+                    text=f"before step {step}, variable {at}: {found.text}",
                     task=case.run.clients[0].header.task,
-                    step=1,
+                    step=step,
                     observable="start",
                     variable=name,
                     observed=found.observed,
@@ -62,7 +63,8 @@ class _BeginsAlike(Law):
 def _tolerance(case: Case, truth: RunTrace) -> Tolerance:
     if not isinstance(case.tolerance, Derived):
         return Exact()
-    perturbed = [begun for each in case.tolerance.perturbed if (begun := _begun(each)) is not None]
+    runs = (steps_between(each, case.begin + 1, None) for each in case.tolerance.perturbed)
+    perturbed = [begun for each in runs if (begun := _begun(each)) is not None]
     return Derived(truth, perturbed)
 
 

@@ -98,6 +98,14 @@ class Case:
     apart: Mapping[int, str] = field(default_factory=dict)
     follows: bool = False
 
+    @property
+    def begin(self) -> int:
+        """How many steps of the reference lie before it."""
+        if self.interruption is not None:
+            return self.interruption.resumed_at
+        steps = self.reference.clients[0].steps
+        return steps[0].index - 1 if steps else 0
+
 
 @dataclass(frozen=True)
 class StruckAt:

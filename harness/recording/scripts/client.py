@@ -82,7 +82,7 @@ class _Session:
             trace=trace,
             directory=Path(assignment.directory),
             beside=assignment.beside,
-            follows=assignment.follows is not None,
+            follows=bool(assignment.follows),
             noise=noise,
             watch=watch,
             witness=witness,
@@ -217,9 +217,9 @@ def _around(
     if assignment.replicas > 1:
         stack.enter_context(averaging())
     if case.name == "default" or assignment.replicas > 1:
-        told: dict[str, Any] = {"follows": assignment.follows is not None, "replicas": assignment.replicas}
+        told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.replicas}
         stack.enter_context(one_replica(stand_ins, lambda: session.steps, **told))
-        stack.enter_context(doubts(stand_ins, yields=assignment.follows is not None))
+        stack.enter_context(doubts(stand_ins, yields=bool(assignment.follows)))
         return lambda: None
     if not case.on_device:  # which strategies find by themselves
         stack.enter_context(all_cpus(case.devices))
@@ -249,5 +249,5 @@ def _header(case: StrategyCase, assignment: Assignment) -> Header:
         versions=versions(),
         devices=own_devices(),
         onednn=uses_onednn(),
-        follows=assignment.follows is not None,
+        follows=bool(assignment.follows),
     )

@@ -6,12 +6,11 @@ So what the step leaves follows from what the run's step had, and from nothing t
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, Stored, evidence_of
+from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
 from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
@@ -31,43 +30,11 @@ PERMUTING = ("RandomShuffle", "StatelessShuffle")
 """Operations whose draws are permutations, of which the seam makes an operation of its own."""
 
 
-class _Step:
-    """The evidence of all tasks on one step."""
-
-    def __init__(self, readers: Sequence[EvidenceReader], index: int) -> None:
-        found = [(reader, step) for reader in readers if (step := reader.step(index)) is not None]
-        self.index = index
-        self.is_there = bool(found)
-        self.eager = found[0][1].eager if found else None
-        self.trained = all(step.trained for _, step in found)
-        self.held = [(reader, each) for reader, step in found for each in step.before]
-        self._found = found
-        self.reports = min((len(step.reported) for _, step in found), default=0)
-        self._passed: dict[Place, dict[int, list[tuple[EvidenceReader, Passed]]]] = {}
-        for reader, step in found:
-            for each in step.passed:
-                self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
-        self.recalled: Counter[tuple[Place, int]] = Counter()
-
-    def reported(self, number: int) -> list[tuple[EvidenceReader, Held]]:
-        """What variables held at a report of the program's since this step, from 0."""
-        return [(reader, each) for reader, step in self._found for each in step.reported[number]]
-
-    def replicas(self, place: Place) -> list[list[tuple[EvidenceReader, Passed]]]:
-        """What passed a place on each replica that came by, in the order of replicas and then of execution."""
-        found = self._passed.get(place, {})
-        return [found[replica] for replica in sorted(found)]
-
-    def of(self, place: Place, replica: int) -> list[tuple[EvidenceReader, Passed]]:
-        """What passed a place on one replica, in the order of execution."""
-        return self._passed.get(place, {}).get(replica, [])
-
-
 class Following:
     """Follows the evidence that a run has left.
 
     Args:
-        traces: where the clients of the run have left their traces, and their evidence.
+        evidence: of the run.
         noise: of a process that shows what rounding does to each step.
         silent: a context in which nothing perturbs or watches.
         replicas: that this process has. With one, that has what all replicas of the run had together. With as many as
@@ -76,15 +43,17 @@ class Following:
 
     follows = True
 
-    def __init__(self, traces: Path, noise: Noise | None, silent: Callable[[], Any], replicas: int = 1) -> None:
+    def __init__(
+        self, evidence: RunEvidence, noise: Noise | None, silent: Callable[[], Any], replicas: int = 1
+    ) -> None:
         self._replicas = replicas
-        self._readers = evidence_of(traces)
+        self._evidence = evidence
         self._noise = noise
         self._silent = silent
         self._lock = threading.Lock()
         self._index = 0
-        self._step: _Step | None = None
-        self._last: _Step | None = None
+        self._step: RunStep | None = None
+        self._last: RunStep | None = None
         self._reports = 0
         self._moved: list[tuple[Any, list[np.ndarray[Any, Any]]]] = []
         self._ids = Ids()
@@ -131,7 +100,10 @@ class Following:
         self._apart.clear()
         self._examples = None
         self._draws_seen.clear()
-        step = self._step = self._last = _Step(self._readers, self._index)
+        step = self._evidence.step(self._index)
+        if self._last is not None and self._last.segment != step.segment:
+            self._repeats = Repeats()  # who is started again may draw what was drawn before
+        self._step = self._last = step
         self._reports = 0
         if not step.is_there:
             self._apart["the run has left no evidence of it"] = None
@@ -181,7 +153,7 @@ class Following:
 
     def trains_in_eager_run(self, number: int) -> bool | None:
         """Whether the run's next step, if it was this eager call of `Strategy.run`, took gradients."""
-        following = _Step(self._readers, self._index + 1) if self._step is None else None
+        following = self._evidence.step(self._index + 1) if self._step is None else None
         return following.trained if following is not None and following.eager == number else None
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
@@ -223,7 +195,7 @@ class Following:
         """What is known of the shape of the examples of all replicas before there are any."""
         import tensorflow as tf
 
-        step = self._step or _Step(self._readers, self._index + 1)
+        step = self._step or self._evidence.step(self._index + 1)
         passed = step.replicas(place) if self._replicas == 1 else [step.of(place, replica)] * self._replicas
         parts = [each[0][1].arrays[0].shape for each in passed if each]
         shape = tf.TensorShape(own.shape)

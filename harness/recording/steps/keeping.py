@@ -27,14 +27,16 @@ class Keeping:
         folder: of the store.
         replicas: the numbers of the local replicas, over all tasks.
         deliver: hands values over when a graph is run, as of `Gathered.deliver`.
+        at_once: whether a step is published as soon as its call has ended, since the process may be killed then.
     """
 
     follows = False
 
-    def __init__(self, folder: Path, replicas: Sequence[int], deliver: Deliver) -> None:
+    def __init__(self, folder: Path, replicas: Sequence[int], deliver: Deliver, *, at_once: bool = False) -> None:
         self._writer = EvidenceWriter(folder)
         self._replicas = replicas
         self._deliver = deliver
+        self._at_once = at_once
         self._reader = Reader()
         self._lock = threading.Lock()
         self._index = 0
@@ -50,16 +52,20 @@ class Keeping:
 
     def begin(self, variables: Variables, eager: int | None) -> None:
         """Publish the step before, and begin with what the variables hold."""
-        self.close()
-        self._index += 1
-        self._eager, self._before, self._reported = eager, (), []
-        self._open, self._pending, self._done = True, True, True
+        try:
+            self.close()
+        finally:  # a step that could not be published is missing, and does not shift those after it
+            self._index += 1
+            self._writer.begin(self._index)
+            self._eager, self._before, self._passed, self._reported = eager, (), [], []
+            self._open, self._pending, self._done = True, True, True
         self._before = self._held(variables)
 
     def report(self, variables: Variables) -> None:
-        """Keep what the variables hold."""
+        """Keep what the variables hold, and publish the step: the process may be killed right after this."""
         if self._pending:
             self._reported.append(self._held(variables))
+            self._publish()
 
     @property
     def apart(self) -> str | None:
@@ -91,6 +97,8 @@ class Keeping:
         self._open, self._done, self._trained = False, done, trained
         rarely = self._index & (self._index - 1)  # all variables are read for it, which most steps need not
         self._own = () if rarely else self._apart(variables())
+        if self._at_once:
+            self._publish()
 
     def _apart(self, variables: Variables) -> tuple[str, ...]:
         """The names of those of which each replica has something of its own."""
@@ -166,17 +174,21 @@ class Keeping:
     def close(self) -> None:
         """Publish the last step."""
         if self._pending:
-            with self._lock:
-                passed, self._passed, self._open, self._pending = tuple(self._passed), [], False, False
-            self._writer.publish(
-                StepEvidence(
-                    self._index,
-                    self._before,
-                    passed,
-                    tuple(self._reported),
-                    self._eager,
-                    self._done,
-                    self._trained,
-                    self._own,
-                )
+            self._open, self._pending = False, False
+            self._publish()
+
+    def _publish(self) -> None:
+        with self._lock:
+            passed = tuple(self._passed)
+        self._writer.publish(
+            StepEvidence(
+                self._index,
+                self._before,
+                passed,
+                tuple(self._reported),
+                self._eager,
+                self._done,
+                self._trained,
+                self._own,
             )
+        )

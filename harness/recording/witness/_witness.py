@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.evidence.observed import unique_names
+from harness.evidence.steps import RunEvidence
 from harness.evidence.trace import Array, GivenSeen, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.steps import Following, Keeping
@@ -42,7 +43,7 @@ class Witness:
         watch: of a rerun of which a step is watched, in which this is not the program's.
         at_once: as of `Gathered`.
         keeps: where the evidence of the steps is to be kept, None where nobody wants it.
-        follows: where the run has left its traces and evidence that this process is to follow.
+        follows: the evidence of the run that this process is to follow.
         replicas: that follow.
         first_replica: the number of the first local replica, over all tasks.
     """
@@ -57,7 +58,7 @@ class Witness:
         *,
         at_once: bool = False,
         keeps: Path | None = None,
-        follows: Path | None = None,
+        follows: RunEvidence | None = None,
         first_replica: int = 0,
         replicas: int = 1,
     ) -> None:
@@ -76,7 +77,7 @@ class Witness:
         self._gathered.is_quiet = lambda: noise is not None and noise.is_silent
         if keeps is not None:
             numbers = range(first_replica, first_replica + max(1, local_replicas))
-            self._gathered.steps = Keeping(keeps, numbers, self._gathered.deliver)
+            self._gathered.steps = Keeping(keeps, numbers, self._gathered.deliver, at_once=at_once)
         if follows is not None:
             self._gathered.steps = Following(follows, noise, silent, replicas)
         self._noise = noise

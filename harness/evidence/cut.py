@@ -1,0 +1,31 @@
+"""A run cut to some of its steps."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.evidence.trace import ClientTrace, Counters, RunTrace, SeenVariable, Start
+
+__all__ = ["steps_between"]
+
+
+def steps_between(trace: RunTrace, first: int, last: int | None) -> RunTrace:
+    """A run cut to the steps from `first` to `last`, both included; with `last` None to its end.
+
+    It starts with what the step before the first one has left.
+    """
+    return RunTrace(tuple(_cut(client, first, last) for client in trace.clients))
+
+
+def _cut(client: ClientTrace, first: int, last: int | None) -> ClientTrace:
+    steps = tuple(step for step in client.steps if first <= step.index and (last is None or step.index <= last))
+    if first > 1 and client.start is not None:
+        before = next((step for step in client.steps if step.index == first - 1), None)
+        held = () if before is None else before.variables or ()
+        start = Start(client.start.at, tuple(SeenVariable(each.name, "plain", (each.value,)) for each in held))
+        client = msgspec.structs.replace(client, start=start)
+    if last is None:
+        return msgspec.structs.replace(client, steps=steps)
+    # What was counted over the whole run says nothing of a part of it.
+    counters = Counters(per_epoch=client.counters.per_epoch)
+    return msgspec.structs.replace(client, steps=steps, final=None, counters=counters)

@@ -1,0 +1,123 @@
+"""The evidence that all tasks of a run have left, step by step; of a run in parts as of one training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.evidence.steps.records import Held, Passed, Place, StepEvidence
+from harness.evidence.steps.store import EvidenceReader
+
+__all__ = ["RunEvidence", "RunStep", "Segment", "segment_of", "untrained"]
+
+_Found = list[tuple[EvidenceReader, Passed]]
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """The steps of processes that trained together, as steps of the whole training.
+
+    Attributes:
+        folders: the stores of these processes.
+        after: the step of the whole before the first of these, from 0.
+        skipped: how many of their own steps are left out: calls that build variables, which the whole has had.
+    """
+
+    folders: tuple[str, ...]
+    after: int = 0
+    skipped: int = 0
+
+
+def segment_of(traces: Path) -> Segment:
+    """What all clients have left whose traces are in a directory."""
+    return Segment(tuple(map(str, sorted(traces.glob("*.steps")))))
+
+
+class RunStep:
+    """The evidence of all tasks on one step.
+
+    Attributes:
+        index: the step of the whole, from 1.
+        segment: the number of its segment, from 0; -1 where there is none.
+        is_there: whether there is evidence of it.
+        eager: as of `StepEvidence`, where it counts in the whole as in its own process.
+        trained: as of `StepEvidence`.
+        held: what each variable held when it began.
+        reports: how often the program has reported since it began, in all tasks.
+        recalled: how often what passed a place has been asked for, by the number of the replica.
+    """
+
+    def __init__(self, index: int, segment: int, found: Sequence[tuple[EvidenceReader, StepEvidence]]) -> None:
+        self.index = index
+        self.segment = segment
+        self.is_there = bool(found)
+        self.eager = found[0][1].eager if found and segment == 0 else None
+        self.trained = all(step.trained for _, step in found)
+        self.held = [(reader, each) for reader, step in found for each in step.before]
+        self.reports = min((len(step.reported) for _, step in found), default=0)
+        self.recalled: Counter[tuple[Place, int]] = Counter()
+        self._found = found
+        self._passed: dict[Place, dict[int, _Found]] = {}
+        for reader, step in found:
+            for each in step.passed:
+                self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
+
+    def reported(self, number: int) -> list[tuple[EvidenceReader, Held]]:
+        """What variables held at a report of the program's since this step, from 0."""
+        return [(reader, each) for reader, step in self._found for each in step.reported[number]]
+
+    def replicas(self, place: Place) -> list[_Found]:
+        """What passed a place on each replica that came by, in the order of replicas and then of execution."""
+        found = self._passed.get(place, {})
+        return [found[replica] for replica in sorted(found)]
+
+    def of(self, place: Place, replica: int) -> _Found:
+        """What passed a place on one replica, in the order of execution."""
+        return self._passed.get(place, {}).get(replica, [])
+
+
+class RunEvidence:
+    """Reads the steps of a run.
+
+    Args:
+        segments: of the run, in their order. A later one has its steps from where it begins on: what an earlier one did
+            after that was undone.
+    """
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = [(each, [EvidenceReader(folder) for folder in each.folders]) for each in segments]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is evidence of any step."""
+        return any(reader.steps for reader in self.readers)
+
+    @property
+    def readers(self) -> list[EvidenceReader]:
+        """The stores of all processes."""
+        return [reader for _, readers in self._segments for reader in readers]
+
+    def step(self, index: int) -> RunStep:
+        """A step of the whole, from 1.
+
+        Raises:
+            ValueError: a file is damaged.
+        """
+        number = max((k for k, (each, _) in enumerate(self._segments) if index > each.after), default=-1)
+        if number < 0:
+            return RunStep(index, number, [])
+        segment, readers = self._segments[number]
+        own = index - segment.after + segment.skipped
+        return RunStep(index, number, [(reader, step) for reader in readers if (step := reader.step(own)) is not None])
+
+
+def untrained(folders: Sequence[str]) -> int:
+    """How many steps processes had before the first in which gradients were taken; 0 if they took none."""
+    for reader in (EvidenceReader(folder) for folder in folders):
+        for index in range(1, reader.steps + 1):
+            step = reader.step(index)
+            if step is not None and step.trained:
+                return index - 1
+    return 0
