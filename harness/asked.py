@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.running.disturbance import Disturbance
-from harness.running.elsewhere import Interpreter
+from harness.running.interpreter import Interpreter
 from harness.running.interrupt import Interrupting
+from harness.running.reference import Venue
 from harness.subject.strategies import StrategyCase
 from simulator import UsageError
 
@@ -32,11 +33,19 @@ class Asked:
     reference: str = "cpu"
     python: Interpreter | None = None
 
-    def makes(self, case: StrategyCase) -> dict[str, Any]:
-        """What the reference of such a run computes on, and whether its kernels are the run's."""
-        if self.reference == "device":
-            return {"hardware": case.device_kind}
-        return {"kernels": case.computes_apart or self.python is not None, "tf32": case.tf32}
+    def venue(self, case: StrategyCase, *, beside: bool = False) -> Venue:
+        """Where the reference of a run under a strategy is made.
+
+        Args:
+            case: the strategy.
+            beside: whether that on a CPU in this environment is meant, where another one was asked for.
+        """
+        where = Venue(self.seed, self.timeout)
+        if self.reference == "device" and not beside:
+            return dataclasses.replace(where, hardware=case.device_kind)
+        python = None if beside else self.python
+        kernels = case.computes_apart or self.python is not None or beside
+        return dataclasses.replace(where, kernels=kernels, tf32=case.tf32 and not beside, python=python)
 
     def on(self, case: StrategyCase, python: str | Path | Interpreter | None) -> Asked:
         """The same, after a check that the reference can run where it was asked for.
@@ -65,17 +74,12 @@ class Asked:
         return {"seed": self.seed, "timeout": self.timeout}
 
     @property
-    def of_truth(self) -> dict[str, Any]:
-        """Of what the run is held against, in the environment that was asked for."""
-        return {**self.of_reference, "python": self.python}
-
-    @property
     def of_run(self) -> dict[str, Any]:
         """Of the run to be judged."""
         return {**self.of_reference, "stream": self.stream, "keep": self.keep}
 
     @property
-    def of_interrupted(self) -> dict[str, Any]:
+    def of_part(self) -> dict[str, Any]:
         """Of a run that is killed and started again."""
         return {**self.of_reference, "stream": self.stream}
 

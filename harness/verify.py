@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from _lockstep.verdicts import announce, on_verdict
 from harness.asked import Asked, Tier
-from harness.by_step import is_followed, judged_by_step, run_with_evidence
+from harness.attempts import Attempt, verdict_of
 from harness.culprits import is_wanted, with_culprit
 from harness.evidence.independence import read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
@@ -23,24 +23,23 @@ from harness.judging.shares import with_data
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.proofs import is_asked, proved
+from harness.running.cache import check_cache
 from harness.running.disturbance import Disturbance
-from harness.running.elsewhere import Interpreter
+from harness.running.interpreter import Interpreter
 from harness.running.interrupt import Interrupting
 from harness.running.observe import check_hardware, disturbed_by
 from harness.running.places import on_machines, placed_program
-from harness.running.reference import reference_of
 from harness.running.scripted import check_apart, native_traces, ready
 from harness.saved import save_run
 from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from harness.twin import judge_left, judged_by_twin, judged_run
 from simulator import FaultPlan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing from Python 3.11 on
 
-__all__ = ["Tier", "check_hardware", "judge", "judge_left", "judged_run", "on_verdict", "task_summaries", "verify"]
+__all__ = ["Tier", "check_hardware", "judge", "on_verdict", "task_summaries", "verify"]
 
 _SEED = 20
 
@@ -115,6 +114,7 @@ def _verified_in(
     asked: Asked,
 ) -> Verdict:
     asked.check(changes)
+    check_cache()
     under_test = ready(program, case, changes, prove=asked.prove, reference=asked.reference)
     placed_program(under_test, case, disturbed=changes is not None)
     with on_machines(case), kept_in(out) as directory:
@@ -129,35 +129,23 @@ def _verified(
     asked: Asked,
 ) -> Verdict:
     """The verdict on one run, which leaves what it recorded in `directory`."""
-    began, result, has_evidence = time.monotonic(), None, False
-    if is_followed(program, case, changes, asked):
-        result, has_evidence = run_with_evidence(program, case, changes, directory, asked)
-    found = None
-    if result is not None and has_evidence:
-        found = judged_by_step(program, case, changes, directory, result, asked, began)
-    verdict, reference = found or judged_by_twin(program, case, changes, directory, asked, result, began)
+    attempt = Attempt(program, case, changes, directory, asked, time.monotonic())
+    verdict, reference = verdict_of(attempt)
     if reference is None:
         return verdict
     if program.script is not None:
-        verdict = _of_script(verdict, program, case, directory, reference, asked, disturbed=changes is not None)
-    return _explained(verdict, program, case, changes, directory, reference, asked)
+        verdict = _of_script(verdict, attempt, reference)
+    return _explained(verdict, attempt, reference)
 
 
-def _explained(
-    verdict: Verdict,
-    program: Program,
-    case: StrategyCase,
-    changes: Interrupting | Disturbance | None,
-    directory: Path,
-    reference: Reference,
-    asked: Asked,
-) -> Verdict:
+def _explained(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verdict:
     """The verdict with what more runs say of it; it is kept where that was asked for."""
+    program, case, directory, asked = attempt.program, attempt.case, attempt.directory, attempt.asked
     # What a worker does for a coordinator cannot be watched from here.
     apart = (program.script is not None and case.ps) or asked.python is not None
-    if changes is None and not apart and is_wanted(verdict, asked.explain):
+    if attempt.changes is None and not apart and is_wanted(verdict, asked.explain):
         verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
-    verdict = _beside_others(verdict, program, case, directory, asked)
+    verdict = _beside_others(verdict, attempt)
     if is_asked(asked.prove if asked.python is None else asked.prove or False):
         parts = read_parts(directory)
         runs = [*(part.trace for part in parts.earlier), parts.last]
@@ -167,49 +155,35 @@ def _explained(
     return verdict
 
 
-def _of_script(
-    verdict: Verdict,
-    program: Program,
-    case: StrategyCase,
-    directory: Path,
-    reference: Reference,
-    asked: Asked,
-    *,
-    disturbed: bool,
-) -> Verdict:
+def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verdict:
     """The verdict on a script, taken back where its reference rests on what may be otherwise."""
+    program, case, directory = attempt.program, attempt.case, attempt.directory
     touched = read_touched(directory / TRACES, directory / INTERRUPTED)
     check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
     assert program.script is not None
     parts = read_parts(directory)
     first = parts.earlier[0].trace if parts.earlier else parts.last
-    natives = native_traces(program, repeated=case.ps > 0 and updates_apart(first), **asked.of_truth)
+    venue = attempt.asked.venue(case)
+    natives = native_traces(program, venue, repeated=case.ps > 0 and updates_apart(first))
     told: dict[str, Any] = {
         "follows": reference.follows,
         "returned": case.ps > 0 and any(read_rebuilt(directory)),
         "updates": program.script.updates,
     }
-    again = parts if disturbed else None
+    again = parts if attempt.changes is not None else None
     return doubted(verdict, first, reference.trace, case.replicas, natives, again, **told)
 
 
-def _beside_others(verdict: Verdict, program: Program, case: StrategyCase, directory: Path, asked: Asked) -> Verdict:
+def _beside_others(verdict: Verdict, attempt: Attempt) -> Verdict:
     """The verdict; one by a reference on the device has a note of what that on the CPU says.
 
     So has one that is inconsistent with a reference of another environment, of what one of this environment says.
     """
+    asked = attempt.asked
     on_device = asked.reference == "device"
     if not on_device and (asked.python is None or verdict.outcome != "inconsistent"):
         return verdict
-    kernels = on_device or case.computes_apart
-    other = judge(
-        read_parts(directory),
-        reference_of(program, perturbed=asked.derived, kernels=kernels, **asked.of_reference),
-        program=program.name,
-        tasks=verdict.tasks,
-        seconds=verdict.seconds,
-        faults=verdict.faults,
-    )
+    other, _ = attempt.by_one_replica(verdict.tasks, beside=True)
     ratio = "" if other.worst_ratio is None else f", worst ratio {other.worst_ratio:.2g}"
     where = "on a CPU" if on_device else "of the run's own environment"
     note = f"against the reference {where} the run is {other.outcome}{ratio}"

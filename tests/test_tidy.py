@@ -56,8 +56,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("asked", "saved"),
         ("culprits", "refuting"),
         ("judged", "proofs"),
-        # Each step from the run's own state, or the same training beside the run.
-        ("by_step", "twin"),
+        ("attempts",),
         ("verify",),
         ("search", "certifying", "comparing", "bundling"),
         ("tf_tests",),

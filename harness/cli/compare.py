@@ -129,7 +129,7 @@ class _Asked:
     """
 
     def __init__(self, name: str, text: str, program: tuple[str, ...]) -> None:
-        from harness.running.elsewhere import Interpreter
+        from harness.running.interpreter import Interpreter
         from simulator import UsageError
 
         self.name, self.text = name, text
@@ -156,7 +156,7 @@ class _Asked:
         words = ["--out", str(directory), *self.words]
         click.echo(f"{self.name}: {self.text}", err=True)
         if self.interpreter is not None:
-            from harness.running.elsewhere import its_environ
+            from harness.running.interpreter import its_environ
 
             command = self.interpreter.running("from _lockstep.command import main; main()", "verify", *words)
             return subprocess.run(command, env=its_environ(), stdout=subprocess.DEVNULL, check=False).returncode

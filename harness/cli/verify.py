@@ -179,7 +179,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
-    from harness.running.elsewhere import Interpreter
+    from harness.running.interpreter import Interpreter
     from harness.running.places import check_machines
     from harness.subject.over import Over
     from harness.subject.program import Program

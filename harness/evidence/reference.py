@@ -20,7 +20,6 @@ class Reference:
 
     `notes` are what a verdict says of how they were made. `touched` is what each of these runs has done with files, by
     what a sentence calls the run. `threads` is what TensorFlow's pools were bounded to, None where they were not.
-    `kernels` is whether it is for a run whose kernels are not the CPU's. `tf32` is whether that run multiplies in TF32.
     `hardware` is what it ran on. `earlier` is what parts before the last one are held against, by their number from 0,
     where that is another one. `python` is the interpreter of its environment, None if that is the run's.
     `tier` is the one that was asked for, where the reruns do not say it: one that follows a run may need none.
@@ -31,8 +30,6 @@ class Reference:
     notes: tuple[str, ...] = ()
     touched: Mapping[str, Sequence[Touch]] = field(default_factory=dict)
     threads: int | None = None
-    kernels: bool = False
-    tf32: bool = False
     hardware: str = "cpu"
     earlier: Mapping[int, Reference] = field(default_factory=dict)
     python: str | None = None
@@ -45,33 +42,18 @@ class Reference:
 
 
 class ReferenceFiles(msgspec.Struct, frozen=True):
-    """A reference as another process has left it.
+    """A reference as files: `plain` and `perturbed` are traces; the rest is as of `Reference`."""
 
-    `directory` is its folder of the cache. `plain` and `perturbed` are files; the rest is as of `Reference`.
-    """
-
-    directory: str
     plain: str
     perturbed: tuple[str, ...]
     notes: tuple[str, ...]
     touched: dict[str, tuple[Touch, ...]]
     threads: int | None
-    kernels: bool
-    tf32: bool
-    hardware: str
 
     def read(self) -> Reference:
         """The reference; its traces are read now."""
         found = read_reference(Path(self.plain), [Path(file) for file in self.perturbed])
-        return replace(
-            found,
-            notes=self.notes,
-            touched=self.touched,
-            threads=self.threads,
-            kernels=self.kernels,
-            tf32=self.tf32,
-            hardware=self.hardware,
-        )
+        return replace(found, notes=self.notes, touched=self.touched, threads=self.threads)
 
 
 def read_reference(plain: Path, perturbed: Sequence[Path]) -> Reference:

@@ -13,16 +13,10 @@ from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.seen import completed
 from harness.evidence.trace import Array, ClientTrace, Final, RunTrace, Step, Value
 
-__all__ = ["ROUNDING_SHARE_MAX", "Difference", "first_difference", "in_doubt"]
+__all__ = ["ROUNDING_SHARE_MAX", "Difference", "first_difference"]
 
 ROUNDING_SHARE_MAX = 2.0**-7
 """What roundings of sums can change where two runs differ first, as a share of the largest element; in float16 too."""
-
-
-_DOUBT_SHARE = 2.0**-11
-"""What noise may move of an array's largest element without any doubt that equal runs are equal: a spread from which
-`harness.judging.tolerance.K` makes less than a hundredth.
-"""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -49,45 +43,10 @@ def first_difference(one: ClientTrace, other: ClientTrace) -> Difference | None:
     return None
 
 
-def in_doubt(plain: ClientTrace, noisy: ClientTrace) -> bool:
-    """Whether a run with rounding-sized noise differs so from one without that equal runs may differ as well.
-
-    Noise moves floating numbers by little, and no integers, examples, shapes or numbers of steps. A chaotic training,
-    or one in which a rounding turns a decision, is worth a second run without noise too.
-    """
-    plain, noisy = _completed(plain, noisy)
-    if len(plain.steps) != len(noisy.steps):
-        return True
-    for ours, theirs in zip([*plain.steps, plain.final], [*noisy.steps, noisy.final], strict=True):
-        if ours is None or theirs is None:
-            if ours is not theirs:
-                return True
-        elif _is_other(ours, theirs):
-            return True
-    return False
-
-
 def _completed(one: ClientTrace, other: ClientTrace) -> tuple[ClientTrace, ClientTrace]:
     """Both with what the harness saw by itself of what neither reported."""
     both = completed([RunTrace((one,)), RunTrace((other,))])
     return both.traces[0].clients[0], both.traces[1].clients[0]
-
-
-def _is_other(ours: Step | Final, theirs: Step | Final) -> bool:
-    """Whether two records differ by more than roundings do."""
-    if isinstance(ours, Step) and isinstance(theirs, Step) and ours.examples != theirs.examples:
-        return True
-    for observable in OBSERVABLES:
-        mine, others = items(ours, observable) or {}, items(theirs, observable) or {}
-        if list(mine) != list(others):
-            return True
-        for name, item in mine.items():
-            pairs = _parts(item), _parts(others[name])
-            if len(pairs[0]) != len(pairs[1]):
-                return True
-            if any(a != b and _share(a, b) > _DOUBT_SHARE for a, b in zip(*pairs, strict=True)):
-                return True
-    return False
 
 
 def _timeless(record: Step | Final) -> Step | Final:

@@ -1,4 +1,4 @@
-"""In the Python of another environment: makes the reference that a verification asks for, and says where it is."""
+"""In the Python of another environment: makes the runs that a verification asks for, and says where they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from harness.running.elsewhere import Failed, Reply, Request
-from harness.running.reference import left_reference
+from harness.running.making import made
+from harness.running.repeated import Runs
 from harness.subject.program import Program
 from simulator import LockstepError
 from simulator.kernel import die_with_parent
@@ -21,7 +22,10 @@ def answer(request: str, reply: str) -> None:
     asked = msgspec.json.decode(Path(request).read_bytes(), type=Request)
     try:
         program = Program.of(asked.origin) if asked.origin is not None else _script(asked)
-        found = Reply(made=left_reference(program, **asked.asked))
+        runs = Runs(
+            program, Path(asked.directory), asked.seed, asked.timeout, follows=asked.follows, hardware=asked.hardware
+        )
+        found = Reply(made=made(runs, asked.wanted))
     except LockstepError as error:
         found = Reply(failed=Failed.of(error))
     new = Path(reply).with_suffix(".new")

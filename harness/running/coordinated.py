@@ -7,48 +7,80 @@ that was, and its workers do the same; whether the updates are right is judged t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness.evidence.parts import Parts, read_parts
 from harness.evidence.rebuilt import Rebuilt, read_rebuilt
 from harness.evidence.reference import Reference
 from harness.judging.verdict import Verdict
-from harness.running.reference import reference_of
+from harness.running.reference import ReferenceRuns, Venue, reference_runs
 from harness.subject.program import Program
 from harness.subject.script import Anew
 
-__all__ = ["followed", "histories"]
+__all__ = ["AnewRuns", "anew_runs", "histories"]
 
 _EXAMPLES = "examples_match_reference"
 
 
-def followed(verdict: Verdict, program: Program, directory: Path, **options: Any) -> tuple[Program, Reference] | None:
+@dataclass(frozen=True)
+class AnewRuns:
+    """The runs that such a run is held against: those of the whole, and those of the part before the last one.
+
+    Attributes:
+        runs: of the script that is told where its data begins anew until the end.
+        before: of the one that is told where it did so in the part before.
+        note: what a verdict says of that.
+    """
+
+    runs: ReferenceRuns
+    before: ReferenceRuns
+    note: str
+
+    follow = False
+
+    def plain(self) -> Reference:
+        """As of `ReferenceRuns`."""
+        return self._both(self.runs.plain(), self.before.plain())
+
+    def with_noise(self, runs: int, *, sure: bool = False) -> Reference:
+        """As of `ReferenceRuns`."""
+        return self._both(self.runs.with_noise(runs, sure=sure), self.before.with_noise(runs, sure=sure))
+
+    def _both(self, reference: Reference, before: Reference) -> Reference:
+        return replace(reference, earlier={0: before}, notes=(*reference.notes, self.note))
+
+
+@contextlib.contextmanager
+def anew_runs(verdict: Verdict, program: Program, directory: Path, venue: Venue) -> Iterator[AnewRuns | None]:
     """What the run is to be judged by instead, where its examples are not those of an undisturbed one.
 
     Args:
         verdict: by the undisturbed reference.
         program: the script.
         directory: of the run.
-        options: `seed`, `timeout`, `python` and `perturbed`, as of `reference_of`.
+        venue: where these runs are made.
 
-    Returns:
-        The script that is told where its data begins anew, and its reference; None where the first one is as good.
+    Yields:
+        None where the first reference is as good.
     """
-    if any(law.law == _EXAMPLES and law.status == "held" for law in verdict.judgements):
-        return None
-    resumed_at = 0 if verdict.interrupted is None else int(verdict.interrupted["resumed_at"])
-    found = histories(read_parts(directory), read_rebuilt(directory), resumed_at)
+    found = None
+    if all(law.law != _EXAMPLES or law.status != "held" for law in verdict.judgements):
+        resumed_at = 0 if verdict.interrupted is None else int(verdict.interrupted["resumed_at"])
+        found = histories(read_parts(directory), read_rebuilt(directory), resumed_at)
     if found is None or not any(found):
-        return None
-    before, last = found
-    told = program.anew(last)
-    reference = reference_of(told, **options)
-    earlier = reference_of(program.anew(before), **options)
-    text = f"workers began their data anew {_worded(last)}, as TensorFlow has it, and so did those of the reference"
-    return told, replace(reference, earlier={0: earlier}, notes=(*reference.notes, text))
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        before, last = (
+            stack.enter_context(reference_runs(program.anew(each), directory, verdict.strategy, venue, follows=False))
+            for each in found
+        )
+        where = _worded(found[1])
+        text = f"workers began their data anew {where}, as TensorFlow has it, and so did those of the reference"
+        yield AnewRuns(last, before, text)
 
 
 def histories(

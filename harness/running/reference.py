@@ -1,223 +1,249 @@
-"""The truth to compare with: the same program under the default strategy, run as often as needed, and kept."""
+"""What a run is held against: the same program with one replica, which follows the run where that has left evidence."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from filelock import FileLock
-
-from harness.errors import NoRoom, NotReproducible
-from harness.evidence.independence import Touch, check_independent
-from harness.evidence.reference import Reference, ReferenceFiles, read_reference
-from harness.evidence.trace import RunTrace
-from harness.running.depends import environment_digest
-from harness.running.elsewhere import Interpreter, asked_elsewhere
-from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy, reproducible
-from harness.running.room import RERUNS
+from harness.evidence.independence import Touch, check_independent, read_touched
+from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
+from harness.evidence.reference import Reference, ReferenceFiles
+from harness.evidence.steps import RunEvidence, Segment
+from harness.running.cache import kept_in_cache
+from harness.running.elsewhere import made_elsewhere
+from harness.running.interpreter import Interpreter
+from harness.running.making import Wanted, made
+from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs
+from harness.running.resuming import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
-from simulator import RunFailed, UsageError
-from simulator.machines.local.host import cores
-from simulator.machines.local.scratch import make_scratch
+from simulator import LockstepError, RunFailed
+from simulator.machines.local.scratch import scratch
 
-__all__ = [
-    "CACHE_VARIABLE",
-    "FIRST_SEEDS",
-    "MORE_SEEDS",
-    "TF32_NOTE",
-    "cache_directory",
-    "left_reference",
-    "notes_of",
-    "reference_of",
-]
+__all__ = ["NOISY_RUNS", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
 
-CACHE_VARIABLE = "LOCKSTEP_CACHE"
-# An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
-FIRST_SEEDS = (101, -101)
-# Nothing is known of the devices in a trace of an earlier version.
-_ONE_CPU = ((), ("cpu:1",))
-# Each of which is another draw.
-MORE_SEEDS = (102, 103, 104)
+NOISY_RUNS = (1, 2, 5)
+"""As many are made one after another, as long as something seems wrong: one, its opposite, and three more before an
+accusation that is not plain. A bound of fewer runs is no larger, so that it accepts less.
+"""
 
-
-def reference_of(
-    program: Program,
-    *,
-    seed: int,
-    perturbed: bool,
-    timeout: float,
-    check: bool = False,
-    more: bool = False,
-    kernels: bool = False,
-    tf32: bool = False,
-    hardware: str = "cpu",
-    beside: int = 0,
-    python: Interpreter | None = None,
-    known: Mapping[str, Sequence[Touch]] | None = None,
-) -> Reference:
-    """Run the program under the default strategy on one device, or take the run of the same program from the cache.
-
-    What a first look needs are the plain run and two with noise. Accepting a run takes no more: a bound that is too
-    small by accident accepts less. Only who is about to accuse, or could judge little, asks for a `check` that two
-    equal runs give the same numbers, which is made if the runs until then leave that in doubt, and for `more` noise.
-    Where two equal runs differ, but not on a single thread, all runs of the reference are made on one.
-
-    Args:
-        program: what to run.
-        seed: as in the run that is to be judged.
-        perturbed: whether the runs with noise are needed.
-        timeout: seconds for each run.
-        check: whether to make sure that equal runs are equal.
-        more: whether to make more runs with noise than two.
-        kernels: whether the run that is to be judged computes with other kernels than a CPU's. How far right ones may
-            differ then counts as noise: one run more uses TensorFlow's other kernels.
-        tf32: whether it computes products of float32 in TF32. How far that is from float32 then counts as noise: one
-            run more has factors that are rounded so.
-        hardware: what the reference computes on.
-        beside: how many files as large as its own trace the disk has to have room for, besides those of a reference.
-        python: of another environment, in which all runs of the reference are made.
-        known: what runs that were made before have done with files, by what a sentence calls each.
-
-    Raises:
-        NothingObserved: the program reported nothing.
-        NoRoom: the disk has none for all of that.
-        NotReproducible: its numbers differ from run to run.
-        SharedState: one of these runs has read what another one had written.
-        RunFailed: the program fails even on one device.
-        UsageError: another environment has no such program.
-    """
-    asked: dict[str, Any] = {"seed": seed, "perturbed": perturbed, "timeout": timeout, "check": check, "more": more}
-    asked |= {"kernels": kernels, "tf32": tf32, "hardware": hardware, "beside": beside}
-    if python is None:
-        left = left_reference(program, **asked, known=known)
-    else:
-        left = asked_elsewhere(program, asked, python, cache_directory())
-    with _locked(Path(left.directory)):
-        return replace(left.read(), python=None if python is None else python.path)
-
-
-def left_reference(
-    program: Program,
-    *,
-    seed: int,
-    perturbed: bool,
-    timeout: float,
-    check: bool,
-    more: bool,
-    kernels: bool,
-    tf32: bool,
-    hardware: str,
-    beside: int,
-    known: Mapping[str, Sequence[Touch]] | None = None,
-) -> ReferenceFiles:
-    """Make the runs of a reference as of `reference_of`, and say where they are."""
-    place = "" if hardware == "cpu" else f"-{hardware}"
-    directory = cache_directory() / f"{program.digest}-{seed}-{environment_digest()}{place}"
-    with _locked(directory):
-        names = [noisy(noise) for noise in FIRST_SEEDS] if perturbed else []
-        others = [OTHER_KERNELS] * (perturbed and kernels) + [TF32] * (perturbed and tf32)
-        # The first two at once, if there is a core for each.
-        at_once = [PLAIN, *names[: min(1, cores() - 1)]]
-        beside += len(others) + _beside_plain(perturbed) - len(at_once[1:])
-        runs, differing = Runs(program, directory, seed, timeout, hardware=hardware, beside=beside), None
-        try:
-            runs.make_apart(at_once)
-            runs.furthest(names, doubts=True)
-            doubt = check and not (names and not any(map(runs.in_doubt, names)))
-            if doubt:
-                runs, differing = reproducible(runs)
-            reruns = runs.furthest(names)
-            if perturbed and more:
-                # A second plain run stands for one of those with noise: six are enough.
-                seeds = MORE_SEEDS[:-1] if doubt else MORE_SEEDS
-                reruns += runs.furthest([noisy(noise) for noise in seeds])
-            runs.make_all(others)
-        except NoRoom:
-            runs.remove_unfinished()
-            raise
-        except (NotReproducible, RunFailed):  # what another one had left may be why
-            check_independent(program.name, {**(known or {}), **runs.touched()})
-            raise
-        touched = runs.touched()
-        check_independent(program.name, touched)
-        plain = runs.trace(PLAIN)
-        notes = notes_of(read_reference(plain, []).trace, differing) + ((TF32_NOTE,) if tf32 else ())
-    return ReferenceFiles(
-        str(directory),
-        str(plain),
-        tuple(map(str, [*reruns, *map(runs.trace, others)])),
-        notes,
-        {run: tuple(touches) for run, touches in touched.items()},
-        runs.threads,
-        kernels,
-        tf32,
-        hardware,
-    )
-
-
-def _beside_plain(perturbed: bool) -> int:
-    """How many more files like that of the plain run a reference has at most, at a time.
-
-    The reruns with noise, and one that is being made; in the exact tier the second plain run.
-    """
-    return RERUNS + 1 if perturbed else 1
-
-
-@contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Make a directory of the cache, and let nobody else use it meanwhile."""
-    lock = FileLock(directory / "lock")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except OSError as error:
-        raise UsageError(
-            f"reference runs cannot be kept in {directory.parent}: {error.strerror}; {CACHE_VARIABLE} names where"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-TF32_NOTE = (
+_TF32_NOTE = (
     "TF32 is on: products of float32 have factors with 10 bits of mantissa, and what that changes is allowed for, so "
     "that only larger errors are found than without it"
 )
 
 
-def notes_of(reference: RunTrace, differing: str | None) -> tuple[str, ...]:
-    """What a reader of the verdict should know of how a reference was made.
+@dataclass(frozen=True)
+class Venue:
+    """Where a reference is made, and what of the run's numbers one made there has to allow for.
+
+    Attributes:
+        seed: of its runs.
+        timeout: seconds for each of them.
+        kernels: whether the run's kernels are other ones. How far right ones may differ then counts as noise: one run
+            more uses TensorFlow's other kernels.
+        tf32: whether the run computes products of float32 in TF32. How far that is from float32 then counts as noise:
+            one run more has factors that are rounded so.
+        hardware: what it computes on.
+        replicas: that each of its runs has: 1, or as many as the run, each of which stands for a whole.
+        python: of another environment, in which all of its runs are made.
+    """
+
+    seed: int
+    timeout: float
+    kernels: bool = False
+    tf32: bool = False
+    hardware: str = "cpu"
+    replicas: int = 1
+    python: Interpreter | None = None
+
+
+class ReferenceRuns:
+    """The runs that one run is held against: one as it is, and others that show what rounding does to each step.
+
+    Those with noise are made when they are asked for: most right runs differ by no more than a few roundings. A run in
+    parts is followed as the one training that it is; parts of it that did what was done again are followed apart. Runs
+    that follow nothing are kept for who asks for the same program again.
 
     Args:
-        reference: its plain run.
-        differing: where those on several threads differ, None if they do not.
+        program: what has been run.
+        directory: holds what the run has left.
+        strategy: under which it was.
+        venue: where they are made.
+        place: where those go that follow.
+        follows: whether to follow the run if it has left evidence.
     """
-    found = [] if (header := reference.header).devices in _ONE_CPU else [f"the reference ran on {header.devices[0]}"]
-    if differing is not None:
-        found.append(
-            f"the reference ran on a single thread, because on several its numbers are others in each run: {differing}"
+
+    def __init__(
+        self, program: Program, directory: Path, strategy: str, venue: Venue, place: Path, *, follows: bool = True
+    ) -> None:
+        self._program = program
+        self._venue = venue
+        self._run = f"the run under {strategy}"
+        self._directory = directory
+        self._place = place
+        self._parts = read_parts(directory)
+        segments = segments_by_state(self._parts) if follows else ()
+        self._segments = segments if RunEvidence(segments).is_there else ()
+        self._touched: dict[str, Sequence[Touch]] = {}
+        self._count = 0
+        self._last: Runs | None = None
+        self._earlier: dict[int, Runs] = {}
+
+    @property
+    def follow(self) -> bool:
+        """Whether they follow the run."""
+        return bool(self._segments)
+
+    def plain(self) -> Reference:
+        """What one replica makes of each step.
+
+        Raises:
+            NothingObserved: it reported nothing.
+            SharedState: one of these runs has read what another one had written.
+            RunFailed: the program fails with one replica.
+        """
+        if self.follow:
+            self._follow()
+        return self.with_noise(0)
+
+    def with_noise(self, runs: int, *, sure: bool = False) -> Reference:
+        """The same, with what rounding makes of each step.
+
+        Args:
+            runs: with noise, of `NOISY_RUNS`. Those that were made before count.
+            sure: as of `Wanted`.
+
+        Raises:
+            NotReproducible: two equal runs differ.
+            SharedState: as of `plain`.
+            RunFailed: as of `plain`.
+        """
+        others = [OTHER_KERNELS] * self._venue.kernels + [TF32] * self._venue.tf32
+        wanted = Wanted(runs, tuple(others) if runs else (), sure)
+        earlier = {number: self._made(each, wanted) for number, each in self._earlier.items()}
+        found = self._free(wanted) if self._last is None else self._made(self._last, wanted)
+        notes = (*found.notes, *((_TF32_NOTE,) if self._venue.tf32 else ()))
+        return replace(found, notes=notes, touched=self._checked(), earlier=earlier)
+
+    def _follow(self) -> None:
+        """Find out where the parts of the run stand, and what has to be followed apart."""
+        segments = self._segments
+        self._last, found = self._following(segments)
+        if len(segments) == 1:
+            return
+        if (counted := segments_by_counts(self._parts, found)) != segments:
+            segments = counted
+            self._last, found = self._following(segments)
+        for number in undone(self._parts, found):
+            self._earlier[number], _ = self._following(segments[: number + 1])
+
+    def _following(self, segments: tuple[Segment, ...]) -> tuple[Runs, Reference]:
+        place = self._place / str(self._count)
+        place.mkdir()
+        venue = self._venue
+        runs = Runs(
+            self._program,
+            place,
+            venue.seed,
+            venue.timeout,
+            follows=segments,
+            replicas=venue.replicas,
+            hardware=venue.hardware,
         )
-    if drawn := reference.clients[0].counters.unseeded:
-        times = "once" if drawn == 1 else f"{drawn} times"
-        found.append(
-            f"NumPy was asked for a random generator without a seed {times}, and got one that Lockstep seeds, so that "
-            "runs can be compared; workers other than the first draw other numbers, as they do in a cluster"
-        )
-    return tuple(found)
+        self._count += 1
+        return runs, self._made(runs, Wanted())
+
+    def _free(self, wanted: Wanted) -> Reference:
+        found = undisturbed(self._program, self._venue, wanted, known=self._checked())
+        self._touched |= found.touched
+        return found
+
+    def _made(self, runs: Runs, wanted: Wanted) -> Reference:
+        try:
+            left = _made(runs, wanted, self._venue.python)
+        except RunFailed:
+            self._checked(runs.touched())
+            raise
+        again = f" (again, {runs.directory.name})" if runs.directory.name != "0" else ""
+        self._touched |= {f"{run}{again}": touches for run, touches in left.touched.items()}
+        return _reference(left, self._venue)
+
+    def _checked(self, more: dict[str, Sequence[Touch]] | None = None) -> dict[str, Sequence[Touch]]:
+        """What all runs have done with files, by what a sentence calls each of them.
+
+        Raises:
+            SharedState: one has read what another one had written.
+        """
+        run = {self._run: read_touched(self._directory / TRACES, self._directory / INTERRUPTED)}
+        found = {**self._touched, **(more or {}), **run}
+        check_independent(self._program.name, found)
+        return found
 
 
-def cache_directory() -> Path:
-    """Where reference runs are kept: `LOCKSTEP_CACHE`, shared within a test session, else one of this process."""
-    given = os.environ.get(CACHE_VARIABLE)
-    return Path(given) if given else _own_directory()
+@contextlib.contextmanager
+def reference_runs(
+    program: Program, directory: Path, strategy: str, venue: Venue, *, follows: bool = True
+) -> Iterator[ReferenceRuns]:
+    """Those of one run; the arguments are those of `ReferenceRuns`."""
+    with scratch("followed") as place:
+        yield ReferenceRuns(program, directory, strategy, venue, place, follows=follows)
 
 
-@lru_cache(maxsize=1)
-def _own_directory() -> Path:
-    return make_scratch("references")
+def undisturbed(
+    program: Program, venue: Venue, wanted: Wanted, *, known: dict[str, Sequence[Touch]] | None = None
+) -> Reference:
+    """A reference that follows no run.
+
+    Args:
+        program: what is run.
+        venue: where.
+        wanted: besides the plain run.
+        known: what other runs have done with files, by what a sentence calls each.
+
+    Raises:
+        Abstained: its numbers differ from run to run.
+        NothingObserved: the program reported nothing.
+        SharedState: one run has read what another one had written.
+        RunFailed: the program fails on one device.
+    """
+    with kept_in_cache(program, venue.seed, venue.hardware, venue.python) as directory:
+        runs = Runs(program, directory, venue.seed, venue.timeout, hardware=venue.hardware)
+        try:
+            left = _made(runs, wanted, venue.python)
+        except LockstepError:  # what another run had left may be why
+            check_independent(program.name, {**(known or {}), **runs.touched()})
+            raise
+        check_independent(program.name, {**(known or {}), **left.touched})
+        return _reference(left, venue)
+
+
+def _made(runs: Runs, wanted: Wanted, python: Interpreter | None) -> ReferenceFiles:
+    return made(runs, wanted) if python is None else made_elsewhere(runs, wanted, python)
+
+
+def _reference(left: ReferenceFiles, venue: Venue) -> Reference:
+    python = None if venue.python is None else venue.python.path
+    return replace(left.read(), hardware=venue.hardware, python=python)
+
+
+def failure_on_one_device(program: Program, failure: RunFailed, *, seed: int, timeout: float) -> RunFailed | None:
+    """How a program fails on one device that has raised in a cluster; None if it does not, or hung there.
+
+    Args:
+        program: what was run.
+        failure: how it failed.
+        seed: of the run.
+        timeout: seconds for the run.
+    """
+    if not failure.root_cause.traceback:
+        return None
+    with scratch("alone") as place:
+        try:
+            Runs(program, place, seed, timeout).make([PLAIN])
+        except RunFailed as alike:
+            return alike if alike.root_cause.kind == failure.root_cause.kind else None
+        except LockstepError:
+            return None
+    return None

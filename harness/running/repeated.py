@@ -12,16 +12,15 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import Abstained, NoRoom, NothingObserved, NotReproducible
-from harness.evidence.furthest import take_in
 from harness.evidence.independence import Touch, read_touched, reads_back
-from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference, in_doubt
+from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference
 from harness.evidence.steps import Segment
 from harness.evidence.trace import read_client
 from harness.recording.client import Assignment
 from harness.recording.scripts import CANNOT
 from harness.running.clients import client_of, viewed
 from harness.running.depends import keep_depends, still_the_same
-from harness.running.room import check_room, fitting
+from harness.running.room import RERUNS, check_room, fitting
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
@@ -42,7 +41,7 @@ _ONEDNN_VARIABLE = "TF_ENABLE_ONEDNN_OPTS"
 _AGAIN, _EARLIER = "again", "earlier-"
 _NOISE = "noise-"
 _TRACES, _KEPT = "traces", "kept"
-_DONE, _DOUBT, _TAKEN_IN = "done", "doubt", "taken-in"
+_DONE = "done"
 # By how much the clocks of the first run, and of those with noise but their opposites, are ahead: it is another second
 # and another day for a second run without noise, and for the run that is to be judged.
 _AHEAD_SECONDS = 100_000.0
@@ -51,8 +50,6 @@ _AHEAD_SECONDS = 100_000.0
 @dataclass(frozen=True)
 class Runs:
     """The runs of one reference, each in a folder of its own that says when it is complete.
-
-    The trace of a rerun with noise may be in that of another one; then the folder says in whose.
 
     Attributes:
         program: what is run, under the default strategy.
@@ -63,7 +60,6 @@ class Runs:
         follows: the evidence of a run, which these follow.
         replicas: that each of them has.
         hardware: what they compute on.
-        beside: how many more files as large as the trace of the plain run the disk is to have room for.
     """
 
     program: Program
@@ -74,7 +70,6 @@ class Runs:
     follows: tuple[Segment, ...] = ()
     replicas: int = 1
     hardware: str = "cpu"
-    beside: int = 0
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -135,7 +130,6 @@ class Runs:
 
     def _assignment(self, name: str) -> Assignment:
         folder = self._folder(name)
-        self._forget(folder)
         shutil.rmtree(folder, ignore_errors=True)
         for inner in (_TRACES, _KEPT):
             (folder / inner).mkdir(parents=True)
@@ -151,58 +145,8 @@ class Runs:
             follows=self.follows,
             replicas=self.replicas,
             tf32=name == TF32,
-            beside=self.beside if name == PLAIN else 0,
+            beside=1 + RERUNS if name == PLAIN else 0,
         )
-
-    def _forget(self, folder: Path) -> None:
-        """Remove the reruns whose trace is in that of a run which is about to be made again, or was held against it."""
-        for note in self.directory.glob(f"*/{_TAKEN_IN}"):
-            into, plain = note.read_text().split()
-            if folder.name in (into, plain):
-                for name in (into, note.parent.name):
-                    shutil.rmtree(self.directory / name, ignore_errors=True)
-
-    def furthest(self, names: Sequence[str], *, doubts: bool = False) -> list[Path]:
-        """`make_all` of these with noise, and keep of each element what is furthest from the run without.
-
-        So they need the room of one, and one more for each that is being made.
-
-        Args:
-            names: of these runs.
-            doubts: whether `in_doubt` will be asked about them.
-
-        Returns:
-            Their traces: of those that record alike a single one.
-        """
-        if any((self._folder(name) / _DONE).exists() for name in self._missing(names)):
-            # What one has read is otherwise now, and in whose trace it is nobody could tell any more.
-            for name in names:
-                shutil.rmtree(self._folder(name), ignore_errors=True)
-        for some in self._batches(names):
-            self.make(some)
-            self._take_in(names, doubts)
-        self._take_in(names, doubts)
-        return [trace for name in names if (trace := self.trace(name)).exists()]
-
-    def _take_in(self, names: Sequence[str], doubts: bool) -> None:
-        """Put the traces of these runs, as far as they have been made, into that of the first one."""
-        if not names:
-            return
-        plain, into, first = self._folder(PLAIN), self._folder(names[0]), self.trace(names[0])
-        for name in names:
-            folder, trace = self._folder(name), self.trace(name)
-            if not (folder / _DONE).exists() or not trace.exists():
-                continue
-            if doubts and not (folder / _DOUBT).exists():
-                doubt = in_doubt(read_client(self.trace(PLAIN)), read_client(trace))
-                (folder / _DOUBT).write_bytes(msgspec.msgpack.encode(doubt))
-            if folder != into and first.exists() and take_in(self.trace(PLAIN), first, trace):
-                (folder / _TAKEN_IN).write_text(f"{into.name} {plain.name}")
-                trace.unlink()
-
-    def in_doubt(self, name: str) -> bool:
-        """Whether this run with noise, for which `furthest` looked for that, leaves it open if equal runs are equal."""
-        return msgspec.msgpack.decode((self._folder(name) / _DOUBT).read_bytes(), type=bool)
 
     def remove_unfinished(self) -> None:
         """Remove what runs have left that have not come to their end."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from harness.evidence.independence import Touch
 from harness.evidence.trace import RunTrace
 from harness.running.disturbance import RECORD, Disturbance
-from harness.running.elsewhere import Interpreter
 from harness.running.interrupt import Interrupting
-from harness.running.reference import reference_of
+from harness.running.making import Wanted
+from harness.running.reference import Venue, undisturbed
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, UsageError
@@ -93,36 +92,31 @@ def check_whole(program: Program, reference: RunTrace, changes: Interrupting | D
         )
 
 
-def native_traces(
-    program: Program, *, repeated: bool = False, seed: int, timeout: float, python: Interpreter | None = None
-) -> list[RunTrace]:
+def native_traces(program: Program, venue: Venue, *, repeated: bool = False) -> list[RunTrace]:
     """What a script leaves as on one device, with a batch for one replica: of one worker's data, and of all.
 
     Of a coordinator's script all steps, with a single worker.
 
     Args:
         program: the script.
+        venue: where it is run.
         repeated: whether that of a coordinator is run once more, with each example as often as there are workers.
-        seed: as of `verify`.
-        timeout: as of `verify`.
-        python: of the environment that makes the reference, None if that is this one.
 
     Returns:
         One trace or two, and none where it cannot be run so.
     """
     assert program.script is not None
-    asked: dict[str, Any] = {"seed": seed, "perturbed": False, "timeout": timeout, "python": python}
     found = []
     if program.script.ps:
         with contextlib.suppress(LockstepError):
             for times in (1, program.script.workers) if repeated else (1,):
                 alone = program.with_one_worker(times)
-                found.append(reference_of(alone, **asked).trace)
+                found.append(undisturbed(alone, venue, Wanted()).trace)
         return found
     for pipelines in dict.fromkeys((program.script.workers, 1)):
         with contextlib.suppress(LockstepError):
             alone = program.alone(pipelines)
-            found.append(reference_of(alone, **asked).trace)
+            found.append(undisturbed(alone, venue, Wanted()).trace)
     return found
 
 

@@ -18,7 +18,7 @@ from harness.evidence.watched import Watched, joined, read_watched
 from harness.recording.client import Assignment
 from harness.recording.watch import Watching
 from harness.running.clients import client_of, viewed
-from harness.running.reference import FIRST_SEEDS
+from harness.running.making import FIRST_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, Run

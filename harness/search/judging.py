@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.asked import Asked, Tier
+from harness.attempts import Attempt
 from harness.errors import Abstained
 from harness.evidence.reference import Reference
+from harness.judged import task_summaries
 from harness.judging.unknown import not_finite
-from harness.judging.verdict import Verdict
 from harness.kept import check_out, kept_in
 from harness.running.disturbance import Disturbance
+from harness.running.making import Wanted
 from harness.running.observe import check_hardware
 from harness.running.places import check_machines, on_machines, placed_program
-from harness.running.reference import reference_of
+from harness.running.reference import NOISY_RUNS, undisturbed
 from harness.saved import save_run
 from harness.search.outcome import Outcome
 from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from harness.verify import Tier, judge_left, judged_run, task_summaries
 from simulator import FaultPlan, RunFailed, TaskError
 
 if TYPE_CHECKING:
@@ -44,22 +46,19 @@ class Subject:
     Attributes:
         program: what trains.
         case: the strategy.
-        reference: the undisturbed run on one device, which the numbers are held against.
-        seed: given to every process.
-        timeout: seconds for a run with all its restarts.
+        reference: the undisturbed run on one device, which numbers are held against first. Where they differ a process
+            that follows the run decides.
+        asked: its seed and tier, and the seconds for a run with all its restarts.
         restarts: restarts that a run may have; by default those that its faults can cause, and three more.
         restart_policy: as of `Cluster`.
-        stream: copy the tasks' output to stderr.
     """
 
     program: Program
     case: StrategyCase
     reference: Reference
-    seed: int = _SEED
-    timeout: float = 120.0
+    asked: Asked
     restarts: int | None = None
     restart_policy: str | None = None
-    stream: bool = False
 
     @property
     def steps(self) -> int:
@@ -70,26 +69,27 @@ class Subject:
         """Run the program once under a plan and judge it; `out` keeps traces, logs, the journal and the verdict."""
         began = time.monotonic()
         disturbance = Disturbance(plan, self.restarts, self.restart_policy)
-        disturbance.check(self.case, self.timeout)
-        options: dict[str, Any] = {"seed": self.seed, "timeout": self.timeout, "stream": self.stream}
+        disturbance.check(self.case, self.asked.timeout)
         causes: tuple[TaskError, ...] = ()
-        found = Outcome()
+        found, whole = Outcome(), True
         with kept_in(out) as directory:
-            run = (self.program, self.case, disturbance, directory, self.reference)
-            verdict: Verdict | None = None
+            asked = dataclasses.replace(self.asked, keep=out is not None)
+            attempt = Attempt(self.program, self.case, disturbance, directory, asked, began)
             try:
-                verdict = judged_run(*run, began, keep=out is not None, **options)
-                tasks = verdict.tasks
+                result = attempt.run()
             except RunFailed as failure:
-                causes, tasks = failure.causes, task_summaries(failure.result)
+                causes, result = failure.causes, failure.result
                 found = outcome_of_failure(plan, failure)
                 # A plan that was drawn may ask for what never comes, which says nothing of the numbers.
-                if found and all(failure.result[task].value is not None for task in self.case.clients):
-                    verdict = judge_left(*run, failure.result, failure.result.seconds)
-            if verdict is not None:
+                whole = bool(found) and all(result[task].value is not None for task in self.case.clients)
+            tasks = task_summaries(result)
+            if whole:
+                verdict, reference = attempt.judged(self.reference, tasks), self.reference
+                if not verdict:
+                    verdict, reference = attempt.by_one_replica(tasks)
                 found = Outcome() if verdict else Outcome(symptom="numbers", text=str(verdict))
                 if out is not None:
-                    save_run(directory, verdict, self.reference)
+                    save_run(directory, verdict, reference)
         return _finished(found, tasks, causes, time.monotonic() - began)
 
 
@@ -110,17 +110,18 @@ def subject_of(
 
     Raises:
         UsageError: a program or strategy that does not exist, or a program that reports nothing.
-        Abstained: its numbers differ from run to run, or are not finite.
+        Abstained: its numbers are not finite.
         RunFailed: the program fails even undisturbed on one device.
     """
     case = strategy_case(strategy, network=network, over=machines)
     check_hardware(case)
     check_machines(case)
     under_test = placed_program(Program.of(program), case, disturbed=True)
-    reference = reference_of(under_test, seed=seed, perturbed=tier == "derived", timeout=timeout, check=True, more=True)
+    asked = Asked(tier, False, None, None, seed, timeout, stream, False)
+    reference = undisturbed(under_test, asked.venue(case), Wanted(NOISY_RUNS[1] if asked.derived else 0))
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)
-    return Subject(under_test, case, reference, seed, timeout, restarts, restart_policy, stream)
+    return Subject(under_test, case, reference, asked, restarts, restart_policy)
 
 
 def survives(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import NoRoom, verify
-from harness.running.reference import CACHE_VARIABLE
+from harness.running.cache import CACHE_VARIABLE
 
 __all__ = ["STEP_BYTES", "main"]
 

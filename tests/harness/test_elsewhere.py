@@ -15,7 +15,7 @@ from harness import verify
 from harness.cli import _lockstep
 from harness.errors import NothingObserved
 from harness.judging.environments import Environments
-from harness.running.elsewhere import Interpreter
+from harness.running.interpreter import Interpreter
 from simulator import RunFailed, UsageError
 from tests._installed import COMMAND, run_there
 from tests.harness import _programs

@@ -14,7 +14,7 @@ from harness import SharedState, verify
 from harness.evidence.independence import Touch, check_independent, notes_of, read_touched, reads_back
 from harness.recording.client import Assignment, run_client
 from harness.recording.touched import _of_flags, _of_mode
-from harness.running.reference import CACHE_VARIABLE
+from harness.running.cache import CACHE_VARIABLE
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, RunFailed
@@ -173,7 +173,7 @@ def test_a_reference_that_goes_on_where_the_run_ended_is_refused(
 def test_reruns_of_the_reference_are_as_independent(tmp_path: Path) -> None:
     """A rerun that reads what the plain reference has left has no spread, and says nothing of rounding."""
     # The first two run at once: the later one has read what the other had written, or both are run again, in turn.
-    writer = r"(an earlier run of the reference|the reference run)"
+    writer = r"(an earlier run of the reference|the reference run|the run under default)"
     with pytest.raises(SharedState, match=rf"the reference run.* has read .*, which {writer}"):
         verify(_resuming(str(tmp_path / "state.npy")), "default")
 

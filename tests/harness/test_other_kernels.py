@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from harness import strategy_case, verify
-from harness.running.reference import CACHE_VARIABLE, reference_of
+from harness.running.cache import CACHE_VARIABLE
+from harness.running.making import Wanted
+from harness.running.reference import Venue, undisturbed
+from harness.running.repeated import OTHER_KERNELS
 from harness.subject.program import Program
 from simulator import UsageError
 from tests.harness._programs import exact, mlp
@@ -27,15 +30,13 @@ def test_one_rerun_computes_with_the_other_kernels(
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     if chosen is not None:
         monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", chosen)
-    asked: dict[str, Any] = {"seed": 1, "perturbed": True, "timeout": 60.0}
     program = Program.of(_program)
-    found = reference_of(program, kernels=True, **asked)
+    found = undisturbed(program, Venue(1, 60.0, kernels=True), Wanted(2, (OTHER_KERNELS,)))
     # As TensorFlow itself says in each of these processes.
     used, *others = [run.header.onednn for run in (found.trace, *found.perturbed)]
     assert used is (chosen == "1") or chosen is None
-    # The two runs with noise are one trace.
-    assert others == [used, not used]
-    assert len(reference_of(program, **asked).perturbed) == 1
+    assert others == [used, used, not used]
+    assert len(undisturbed(program, Venue(1, 60.0), Wanted(2)).perturbed) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The runs of a reference: those with noise are kept as one trace, which is made again as a whole."""
+"""The runs of a reference: each is made once, and again when what it depends on is otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from harness import NoRoom
 from harness.evidence.independence import Touch
-from harness.evidence.trace import read_client
 from harness.evidence.writing import write_client
 from harness.running import repeated, room
 from harness.running.depends import keep_depends
@@ -30,8 +29,6 @@ class _Made(Runs):
             self._assignment(name)
             data = self.directory / "data"
             numbers = np.array([float(data.read_text()), float(data.read_text()) + _SIZES[name]])
-            if name == noisy(2):
-                numbers = numbers[:1]
             write_client(self.trace(name), client(step(1, loss=numbers), task="local:0"))
             folder = self.directory / name
             keep_depends(folder, [Touch(str(data), 0.0, writes=False)])
@@ -61,74 +58,17 @@ def _no_program(strategy: Any, record: Any) -> None:
     raise AssertionError("nothing runs here")
 
 
-def _numbers(trace: Path) -> list[float]:
-    (only,) = read_client(trace).steps
-    assert only.loss is not None
-    numbers: list[float] = only.loss.parts[0].numpy().tolist()
-    return numbers
-
-
-def test_several_reruns_are_one_trace_that_is_kept(runs: _Made) -> None:
-    """The second one's is in the first one's, and neither is made again."""
+def test_a_rerun_is_made_once_and_again_when_what_it_read_is_otherwise(runs: _Made) -> None:
+    """Of others nothing is made again."""
     both = [noisy(1), noisy(-1)]
-    assert runs.furthest(both) == [runs.trace(noisy(1))]
-    assert _numbers(runs.trace(noisy(1))) == [1.0, 0.5]
+    runs.make_all(both)
     assert runs.made() == both
-    assert runs.furthest(both) == [runs.trace(noisy(1))]
+    runs.make_all(both)
     assert runs.made() == []
-
-
-def test_who_was_killed_while_a_trace_was_taken_in_begins_again(runs: _Made) -> None:
-    """Before the note of it was written, and before the trace was removed."""
-    both = [noisy(1), noisy(-1)]
-    runs.furthest(both)
-    runs.made()
-    note = runs.directory / noisy(-1) / "taken-in"
-    for left in (False, True):
-        kept = note.read_text()
-        write_client(runs.trace(noisy(-1)), client(step(1, loss=np.array([1.0, 0.5])), task="local:0"))
-        if not left:
-            note.unlink()
-        assert runs.furthest(both) == [runs.trace(noisy(1))]
-        assert (_numbers(runs.trace(noisy(1))), note.read_text()) == ([1.0, 0.5], kept)
-        assert not runs.trace(noisy(-1)).exists()
-    assert runs.made() == []
-
-
-def test_what_was_read_is_otherwise_and_all_are_made_again(runs: _Made) -> None:
-    """Nothing of what was in the trace before is in it then, in whatever order they are made."""
-    both = [noisy(1), noisy(-1)]
-    runs.furthest(both)
-    runs.made()
-    (runs.directory / "data").write_text("8.0")
-    runs.make([PLAIN, noisy(1)])
-    assert runs.furthest(both) == [runs.trace(noisy(1))]
-    assert _numbers(runs.trace(noisy(1))) == [8.0, 7.5]
-    assert runs.made() == [PLAIN, *both]
-    (runs.directory / "data").write_text("4.0")
-    runs.make([PLAIN])
-    assert runs.furthest(both) == [runs.trace(noisy(1))]
-    assert _numbers(runs.trace(noisy(1))) == [4.0, 3.5]
-
-
-def test_of_one_alone_that_is_old_all_are_made_again(runs: _Made) -> None:
-    """Whose numbers it has put where in the common trace, nobody could tell."""
-    both = [noisy(1), noisy(-1)]
-    runs.furthest(both)
-    runs.made()
-    keep_depends(runs.directory / noisy(-1), [Touch(str(runs.trace(noisy(1))), 0.0, writes=False)])
-    write_client(runs.trace(noisy(1)), client(step(1, loss=np.array([9.0, 9.0])), task="local:0"))
-    assert runs.furthest(both) == [runs.trace(noisy(1))]
-    assert runs.made() == both
-    assert _numbers(runs.trace(noisy(1))) == [1.0, 0.5]
-
-
-def test_one_that_records_otherwise_stays_a_trace_of_its_own(runs: _Made) -> None:
-    """The others are one without it."""
-    three = [noisy(1), noisy(2), noisy(-1)]
-    assert runs.furthest(three) == [runs.trace(noisy(1)), runs.trace(noisy(2))]
-    assert _numbers(runs.trace(noisy(1))) == [1.0, 0.5]
-    assert _numbers(runs.trace(noisy(2))) == [1.0]
+    keep_depends(runs.directory / noisy(-1), [Touch(str(runs.trace(PLAIN)), 0.0, writes=False)])
+    runs.trace(PLAIN).write_bytes(runs.trace(PLAIN).read_bytes() + b"\0")
+    runs.make_all(both)
+    assert runs.made() == [noisy(-1)]
 
 
 def test_fewer_are_made_at_once_where_there_is_little_room(runs: _Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness import NoRoom
-from harness.evidence.trace import Array, Counters, Header, RunTrace, Step, Variable, read_client
+from harness.evidence.trace import Array, Counters, Header, Step, Variable, read_client
 from harness.evidence.writing import TraceWriter
 from harness.running import room
 from simulator.capabilities.namespaces import try_namespaces
@@ -61,35 +61,10 @@ def test_what_fits_is_written(beside: int, tmp_path: Path, monkeypatch: pytest.M
     assert len(read_client(tmp_path / "local-0.trace").steps) == 10
 
 
-def test_a_run_is_not_begun_whose_clients_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two clients that record as much as the reference take twice its room."""
-    monkeypatch.setattr(os, "statvfs", lambda _: _disk(3 * _MIB))
-    writer = TraceWriter(tmp_path / "local-0.trace")
-    for frame in (Header("local:0", 0, "default", 1, 1, 1, 0), _STEP, _STEP):
-        writer.write(frame)
-    writer.close()
-    reference = RunTrace((read_client(tmp_path / "local-0.trace"),))
-    room.check_run_fits(tmp_path, 1, reference)
-    with pytest.raises(NoRoom, match=r"4\.194MB have to fit there yet, and 3\.146MB are free"):
-        room.check_run_fits(tmp_path, 2, reference)
-
-
 def test_as_many_reruns_are_made_at_once_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One at least, since whether that one fits is asked when it is made."""
     monkeypatch.setattr(os, "statvfs", lambda _: _disk(3 * _MIB))
     assert [room.fitting(tmp_path, size, 4) for size in (1, _MIB, 2 * _MIB, 9 * _MIB)] == [4, 3, 1, 1]
-
-
-def test_what_is_kept_on_another_disk_needs_no_room_beside_a_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The folder of references may be one that is not there yet."""
-    cache = tmp_path / "not" / "yet"
-    assert room.files_beside(cache, tmp_path, 2, keep=False) == 2
-    assert room.files_beside(cache, tmp_path, 2, keep=True) == 5
-    other = next((place for place in map(Path, ("/dev/shm", "/proc")) if place.exists()), None)
-    assert other is not None
-    assert room.files_beside(cache, other, 2, keep=True) == 0
 
 
 @pytest.fixture

@@ -245,5 +245,5 @@ def test_parts_before_a_new_beginning_of_the_data_have_a_reference_of_their_own(
     assert verdict.outcome == "consistent"
     save_run(tmp_path / "run", verdict, both)
     again, reference, _ = load_run(tmp_path / "run")
-    assert reference.before is not None
+    assert 0 in reference.earlier
     assert judge(again, reference, program="train.py", tasks={}, seconds=1.0).outcome == "consistent"

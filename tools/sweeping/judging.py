@@ -24,7 +24,7 @@ from harness.judging.laws import all_laws
 from harness.judging.laws.protocol import FINDINGS_MAX, Finding
 from harness.judging.tolerance import Tolerance
 from harness.judging.verdict import Verdict
-from harness.running.reference import CACHE_VARIABLE
+from harness.running.cache import CACHE_VARIABLE
 from harness.saved import load_run
 from simulator import LockstepError, UsageError
 from simulator.machines.local.scratch import scratch

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.eps import EPS
-from harness.evidence.furthest import distance
 from harness.evidence.latest import Latest
 from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
@@ -46,8 +45,6 @@ _CACHE_BYTES = 1 << 27
 @dataclass(frozen=True)
 class Derived:
     """Bounds from `perturbed`, reruns of the reference with rounding-sized noise in every floating variable.
-
-    One of these traces may stand for several reruns, see `harness.evidence.furthest`: the bounds are the same.
 
     For each element i of a value at step t::
 
@@ -148,7 +145,7 @@ class Derived:
         for other in others:
             if other is not None and (other.array.shape, other.rows) == (truth.array.shape, truth.rows):
                 # A rerun that overflows must not make the bound infinite.
-                np.maximum(found, distance(other.array, truth.array), out=found)
+                np.maximum(found, _distance(other.array, truth.array), out=found)
         cast, _ = self._cast(observable, name)
         return np.maximum(found - cast * _magnitude(truth), 0.0) if cast else found
 
@@ -204,6 +201,15 @@ def _magnitude(value: Observed) -> Bound:
 
     size = np.abs(_wide(value.array))
     return np.where(np.isfinite(size), size, 0.0)
+
+
+def _distance(found: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """How far each element is from the reference's; 0 where that cannot be told: an overflow is no distance."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(_wide(found) - _wide(truth))
+    return np.where(np.isfinite(apart), apart, 0.0)
 
 
 def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

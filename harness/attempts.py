@@ -1,0 +1,186 @@
+"""A run, and the verdict on it by as few runs of its reference as that takes.
+
+A step starts from a state, is given examples and draws random numbers; the run leaves all three as evidence. Another
+process of the same program, with one replica, is set to the state, given the examples, and yields the draws. What
+differs then was computed otherwise. Nothing accumulates, no seed is needed, and no step depends on the ones before.
+
+What a coordinator's workers compute leaves no evidence. Its reference follows nothing, so that two equal runs of it
+have to be equal before anything is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.asked import Asked
+from harness.errors import Abstained, NothingObserved
+from harness.evidence.parts import TRACES, read_parts
+from harness.evidence.reference import Reference
+from harness.evidence.steps import RunEvidence, segment_of
+from harness.judged import judge, task_summaries
+from harness.judging.closer import is_open, is_plain
+from harness.judging.own import settled, sources
+from harness.judging.verdict import Verdict
+from harness.running.coordinated import AnewRuns, anew_runs
+from harness.running.disturbance import Disturbance
+from harness.running.interrupt import Interrupting, run_twice
+from harness.running.observe import run_once
+from harness.running.reference import NOISY_RUNS, ReferenceRuns, failure_on_one_device, reference_runs
+from harness.running.scripted import check_whole
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator import LockstepError, RunFailed, RunResult
+
+__all__ = ["Attempt", "verdict_of"]
+
+Tasks = dict[str, dict[str, Any]]
+
+_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker")
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """A run to be judged.
+
+    Attributes:
+        program: what is run.
+        case: the strategy.
+        changes: what disturbs it.
+        directory: where it leaves what it has recorded, and the evidence of its steps.
+        asked: the rest.
+        began: from when on the verdict counts its seconds, on the monotonic clock.
+    """
+
+    program: Program
+    case: StrategyCase
+    changes: Interrupting | Disturbance | None
+    directory: Path
+    asked: Asked
+    began: float
+
+    def run(self) -> RunResult:
+        """Run it once.
+
+        Raises:
+            NothingObserved: the program reports nothing.
+            RunFailed: a task crashed, hung or vanished; of one that fails on one device too, that one.
+        """
+        asked, keeps = self.asked, self._leaves_evidence
+        try:
+            if isinstance(self.changes, Interrupting):
+                return run_twice(self.program, self.case, self.changes, self.directory, **asked.of_part, keeps=keeps)
+            told: dict[str, Any] = {**asked.of_run, "disturbance": self.changes, "keeps": keeps}
+            return run_once(self.program, self.case, self.directory, **told)
+        except RunFailed as failure:
+            undisturbed = self.changes is None and self.program.script is None
+            if undisturbed and (alike := failure_on_one_device(self.program, failure, **asked.of_reference)):
+                raise alike from failure
+            raise
+
+    @property
+    def _leaves_evidence(self) -> bool:
+        later = self.changes.resume_case if isinstance(self.changes, Interrupting) else self.case
+        return self.case.kind in _WITH_EVIDENCE and later.kind in _WITH_EVIDENCE
+
+    def judged(self, reference: Reference, tasks: Tasks) -> Verdict:
+        """The verdict by a reference; `tasks` as of `Verdict`."""
+        faults = self.changes.to_json(self.case.topology) if isinstance(self.changes, Disturbance) else None
+        return judge(
+            read_parts(self.directory),
+            reference,
+            program=self.program.name,
+            tasks=tasks,
+            seconds=time.monotonic() - self.began,
+            faults=faults,
+            forced=self.asked.forced,
+        )
+
+    def by_runs(self, runs: ReferenceRuns | AnewRuns, tasks: Tasks) -> tuple[Verdict, Reference]:
+        """The verdict by these runs, with as much noise as it takes, and by what it was made."""
+
+        def judged(reference: Reference) -> tuple[Verdict, Reference]:
+            reference = dataclasses.replace(reference, tier=self.asked.tier)
+            return self.judged(reference, tasks), reference
+
+        verdict, reference = judged(runs.plain())
+        check_whole(self.program, reference.trace, self.changes)
+        derived = self.asked.derived
+        for noisy in () if not derived else NOISY_RUNS if runs.follow else NOISY_RUNS[1:2]:
+            if not is_open(verdict) or (reference.perturbed and is_plain(verdict)):
+                break
+            verdict, reference = judged(runs.with_noise(noisy))
+        if is_open(verdict) and not runs.follow:
+            most = NOISY_RUNS[1 if is_plain(verdict) else 2] if derived else 0
+            verdict, reference = judged(runs.with_noise(most, sure=True))
+        return verdict, reference
+
+    def by_one_replica(self, tasks: Tasks, *, follows: bool = True, beside: bool = False) -> tuple[Verdict, Reference]:
+        """The verdict by one replica that has what all replicas of the run had; `beside` as of `Asked.venue`."""
+        venue = self.asked.venue(self.case, beside=beside)
+        with reference_runs(self.program, self.directory, self.case.name, venue, follows=follows) as runs:
+            return self.by_runs(runs, tasks)
+
+    def by_wholes(self, tasks: Tasks) -> Verdict:
+        """The verdict by as many replicas as the run has, of which each stands for a whole."""
+        venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
+        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
+            return self.by_runs(runs, tasks)[0]
+
+
+def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:
+    """Run it, and judge it.
+
+    Returns:
+        The verdict, and what the run was held against; None where that could not be made.
+
+    Raises:
+        NothingObserved: a function reports nothing.
+        RunFailed: the run fails, or a function does so on one device.
+    """
+    program = attempt.program
+
+    def abstained(why: str) -> tuple[Verdict, None]:
+        return Verdict(program.name, attempt.case.name, (), tolerance=attempt.asked.tier, abstained=why), None
+
+    result: RunResult | None = None
+    try:
+        result = attempt.run()
+        return _judged(attempt, task_summaries(result))
+    except (Abstained, NothingObserved) as why:
+        if program.script is None and isinstance(why, NothingObserved):
+            raise
+        return abstained(str(why))
+    except RunFailed as failure:
+        if result is None or program.script is None:
+            raise
+        under = attempt.case.name
+        return abstained(
+            f"the script runs under {under}, and fails as its own reference: {str(failure).splitlines()[0]}"
+        )
+
+
+def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
+    program, case, directory = attempt.program, attempt.case, attempt.directory
+    try:
+        verdict, reference = attempt.by_one_replica(tasks)
+    except RunFailed:
+        # One replica may not compute with what the run had, such as a batch of another size.
+        if program.script is not None or not RunEvidence([segment_of(directory / TRACES)]).is_there:
+            raise
+        return attempt.by_one_replica(tasks, follows=False)
+    if attempt.changes is not None and program.script is not None and case.ps:
+        with anew_runs(verdict, program, directory, attempt.asked.venue(case)) as runs:
+            return (verdict, reference) if runs is None else attempt.by_runs(runs, tasks)
+    if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
+        return verdict, reference
+    if program.script is not None and case.kind != "mirrored":  # the script builds the strategy
+        return verdict, reference
+    if not (own := sources(reference.trace, RunEvidence([segment_of(directory / TRACES)]).readers)):
+        return verdict, reference
+    with contextlib.suppress(LockstepError):  # then nothing more is known
+        verdict = settled(verdict, attempt.by_wholes(tasks), own)
+    return verdict, reference
