@@ -23,6 +23,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
+from harness.judging.native_scale import adds_up
 from harness.judging.own import settled, sources
 from harness.judging.verdict import Verdict
 from harness.running.coordinated import AnewRuns, anew_runs
@@ -129,6 +130,33 @@ class Attempt:
         venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
         with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
             return self.by_runs(runs, tasks)[0]
+
+    def natively(self, tasks: Tasks) -> tuple[Verdict, Reference] | None:
+        """The verdict that a script computes what it does on one device, told of one replica, and by what; None if not.
+
+        So it is where one step on the examples of all replicas gives what the run's step gave, or the mean of steps on
+        those of each.
+        """
+        if not self._leaves_evidence or self.changes is not None:
+            return None
+        run = read_parts(self.directory).last
+        program = self.program.natively(max(len(client.seen) for client in run.clients))
+        told, venue = dataclasses.replace(self, program=program), self.asked.venue(self.case)
+        with contextlib.suppress(LockstepError):  # then nothing is known
+            with reference_runs(program, self.directory, self.case.name, venue) as runs:
+                verdict, reference = told.by_runs(runs, tasks)
+            what = "one step on the examples of all replicas"
+            if verdict.outcome != "consistent" and self.case.kind == "mirrored":
+                if not adds_up(run, reference.trace, self.case.replicas):
+                    return None
+                each = dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)
+                with reference_runs(program, self.directory, self.case.name, each) as runs:
+                    verdict, reference = told.by_runs(runs, tasks)
+                what = "the mean of steps on the examples of each replica"
+            if verdict.outcome == "consistent":
+                note = f"each step is {what}, computed by the script as it is on one device, with one replica"
+                return dataclasses.replace(verdict, notes=(*verdict.notes, note)), reference
+        return None
 
 
 def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:

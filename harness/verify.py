@@ -134,7 +134,7 @@ def _verified(
     if reference is None:
         return verdict
     if program.script is not None:
-        verdict = _of_script(verdict, attempt, reference)
+        verdict, reference = _of_script(verdict, attempt, reference)
     return _explained(verdict, attempt, reference)
 
 
@@ -155,8 +155,8 @@ def _explained(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verd
     return verdict
 
 
-def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verdict:
-    """The verdict on a script, taken back where its reference rests on what may be otherwise."""
+def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tuple[Verdict, Reference]:
+    """The verdict on a script, taken back where its reference rests on what may be otherwise, and by what it is."""
     program, case, directory = attempt.program, attempt.case, attempt.directory
     touched = read_touched(directory / TRACES, directory / INTERRUPTED)
     check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
@@ -165,13 +165,23 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verd
     first = parts.earlier[0].trace if parts.earlier else parts.last
     venue = attempt.asked.venue(case)
     natives = native_traces(program, venue, repeated=case.ps > 0 and updates_apart(first))
+    native: list[Reference] = []
+
+    def natively() -> Verdict | None:
+        if (found := attempt.natively(verdict.tasks)) is None:
+            return None
+        native.append(found[1])
+        return found[0]
+
     told: dict[str, Any] = {
         "follows": reference.follows,
         "returned": case.ps > 0 and any(read_rebuilt(directory)),
         "updates": program.script.updates,
+        "natively": natively,
     }
     again = parts if attempt.changes is not None else None
-    return doubted(verdict, first, reference.trace, case.replicas, natives, again, **told)
+    verdict = doubted(verdict, first, reference.trace, case.replicas, natives, again, **told)
+    return verdict, next(iter(native), reference)
 
 
 def _beside_others(verdict: Verdict, attempt: Attempt) -> Verdict:

@@ -97,8 +97,8 @@ def _factors(run: RunTrace, alone: RunTrace) -> Iterator[float | None]:
             continue  # of this step no numbers are kept
         if [each.shape for each in mine] != [each.shape for each in begin] or len(truth) != len(mine):
             return
-        moved = [[array - start for array, start in zip(each, begin, strict=True)] for each in (mine, truth)]
-        yield multiple(*moved)
+        ours, theirs = ([array - start for array, start in zip(each, begin, strict=True)] for each in (mine, truth))
+        yield multiple(ours, theirs)
 
 
 def _is_round(closures: Sequence[Seen]) -> bool:

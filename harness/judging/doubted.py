@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from harness.evidence.parts import Parts
@@ -51,6 +51,7 @@ def doubted(
     returned: bool = False,
     updates: Updates | None = None,
     follows: bool = False,
+    natively: Callable[[], Verdict | None] = lambda: None,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -65,6 +66,8 @@ def doubted(
         returned: whether a worker of a coordinator has come back in a part.
         updates: what the user says that closures of a coordinator are.
         follows: whether the reference followed the run, and so had its examples.
+        natively: gives the verdict by the script as it is on one device, if that computes what the run did. It is asked
+            where it is not known what the number of replicas means to the script.
     """
     again = parts is not None and in_parts(parts)
     counters = reference.clients[0].counters
@@ -76,6 +79,18 @@ def doubted(
         verdict = dataclasses.replace(verdict, notes=(*notes, ONE_BY_ONE))
         return _of_closures(verdict, run, reference, natives, parts if again else None, returned, updates)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
+    if (why := next(_of_scale(verdict, run, reference, replicas, natives), None)) is None:
+        why = next(chain.from_iterable(_reasons_of(verdict, run, reference, parts if again else None, follows)), None)
+    elif (found := natively()) is not None:
+        return found
+    return verdict if why is None else _abstained(verdict, why)
+
+
+def _of_scale(
+    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natives: Sequence[RunTrace]
+) -> Iterator[str]:
+    """Why it is not known whether each replica contributes its share, and no more."""
+    told = reference.clients[0].counters.stand_ins
     alike = reference if verdict.outcome == "consistent" else None
     factors = [factor_of(run, native, replicas, alike) for native in natives]
     factor = next((each for each in factors if each is not None), None)
@@ -83,20 +98,28 @@ def doubted(
     unknown = [each for each in told if each.trust == "unknown"]
     # What each replica contributes is what one device computes, so that it was taken for the right number.
     settled = verdict.outcome == "consistent" and factor is not None and not wrong
-    reasons: list[Iterator[str]] = []
     if unknown and not settled:
-        text = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
-        reasons.append(iter([text]))
-    if again:
-        reasons.append(_endless(reference))
+        yield f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
     if verdict.outcome == "consistent":
-        reasons.append(_of_consistent(verdict, told, factor, again=again))
+        if factor is not None and wrong:
+            yield _grows(factor)
+        if factor is None and any(_is_size(each) for each in told):
+            yield _UNCHECKED
+    if verdict.outcome == "inconsistent" and not wrong:
+        yield from _misled(times_of(run, reference, replicas), certain=factor is not None)
+
+
+def _reasons_of(
+    verdict: Verdict, run: RunTrace, reference: RunTrace, parts: Parts | None, follows: bool
+) -> Iterator[Iterator[str]]:
+    """Why nothing is said for other reasons; `parts` are those of a run that was started again."""
+    told = reference.clients[0].counters.stand_ins
+    if parts is not None:
+        yield _endless(reference)
+    if verdict.outcome == "consistent":
+        yield _of_consistent(verdict, told, again=parts is not None)
     if verdict.outcome == "inconsistent":
-        reasons += _of_inconsistent(verdict, run, reference, told, parts if again else None, follows=follows)
-        if not wrong:
-            reasons.append(_misled(times_of(run, reference, replicas), certain=factor is not None))
-    why = next(chain.from_iterable(reasons), None)
-    return verdict if why is None else _abstained(verdict, why)
+        yield from _of_inconsistent(verdict, run, reference, told, parts, follows=follows)
 
 
 def _of_inconsistent(
@@ -160,12 +183,8 @@ def _not_of_closures(
     yield from not_comparable(verdict, runs, returned=returned)
 
 
-def _of_consistent(verdict: Verdict, told: Sequence[StandIn], factor: float | None, *, again: bool) -> Iterator[str]:
+def _of_consistent(verdict: Verdict, told: Sequence[StandIn], *, again: bool) -> Iterator[str]:
     """Why a run in which nothing was found may be wrong."""
-    if factor is not None and abs(factor - 1.0) > SCALED:
-        yield _grows(factor)
-    if factor is None and any(_is_size(each) for each in told):
-        yield _UNCHECKED
     if any(each.what == BY_HAND for each in told):
         yield from _not_compared(verdict)
     if again:

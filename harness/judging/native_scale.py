@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Gradients = list[np.ndarray]
 
-__all__ = ["SCALED", "factor_of", "gradients_of", "multiple", "times_of"]
+__all__ = ["SCALED", "adds_up", "factor_of", "gradients_of", "multiple", "times_of"]
 
 SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
@@ -27,6 +27,8 @@ _NEAR = 0.05
 """So much of a gradient may be left over where it counts as a multiple of another: bfloat16 has eight bits, and what is
 asked for are factors of two and more, not errors, which laws find.
 """
+_EXACT = 1e-3
+"""The same where what is left over may be a mistake."""
 
 
 def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | None = None) -> float | None:
@@ -80,12 +82,41 @@ def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
     return found if found is None or share is None or other is None else found * share / other
 
 
+def adds_up(run: RunTrace, one: RunTrace, replicas: int) -> bool:
+    """Whether the replicas' gradients add up to a multiple of one device's, and are reduced as they were taken.
+
+    Then nothing is done on a replica that differs from what is done to all: no clip before a reduction, no mean over
+    what is not masked there. It is asked of every step of which gradients were seen.
+
+    Args:
+        run: of a script.
+        one: one replica that was given the examples of all.
+        replicas: of the run, in sync.
+    """
+    steps = [dict(enumerate(client.seen)) for client in run.clients]
+    truth = dict(enumerate(one.clients[0].seen))
+    known = [number for number, seen in truth.items() if seen.gradients]
+    return bool(known) and all(
+        _adds_up([each.get(number) for each in steps], truth[number], replicas) for number in known
+    )
+
+
+def _adds_up(run: Sequence[Seen | None], one: Seen, replicas: int) -> bool:
+    clients = [seen for seen in run if seen is not None]
+    parts = [part for seen in clients for part in _parts(seen)]
+    if len(clients) < len(run) or len(parts) != replicas or any(len(part) != len(parts[0]) for part in parts):
+        return False
+    whole = _sum(parts)
+    linear = multiple(whole, _parts(one)[0], near=_EXACT) is not None
+    return linear and _share(_reduced(clients[0]), whole, replicas, near=_EXACT) is not None
+
+
 def gradients_of(seen: Seen) -> Gradients:
     """The gradients of the first local replica, in the first step of a call; empty if none were seen."""
     return next(iter(_parts(seen)), [])
 
 
-def _share(reduced: Gradients, whole: Gradients, replicas: int) -> float | None:
+def _share(reduced: Gradients, whole: Gradients, replicas: int, near: float = _NEAR) -> float | None:
     """Whether a reduction has added up or averaged the replicas' gradients: 1, or one by their number.
 
     What leaves a reduction bears no name, and not every gradient of it was seen.
@@ -99,7 +130,7 @@ def _share(reduced: Gradients, whole: Gradients, replicas: int) -> float | None:
     found = [
         share
         for share in dict.fromkeys((1.0, 1.0 / replicas))
-        if all(np.abs(sizes - share * size).min() <= _NEAR * share * size for size in wanted)
+        if all(np.abs(sizes - share * size).min() <= near * share * size for size in wanted)
     ]
     return found[0] if len(found) == 1 else None
 
@@ -136,7 +167,7 @@ def _sum(parts: Sequence[Gradients]) -> Gradients:
     return [sum(arrays[1:], arrays[0]) for arrays in zip(*parts, strict=True)]
 
 
-def multiple(mine: Gradients, truth: Gradients) -> float | None:
+def multiple(mine: Gradients, truth: Gradients, near: float = _NEAR) -> float | None:
     """The number by which all of the truth is multiplied in mine; None if there is none."""
     import numpy as np
 
@@ -149,4 +180,4 @@ def multiple(mine: Gradients, truth: Gradients) -> float | None:
     if not square or not np.isfinite(one).all() or not np.isfinite(other).all():
         return None
     factor = float(one @ other) / square
-    return factor if float(np.linalg.norm(one - factor * other)) <= _NEAR * float(np.linalg.norm(one)) else None
+    return factor if float(np.linalg.norm(one - factor * other)) <= near * float(np.linalg.norm(one)) else None

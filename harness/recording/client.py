@@ -96,7 +96,8 @@ class Assignment(msgspec.Struct, frozen=True):
     it. `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file
     system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
     many more files as large as the trace its disk is to have room for. `keeps` is whether the evidence of each step is
-    kept beside the trace, and `follows` is the evidence of a run, which is followed by as many `replicas`.
+    kept beside the trace, and `follows` is the evidence of a run, which is followed by as many `replicas`,
+    each of which has its examples as often where it `repeats` them.
     """
 
     traces: str
@@ -114,6 +115,7 @@ class Assignment(msgspec.Struct, frozen=True):
     keeps: bool = False
     follows: tuple[Segment, ...] = ()
     replicas: int = 1
+    repeats: bool = True
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -200,6 +202,7 @@ def of_steps(case: StrategyCase, assignment: Assignment, trace: Path, header: He
         "keeps": evidence_folder(trace) if assignment.keeps else None,
         "follows": RunEvidence(assignment.follows) if assignment.follows else None,
         "replicas": assignment.replicas,
+        "repeats": assignment.repeats,
         "first_replica": case.clients.index(task_name()) * header.local_replicas,
     }
 

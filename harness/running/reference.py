@@ -47,6 +47,7 @@ class Venue:
             one run more has factors that are rounded so.
         hardware: what it computes on.
         replicas: that each of its runs has: 1, or as many as the run, each of which stands for a whole.
+        repeats: whether such a replica has its examples as often as there are replicas, or once.
         python: of another environment, in which all of its runs are made.
     """
 
@@ -56,6 +57,7 @@ class Venue:
     tf32: bool = False
     hardware: str = "cpu"
     replicas: int = 1
+    repeats: bool = True
     python: Interpreter | None = None
 
 
@@ -150,6 +152,7 @@ class ReferenceRuns:
             venue.timeout,
             follows=segments,
             replicas=venue.replicas,
+            repeats=venue.repeats,
             hardware=venue.hardware,
         )
         self._count += 1

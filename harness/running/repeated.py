@@ -59,6 +59,7 @@ class Runs:
         threads: that TensorFlow's pools have, None for as many as there are.
         follows: the evidence of a run, which these follow.
         replicas: that each of them has.
+        repeats: whether several replicas have their examples as often.
         hardware: what they compute on.
     """
 
@@ -69,6 +70,7 @@ class Runs:
     threads: int | None = None
     follows: tuple[Segment, ...] = ()
     replicas: int = 1
+    repeats: bool = True
     hardware: str = "cpu"
 
     def trace(self, name: str) -> Path:
@@ -144,6 +146,7 @@ class Runs:
             ahead=ahead,
             follows=self.follows,
             replicas=self.replicas,
+            repeats=self.repeats,
             tf32=name == TF32,
             beside=1 + RERUNS if name == PLAIN else 0,
         )

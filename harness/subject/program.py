@@ -109,6 +109,11 @@ class Program:
         payload = pack(_from_file, (str(Path(path).relative_to(folder)), name), {})
         return replace(self, payload=payload)
 
+    def natively(self, steps: int) -> Program:
+        """A script as it is on one device, which is told that there is one replica, and ends after so many steps."""
+        assert self.script is not None
+        return Program.of_script(msgspec.structs.replace(self.script, replicas=1, first=steps))
+
     def alone(self, pipelines: int) -> Program:
         """A script as it is on one device, for its first step: with one replica, which is told that there is one.
 

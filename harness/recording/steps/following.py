@@ -39,14 +39,22 @@ class Following:
         silent: a context in which nothing perturbs or watches.
         replicas: that this process has. With one, that has what all replicas of the run had together. With as many as
             the run, each has what its own had, as often as there are replicas; see `averaging`.
+        repeats: whether it has that so often, and not once.
     """
 
     follows = True
 
     def __init__(
-        self, evidence: RunEvidence, noise: Noise | None, silent: Callable[[], Any], replicas: int = 1
+        self,
+        evidence: RunEvidence,
+        noise: Noise | None,
+        silent: Callable[[], Any],
+        replicas: int = 1,
+        *,
+        repeats: bool = True,
     ) -> None:
         self._replicas = replicas
+        self._times = replicas if repeats else 1
         self._evidence = evidence
         self._noise = noise
         self._silent = silent
@@ -196,7 +204,7 @@ class Following:
         import tensorflow as tf
 
         step = self._step or self._evidence.step(self._index + 1)
-        passed = step.replicas(place) if self._replicas == 1 else [step.of(place, replica)] * self._replicas
+        passed = step.replicas(place) if self._replicas == 1 else [step.of(place, replica)] * self._times
         parts = [each[0][1].arrays[0].shape for each in passed if each]
         shape = tf.TensorShape(own.shape)
         if not parts or not shape.rank or shape[0] is None or sum(part[0] for part in parts) == shape[0]:
@@ -227,7 +235,7 @@ class Following:
         step.recalled[place, replica] += 1
         if self._replicas > 1:
             passed = step.of(place, replica)
-            return [passed[count]] * self._replicas if count < len(passed) else None
+            return [passed[count]] * self._times if count < len(passed) else None
         replicas = step.replicas(place)
         if own and max(map(len, replicas), default=0) > 1 and _of_one_each(replicas, own):
             every = [each for of_replica in replicas for each in of_replica]

@@ -45,6 +45,7 @@ class Witness:
         keeps: where the evidence of the steps is to be kept, None where nobody wants it.
         follows: the evidence of the run that this process is to follow.
         replicas: that follow.
+        repeats: as of `Following`.
         first_replica: the number of the first local replica, over all tasks.
     """
 
@@ -61,6 +62,7 @@ class Witness:
         follows: RunEvidence | None = None,
         first_replica: int = 0,
         replicas: int = 1,
+        repeats: bool = True,
     ) -> None:
         quiet = [each for each in (noise, watch) if each is not None]
 
@@ -79,7 +81,7 @@ class Witness:
             numbers = range(first_replica, first_replica + max(1, local_replicas))
             self._gathered.steps = Keeping(keeps, numbers, self._gathered.deliver, at_once=at_once)
         if follows is not None:
-            self._gathered.steps = Following(follows, noise, silent, replicas)
+            self._gathered.steps = Following(follows, noise, silent, replicas, repeats=repeats)
         self._noise = noise
         self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
         if strategy is not None and why:
