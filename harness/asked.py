@@ -6,9 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.running.disturbance import Disturbance
 from harness.running.interpreter import Interpreter
-from harness.running.interrupt import Interrupting
 from harness.running.reference import Venue
 from harness.subject.strategies import StrategyCase
 from simulator import UsageError
@@ -83,24 +81,18 @@ class Asked:
         """Of a run that is killed and started again."""
         return {**self.of_reference, "stream": self.stream}
 
-    def check(self, changes: Interrupting | Disturbance | None) -> None:
+    def check(self) -> None:
         """Fail before anything starts if these make no sense together.
 
         Raises:
-            UsageError: there is no such tier, a reference is to follow a run that does not take its steps, or one of
-                another environment is to be had as only one of this environment can.
+            UsageError: there is no such tier, or a reference of another environment is to be had as only one of this
+                environment can.
         """
         if self.tier not in ("derived", "exact"):
             raise UsageError(f"tier {self.tier!r} is unknown; accepted are derived, exact")
-        if self.forced and changes is not None:
-            raise UsageError(
-                "forced=True judges each step from what the run's had, so the run has to take the reference's "
-                "steps, each once: leave out interrupt_at, faults and restarts"
-            )
         if self.python is None:
             return
         for given, why in (
-            ("forced=True" if self.forced else None, "judges each step from what the run's had"),
             ("explain=True" if self.explain else None, "compares operations of the reference with those of the run"),
             ("reference='device'" if self.reference == "device" else None, "runs it on the strategy's device"),
         ):

@@ -23,6 +23,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
+from harness.judging.conditions import OWN
 from harness.judging.native_scale import adds_up
 from harness.judging.own import settled, sources
 from harness.judging.verdict import Verdict
@@ -131,12 +132,18 @@ class Attempt:
         with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
             return self.by_runs(runs, tasks)[0]
 
-    def natively(self, tasks: Tasks) -> tuple[Verdict, Reference] | None:
+    def natively(self, verdict: Verdict) -> tuple[Verdict, Reference] | None:
         """The verdict that a script computes what it does on one device, told of one replica, and by what; None if not.
 
         So it is where one step on the examples of all replicas gives what the run's step gave, or the mean of steps on
-        those of each.
+        those of each. The latter is believed where replicas do nothing that is not done to all, or where they may, by a
+        condition of the verdict.
+
+        Args:
+            verdict: by one replica that is told of all replicas of the run.
         """
+        tasks = verdict.tasks
+        own = any(condition.code == OWN for condition in verdict.conditions)
         if not self._leaves_evidence or self.changes is not None:
             return None
         run = read_parts(self.directory).last
@@ -144,18 +151,19 @@ class Attempt:
         told, venue = dataclasses.replace(self, program=program), self.asked.venue(self.case)
         with contextlib.suppress(LockstepError):  # then nothing is known
             with reference_runs(program, self.directory, self.case.name, venue) as runs:
-                verdict, reference = told.by_runs(runs, tasks)
+                native, reference = told.by_runs(runs, tasks)
             what = "one step on the examples of all replicas"
-            if verdict.outcome != "consistent" and self.case.kind == "mirrored":
-                if not adds_up(run, reference.trace, self.case.replicas):
+            if native.outcome != "consistent" and self.case.kind == "mirrored":
+                if not (own or adds_up(run, reference.trace, self.case.replicas)):
                     return None
                 each = dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)
                 with reference_runs(program, self.directory, self.case.name, each) as runs:
-                    verdict, reference = told.by_runs(runs, tasks)
+                    native, reference = told.by_runs(runs, tasks)
                 what = "the mean of steps on the examples of each replica"
-            if verdict.outcome == "consistent":
+            if native.outcome == "consistent":
                 note = f"each step is {what}, computed by the script as it is on one device, with one replica"
-                return dataclasses.replace(verdict, notes=(*verdict.notes, note)), reference
+                conditions = verdict.conditions if own else native.conditions
+                return dataclasses.replace(native, notes=(*native.notes, note), conditions=conditions), reference
         return None
 
 

@@ -113,7 +113,7 @@ def _verified_in(
     changes: Interrupting | Disturbance | None,
     asked: Asked,
 ) -> Verdict:
-    asked.check(changes)
+    asked.check()
     check_cache()
     under_test = ready(program, case, changes, prove=asked.prove, reference=asked.reference)
     placed_program(under_test, case, disturbed=changes is not None)
@@ -168,7 +168,7 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
     native: list[Reference] = []
 
     def natively() -> Verdict | None:
-        if (found := attempt.natively(verdict.tasks)) is None:
+        if (found := attempt.natively(verdict)) is None:
             return None
         native.append(found[1])
         return found[0]

@@ -171,11 +171,6 @@ def _check(options: dict[str, Any]) -> None:
             "a run is either interrupted, with --interrupt-at, or has faults and links, with --fault, --link or "
             "--plan; a fault can kill all tasks too: kind=kill,task=*,step=5"
         )
-    if options["forced"] and (options["interrupt_at"] is not None or disturbed):
-        raise UsageError(
-            "--forced judges each step from what the run's had, so the run has to take the reference's steps, "
-            "each once: leave out --interrupt-at, --fault, --link and --plan"
-        )
 
 
 def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:

@@ -25,6 +25,7 @@ __all__ = [
     "ClientTrace",
     "Counters",
     "DrawSeen",
+    "Evaluated",
     "Final",
     "Frame",
     "GivenSeen",
@@ -204,6 +205,21 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     given: GivenSeen | None = None
 
 
+class Evaluated(msgspec.Struct, frozen=True, tag=True):
+    """What a call has given back that ran replicas and took no gradients: the numbers that are the same for all.
+
+    `after` is the step before it, and `number` is 0 for the first such call after that. `name` is what the program
+    calls it. `apart` is, in a process that follows a run, why one replica cannot compute it.
+    """
+
+    after: int
+    number: int
+    at: float
+    name: str
+    values: tuple[Value, ...]
+    apart: str | None = None
+
+
 class Step(msgspec.Struct, frozen=True, tag=True):
     """One call of `record.step`: `index` counts from 1 within the program, `at` is CLOCK_MONOTONIC in seconds.
 
@@ -345,7 +361,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     all_examples: GivenSeen | None = None
 
 
-Frame = Header | Step | Seen | Start | Final | Counters
+Frame = Header | Step | Seen | Start | Evaluated | Final | Counters
 _Frame = TypeVar("_Frame", bound=Frame)
 _DECODER = msgspec.msgpack.Decoder(Frame)
 
@@ -361,6 +377,7 @@ class ClientTrace(msgspec.Struct, frozen=True):
     whole: bool = True
     seen: tuple[Seen, ...] = ()
     start: Start | None = None
+    evaluated: tuple[Evaluated, ...] = ()
 
 
 class RunTrace(msgspec.Struct, frozen=True):
@@ -433,6 +450,7 @@ def read_client(path: Path) -> ClientTrace:
     seen: list[Seen] = []
     final: Final | None = None
     start: Start | None = None
+    evaluated: list[Evaluated] = []
     counters = Counters()
     for frame in frames(path):
         if isinstance(frame, Header):
@@ -443,6 +461,8 @@ def read_client(path: Path) -> ClientTrace:
             seen.append(frame)
         elif isinstance(frame, Start):
             start = frame
+        elif isinstance(frame, Evaluated):
+            evaluated.append(frame)
         elif isinstance(frame, Final):
             final = frame
         elif frame is not None:
@@ -452,7 +472,8 @@ def read_client(path: Path) -> ClientTrace:
         raise NoHeader(f"{path} is not a trace: it holds no header")
     # A recorder counts when it is closed.
     whole = isinstance(frame, Counters)
-    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole, tuple(seen), start)
+    rest = (tuple(seen), start, tuple(evaluated))
+    return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole, *rest)
 
 
 def _with_epoch_ends(steps: Sequence[Step]) -> tuple[Step, ...]:

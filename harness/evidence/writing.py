@@ -72,7 +72,7 @@ def write_client(path: Path, trace: ClientTrace) -> None:
     """Write a whole trace to a new file, as its recorder would have."""
     path.unlink(missing_ok=True)
     writer = TraceWriter(path)
-    for frame in (trace.header, trace.start, *trace.seen, *trace.steps, trace.final, trace.counters):
+    for frame in (trace.header, trace.start, *trace.seen, *trace.evaluated, *trace.steps, trace.final, trace.counters):
         if frame is not None:
             writer.write(frame)
     writer.close()

@@ -24,6 +24,7 @@ _COMPUTED = (
     "gradients_match_reference",
     "metrics_match_reference",
     "predictions_match_reference",
+    "evaluations_match_reference",
 )
 _SHOWN = 4
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.subject.program import Program
 
-__all__ = ["MISTAKES", "random_steps"]
+__all__ = ["MISTAKES", "random_resuming", "random_steps"]
 
 MISTAKES = (
     ("summed", False),
@@ -69,6 +69,51 @@ def _random_steps(strategy: Any, record: Any, *, kind: str, mistake: str) -> Non
         parts = np.split(x[at : at + 8], count), np.split(y[at : at + 8], count)
         record.step(loss=step(_distributed(strategy, parts, shift=int(wrong == "rows_mixed"))), variables=[w])
         number.assign_add(1)
+
+
+def random_resuming(mistake: str = "") -> Program:
+    """Six steps of logistic regression with dropout and momentum, which is saved after each of them.
+
+    Args:
+        mistake: `slots`, whereby the momentum is not saved; none if empty.
+    """
+    return Program.of(functools.partial(_random_resuming, mistake=mistake))
+
+
+def _random_resuming(strategy: Any, record: Any, *, mistake: str) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    random = np.random.RandomState(4)
+    x, y = random.randn(6, 8, 6).astype("f4"), random.randint(0, 2, (6, 8, 1)).astype("f4")
+    with strategy.scope():
+        w = tf.Variable(random.randn(6, 1).astype("f4"), name="w")
+        momentum = tf.Variable(tf.zeros([6, 1]), name="w/momentum")
+    done = tf.Variable(0)
+
+    def replica_step(x: Any, y: Any) -> None:
+        x = tf.where(tf.random.uniform(tf.shape(x)) < 0.5, x, 0.0) * 2
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(y, x @ w)) / 8
+        gradient = tf.distribute.get_replica_context().all_reduce("sum", tape.gradient(loss, w))
+        momentum.assign(0.9 * momentum + gradient)
+        w.assign_sub(0.1 * momentum)
+
+    @tf.function
+    def step(x: Any, y: Any) -> None:
+        strategy.run(replica_step, args=(x, y))
+
+    saved = {"w": w, "done": done} if mistake == "slots" else {"w": w, "momentum": momentum, "done": done}
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(**saved), str(record.directory), max_to_keep=2)
+    manager.restore_or_initialize()
+    give = strategy.experimental_distribute_values_from_function
+    for number in range(int(done.numpy()), 6):
+        parts = [np.split(each[number], strategy.num_replicas_in_sync) for each in (x, y)]
+        batch = [give(lambda context, part=part: tf.constant(part[context.replica_id_in_sync_group])) for part in parts]
+        step(*batch)
+        record.step(variables=[w])
+        done.assign(number + 1)
+        manager.save()
 
 
 def _data() -> tuple[Any, Any, Any]:

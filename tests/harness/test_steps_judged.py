@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ from click.testing import CliRunner
 from harness import verify
 from harness.cli import _lockstep
 from harness.judging.verdict import Verdict
-from simulator import FaultPlan, UsageError
-from tests.harness._programs import mlp, one_value
-from tests.harness._random_steps import MISTAKES, random_steps
+from tests.harness._evaluating import evaluating
+from tests.harness._programs import mlp
+from tests.harness._random_steps import MISTAKES, random_resuming, random_steps
+from tests.harness._resumable import training
 from tests.harness._sharing import sharing
 from tests.harness._wrong_steps import STEPS, halving, logistic, sgd_fit, with_momentum
 
@@ -134,20 +137,38 @@ def test_a_mistake_in_a_random_training_is_found(mistake: str) -> None:
     assert verdict.abstained is None
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"interrupt_at": 2}, {"interrupt_at": 2, "resume_strategy": "mirrored-4"}, {"faults": FaultPlan()}],
-)
-def test_runs_in_parts_are_refused_where_steps_are_asked_for(options: dict[str, Any]) -> None:
-    """Before anything starts, also on the command line."""
-    with pytest.raises(UsageError, match="leave out interrupt_at, faults and restarts"):
-        verify(one_value, "mirrored-2", forced=True, **options)
+@pytest.mark.parametrize("wrong", [False, True])
+def test_an_evaluation_is_judged(wrong: bool) -> None:
+    """A mean of replicas' means, of which one has fewer examples, is no mean; nothing that is trained shows it."""
+    verdict = verify(functools.partial(evaluating, wrong=wrong), "mirrored-2", explain=False)
+    law = next(law for law in verdict.judgements if law.law == "evaluations_match_reference")
+    assert (verdict.outcome, law.status) == (("inconsistent", "broken") if wrong else ("consistent", "held")), str(
+        verdict
+    )
+    assert {law.law for law in verdict.judgements if law.status == "broken"} <= {"evaluations_match_reference"}
+    if wrong:
+        assert re.match(r"measured \(_evaluating\.py:\d+\) after step 1: ", law.findings[0].text)
 
 
-@pytest.mark.parametrize("options", [("--interrupt-at", "2"), ("--fault", "kind=kill,task=worker:1,step=2,restart=1s")])
-def test_the_command_refuses_them_in_its_own_words(options: tuple[str, str]) -> None:
-    """With exit code 2."""
-    found = CliRunner().invoke(_lockstep, ["verify", "train.py:train", "--forced", *options])
-    assert found.exit_code == 2
-    assert "--forced" in found.output
-    assert "leave out --interrupt-at" in " ".join(found.output.split())
+def test_a_run_in_parts_is_judged_step_by_step() -> None:
+    """Each part from its own state, also where it is asked for that by its old name."""
+    verdict = verify(training(every=1), "mirrored-2", interrupt_at=3, forced=True)
+    assert verdict, str(verdict)
+    assert verdict.to_json()["forced"]
+
+
+@pytest.mark.full
+def test_the_parts_of_a_random_training_are_judged() -> None:
+    """No seed says what a run draws that is started again; two parts of it are still one training."""
+    verdict = verify(random_resuming(), "mirrored-2", interrupt_at=4)
+    assert verdict, str(verdict)
+    assert verdict.interrupted is not None
+    assert verdict.interrupted["resumed_at"] == 3
+    assert "variables_match_reference" in {law.law for law in verdict.judgements if law.status == "held"}
+
+
+@pytest.mark.full
+def test_a_mistake_in_a_resumed_random_training_is_found() -> None:
+    """Its momentum is not restored, which only the step after it shows."""
+    verdict = verify(random_resuming("slots"), "mirrored-2", interrupt_at=4, explain=False)
+    assert verdict.outcome == "inconsistent", str(verdict)

@@ -77,7 +77,8 @@ class StepEvidence(msgspec.Struct, frozen=True):
     of `Strategy.run` that it was, from 1 in this process; None of any other step. `done` is whether it came to its end:
     a call that finds no more data does not. `trained` is whether gradients were taken in it: of a program that took
     none yet, each call that runs replicas has evidence, such as one that builds variables. `own` names, of steps 1,
-    2, 4, 8 and so on, the variables of which each replica then has something of its own.
+    2, 4, 8 and so on, the variables of which each replica then has something of its own. `evaluations` are the calls
+    after it that ran replicas and took no gradients, each by what passed in it.
     """
 
     index: int
@@ -88,3 +89,4 @@ class StepEvidence(msgspec.Struct, frozen=True):
     done: bool = True
     trained: bool = True
     own: tuple[str, ...] = ()
+    evaluations: tuple[tuple[Passed, ...], ...] = ()

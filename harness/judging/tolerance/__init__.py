@@ -6,9 +6,9 @@ from harness.evidence.reference import Reference
 from harness.judging.tolerance.derived import Derived, K
 from harness.judging.tolerance.exact import Exact
 from harness.judging.tolerance.protocol import Bound, Tolerance
-from harness.judging.tolerance.rounding import FLOOR, REPORT, eps
+from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, eps
 
-__all__ = ["FLOOR", "REPORT", "Bound", "Derived", "Exact", "K", "Tolerance", "eps", "tolerance_of"]
+__all__ = ["FLOOR", "REPORT", "STATE", "Bound", "Derived", "Exact", "K", "Tolerance", "eps", "tolerance_of"]
 
 
 def tolerance_of(reference: Reference) -> Tolerance:

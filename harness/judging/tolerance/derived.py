@@ -14,7 +14,7 @@ from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
 from harness.judging.tolerance.protocol import Bound
-from harness.judging.tolerance.rounding import FLOOR, REPORT, computed_in, eps
+from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, computed_in, eps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +51,8 @@ class Derived:
         spread_i = max over reruns p of |x_p,i - x_ref,i|
         unit_i   = the largest spread among the elements that share i's scale, see `groups`
         bound_i  = K * unit_i + FLOOR * eps(dtype) * |x_ref,i|
+
+    Of a variable that a process has computed which follows the run FLOOR is STATE.
 
     A unit is of one step: what was large earlier does not count. An element that is by itself has at least the spread
     that is usual by then as a share of size (the median over the array, of a small one together with the two steps
@@ -116,9 +118,12 @@ class Derived:
         if are_alone(size.shape, examples=examples):
             unit = np.maximum(unit, self._usual(observable, name, step) * size)
         cast, computed = self._cast(observable, name)
-        rounding = FLOOR * computed + REPORT * cast
+        rounding = self._floor(observable) * computed + REPORT * cast
         with np.errstate(over="ignore"):
             return K * unit + rounding * group_sizes(size, examples=examples)
+
+    def _floor(self, observable: str) -> float:
+        return STATE if observable == "variables" and self.reference.header.follows else FLOOR
 
     def _value(self, observable: str, name: str, step: int | None) -> Observed | None:
         return self._truth(observable).get(step, {}).get(name)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from harness.evidence.eps import EPS
 from harness.evidence.observed import Observed, is_integer
 
-__all__ = ["FLOOR", "REPORT", "computed_in", "eps"]
+__all__ = ["FLOOR", "REPORT", "STATE", "computed_in", "eps"]
 
 FLOOR = 8.0
 """Roundings granted to a value when the reruns happen not to move it at all.
 
 Reporting a value takes a handful of final operations (divide by the batch, reduce over replicas, reduce over workers,
 cast), each of which rounds by at most half an eps; 8 eps covers sixteen of them.
+"""
+
+STATE = 4.0
+"""The same for a variable of which a process that follows the run has computed no more than one step.
+
+What the step adds has roundings of its own, which are as much smaller than the variable's as the update is. The update
+is added at the end, by one operation that rounds by half an eps, and decay or a moving average by one or two more; so 4
+eps covers four such operations in the run and four in the reference. A decay of 1e-6 that is done twice is 8 eps.
 """
 
 REPORT = 2.0

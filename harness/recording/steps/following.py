@@ -63,6 +63,10 @@ class Following:
         self._step: RunStep | None = None
         self._last: RunStep | None = None
         self._reports = 0
+        self._evaluations = 0
+        self._evaluated: RunStep | None = None
+        self._apart_evaluated: dict[str, None] = {}
+        self._own: dict[str, None] = {}
         self._moved: list[tuple[Any, list[np.ndarray[Any, Any]]]] = []
         self._ids = Ids()
         self._examples: GivenSeen | None = None
@@ -98,6 +102,10 @@ class Following:
         """Why the step that began last cannot be judged by one replica; None if it can."""
         return next(iter((*self._apart, *self._blind)), None)
 
+    def _set_apart(self, why: str) -> None:
+        """One replica cannot compute what is being computed."""
+        (self._apart if self._evaluated is None else self._apart_evaluated)[why] = None
+
     def blind(self, why: str) -> None:
         """No step can be judged from now on: nobody knows which of them call it."""
         self._blind[why] = None
@@ -112,7 +120,9 @@ class Following:
         if self._last is not None and self._last.segment != step.segment:
             self._repeats = Repeats()  # who is started again may draw what was drawn before
         self._step = self._last = step
-        self._reports = 0
+        self._reports = self._evaluations = 0
+        self._evaluated = None
+        self._own.update(dict.fromkeys(step.own))
         if not step.is_there:
             self._apart["the run has left no evidence of it"] = None
             return
@@ -159,6 +169,25 @@ class Following:
         if self._moved:
             self._take_back()
 
+    def begin_evaluation(self) -> None:
+        """What it is given and draws is what the run's was and did."""
+        self._apart_evaluated.clear()
+        if self._last is not None:
+            self._evaluated = self._step = self._last.evaluation(self._evaluations)
+
+    def end_evaluation(self, *, ran: bool) -> str | None:
+        """The next one is the next one of the run."""
+        evaluated, self._evaluated = self._evaluated, None
+        if evaluated is None:
+            return None
+        self._step = None
+        self._evaluations += ran
+        if not evaluated.is_there:
+            return "the run has left no evidence of it"
+        if (own := next(iter(self._own), None)) is not None:
+            return f"each replica has its own {own}"
+        return next(iter(self._apart_evaluated), None) or self.apart
+
     def trains_in_eager_run(self, number: int) -> bool | None:
         """Whether the run's next step, if it was this eager call of `Strategy.run`, took gradients."""
         following = self._evidence.step(self._index + 1) if self._step is None else None
@@ -181,7 +210,7 @@ class Following:
 
         def recall(*values: Any) -> list[Any]:
             found = [self._rows(place, replica, value) for place, value in zip(places, values, strict=True)]
-            if self._step is not None and self._step.is_there and self._replicas == 1:
+            if self._is_compared and self._replicas == 1:
                 rows = [k for k, value in enumerate(values) if value.ndim]
                 self._compare([found[k] for k in rows], [values[k] for k in rows])
                 for number, given, value in zip(leaves, found, values, strict=True):
@@ -191,6 +220,11 @@ class Following:
         shapes = [self._shape_of(place, replica, ours) for place, ours in zip(places, own, strict=True)]
         found = _replaced(own, recall, shapes=shapes)
         return [value if self._noise is None else self._noise.of_data(value) for value in found]
+
+    @property
+    def _is_compared(self) -> bool:
+        """Whether a step is being made of which there is evidence, and no evaluation."""
+        return self._step is not None and self._step.is_there and self._evaluated is None
 
     def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
         found, before = self._all_examples.add(given, own), self._examples
@@ -219,7 +253,7 @@ class Following:
             try:
                 return joined_rows([reader.array(each.arrays[0]) for reader, each in passed], own)
             except Apart as why:
-                self._apart[str(why)] = None
+                self._set_apart(str(why))
                 return own
 
     def _next(self, place: Place, replica: int, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
@@ -283,7 +317,7 @@ class Following:
                     raise Apart(f"one replica draws by {source.operation}, and the run does not")
                 self._check_alike(passed, source, parameters)
                 parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
-                if self._replicas == 1:
+                if self._replicas == 1 and self._is_compared:
                     numbers = [each.replica for _, each in passed]
                     said = self._repeats.look(source, self._index, place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
@@ -292,10 +326,10 @@ class Following:
                     joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)
                 ]
             except Apart as why:
-                if why.is_own:
+                if why.is_own and self._is_compared:
                     self._draws_seen[source.own] = None
                 if not source.is_determined:
-                    self._apart[f"at {source.where} {why}"] = None
+                    self._set_apart(f"at {source.where} {why}")
                 return list(own)
 
     def _check_alike(

@@ -49,6 +49,8 @@ class Keeping:
         self._eager: int | None = None
         self._passed: list[Passed] = []
         self._reported: list[tuple[Held, ...]] = []
+        self._evaluations: list[tuple[Passed, ...]] = []
+        self._evaluation: list[Passed] | None = None
 
     def begin(self, variables: Variables, eager: int | None) -> None:
         """Publish the step before, and begin with what the variables hold."""
@@ -58,6 +60,7 @@ class Keeping:
             self._index += 1
             self._writer.begin(self._index)
             self._eager, self._before, self._passed, self._reported = eager, (), [], []
+            self._evaluations, self._evaluation = [], None
             self._open, self._pending, self._done = True, True, True
         self._before = self._held(variables)
 
@@ -109,6 +112,17 @@ class Keeping:
             if each.how == "own" or (each.how == "mean" and any(copy != each.copies[0] for copy in each.copies))
         )
 
+    def begin_evaluation(self) -> None:
+        """What passes now is of an evaluation."""
+        self._evaluation = []
+
+    def end_evaluation(self, *, ran: bool) -> str | None:
+        """Keep what has passed, if it was one."""
+        if ran and self._evaluation is not None and self._index:
+            self._evaluations.append(tuple(self._evaluation))
+        self._evaluation = None
+        return None
+
     def trains_in_eager_run(self, number: int) -> bool | None:
         """Not known: the run goes first."""
         return None
@@ -152,9 +166,10 @@ class Keeping:
 
         def take(arrays: list[Any]) -> None:
             with self._lock:
-                if self._open:
+                passed = self._passed if self._evaluation is None else self._evaluation
+                if self._open or self._evaluation is not None:
                     stored = [self._writer.put(array) for array in arrays]
-                    self._passed.append(Passed(place, replica, tuple(stored[:count]), operation, tuple(stored[count:])))
+                    passed.append(Passed(place, replica, tuple(stored[:count]), operation, tuple(stored[count:])))
 
         self._deliver([*values, *parameters], take)
 
@@ -190,5 +205,6 @@ class Keeping:
                 self._done,
                 self._trained,
                 self._own,
+                tuple(self._evaluations),
             )
         )

@@ -75,6 +75,19 @@ class Steps(Protocol):
             trained: whether gradients were taken in it.
         """
 
+    def begin_evaluation(self) -> None:
+        """A call begins that may run replicas; it is not known yet whether it is a step, an evaluation, or neither."""
+
+    def end_evaluation(self, *, ran: bool) -> str | None:
+        """That call has ended.
+
+        Args:
+            ran: whether it was an evaluation: it ran replicas, and was no step.
+
+        Returns:
+            Why what it gives cannot be held against the run's; None if it can.
+        """
+
     def trains_in_eager_run(self, number: int) -> bool | None:
         """Whether gradients are taken in this eager call of `Strategy.run`, if it is known that it is the next step."""
 

@@ -12,11 +12,12 @@ import msgspec
 
 from harness.evidence.observed import unique_names
 from harness.evidence.steps import RunEvidence
-from harness.evidence.trace import Array, GivenSeen, Seen, SeenVariable, Start, Value
+from harness.evidence.trace import Array, Evaluated, GivenSeen, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.steps import Following, Keeping
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
+from harness.recording.witness._given_back import values_of
 from harness.recording.witness._registry import Entry
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import first_values, read
@@ -76,6 +77,8 @@ class Witness:
         self._gathered = Gathered(strategy, local_replicas, silent, at_once=at_once)
         self._gathered.written = self._write
         self._gathered.started = self._start
+        self._gathered.evaluated = self._evaluated
+        self._evaluations = (0, 0)
         self._gathered.is_quiet = lambda: noise is not None and noise.is_silent
         if keeps is not None:
             numbers = range(first_replica, first_replica + max(1, local_replicas))
@@ -190,6 +193,17 @@ class Witness:
         gathered = self._gathered
         with gathered.looking("what the first step begins with"), gathered.silent():
             self._send(Start(now(), first_values(gathered.registry.state(), gathered.reader)))
+
+    def _evaluated(self, result: Any, name: str) -> None:
+        """Write what an evaluation has given back, as far as it is one number, or array, for all replicas."""
+        gathered, (last, number) = self._gathered, self._evaluations
+        after = gathered.number - (gathered.made is None)  # it has been looked at if the program has reported since
+        number = number if last == after else 0
+        self._evaluations = (after, number + 1)
+        with gathered.silent():
+            values = values_of(result)
+        if values:
+            self._send(Evaluated(after, number, now(), name, values, gathered.apart))
 
     def _variables(self, step: StepSeen, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from harness.recording.patches import patched
@@ -36,20 +37,26 @@ def active(gathered: Gathered) -> Iterator[None]:
             # What an eager program has its replicas run may be a function too, of which no Python is run again.
             function = (args[0] if args else options.get("fn")) if runs else called
             is_function = isinstance(function, polymorphic_function.Function)
-            known, by_hand = (is_function and function in which for which in (gathered.training, gathered.by_hand))
-            with gathered.call(known=known, by_hand=by_hand, runs=runs) as was_step:
+            kinds = (gathered.training, gathered.by_hand, gathered.evaluating)
+            known, by_hand, evaluates = (is_function and function in kind for kind in kinds)
+            with gathered.call(known=known, by_hand=by_hand, evaluates=evaluates, runs=runs) as was_step:
                 try:
                     if gathered.steps is None:
                         return original(called, *args, **options)
                     gathered.computed.give((args, options))
                     result = original(called, *args, **options)
                     gathered.computed.take(result)
-                    return result
                 finally:
                     if was_step() and is_function:
                         gathered.training.add(function)
                     elif gathered.was_by_hand and is_function:
                         gathered.by_hand.add(function)
+            if gathered.tapes and gathered.was_evaluation:
+                if is_function:
+                    gathered.evaluating.add(function)
+                with gathered.keeping():
+                    gathered.evaluated(result, _name_of(function))
+            return result
 
         return call
 
@@ -58,3 +65,11 @@ def active(gathered: Gathered) -> Iterator[None]:
         patched(distribute_lib.StrategyBase, "run", around),
     ):
         yield
+
+
+def _name_of(function: Any) -> str:
+    """What a program calls a function, with its line."""
+    inner = getattr(function, "python_function", function)
+    code = getattr(inner, "__code__", None)
+    where = "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    return f"{getattr(inner, '__name__', 'a function')}{where}"

@@ -105,6 +105,9 @@ class Gathered:
         tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
             was built.
         by_hand: functions that were a step of a program which takes no gradients.
+        evaluating: functions that run replicas and take no gradients, of a program that does elsewhere.
+        apart: why what an evaluation gives cannot be held against the run's; None if it can.
+        evaluated: calls this after such a call, with what it has given back and what it is called; set by the witness.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
         unseen: sentences about what cannot be seen.
         raised: sentences about steps that raised, after which the program went on.
@@ -163,11 +166,15 @@ class Gathered:
         self.in_run: InRun | None = None
         self.is_quiet: Callable[[], bool] = lambda: False
         self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.evaluating: weakref.WeakSet[Any] = weakref.WeakSet()
         self._entered = False
         self.started: Callable[[], None] = lambda: None
         self._started = False
         self._eager: int | None = None
         self._eager_runs = 0
+        self._ran = False
+        self.apart: str | None = None
+        self.evaluated: Callable[[Any, str], None] = lambda given, name: None
         self.computed = Computed()
         self.switch.turn(on=self.in_full)
 
@@ -250,8 +257,14 @@ class Gathered:
         In a program that has never asked a tape for gradients nobody knows which calls train: then each of these is a
         step to those who keep evidence.
         """
+        self._ran = True
         if self.steps is not None and self._depth and not self.tapes and not (self._trained or self._entered):
             self._begins_by_hand()
+
+    @property
+    def was_evaluation(self) -> bool:
+        """Whether replicas were run in what was called last, in which no gradients were taken."""
+        return self._ran and not (self._trained or self._entered)
 
     @property
     def was_by_hand(self) -> bool:
@@ -287,12 +300,15 @@ class Gathered:
         return self.looking("the evidence of a step")
 
     @contextlib.contextmanager
-    def call(self, known: bool, *, by_hand: bool = False, runs: bool = False) -> Iterator[Callable[[], bool]]:
+    def call(
+        self, known: bool, *, by_hand: bool = False, evaluates: bool = False, runs: bool = False
+    ) -> Iterator[Callable[[], bool]]:
         """Around an outermost call; `known` says that the same one was a step before.
 
         Args:
             known: see above.
             by_hand: whether the same one was a step before of a program that takes no gradients.
+            evaluates: whether the same one ran replicas before and took no gradients.
             runs: whether it is `Strategy.run` itself that is called, eagerly.
 
         Yields:
@@ -307,7 +323,10 @@ class Gathered:
             self._begin()
         elif (by_hand or trains is False) and not self.tapes and self.steps is not None:
             self._begins_by_hand()
-        self._trained, self._depth, done = known, 1, False
+        self._trained, self._depth, done, self._ran = known, 1, False, evaluates
+        open_ = self.steps is not None and bool(self.tapes) and not (known or self._entered)
+        if open_ and self.steps is not None:
+            self.steps.begin_evaluation()
         begin = stamp()
         try:
             yield lambda: self._trained
@@ -319,6 +338,9 @@ class Gathered:
         finally:
             self._depth, self._eager = 0, None
             span = begin, stamp()
+            if open_ and self.steps is not None:
+                with self.keeping():
+                    self.apart = self.steps.end_evaluation(ran=done and self.was_evaluation)
             if (self._trained or self._entered) and self.steps is not None:
                 with self.keeping():
                     self.steps.end(self.registry.other_state, done=done, trained=self._trained)

@@ -1,0 +1,32 @@
+"""What a call has given back: the numbers among it that are the same for all replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.evidence.trace import Array, Value
+
+__all__ = ["values_of"]
+
+_ELEMENTS_MAX = 1 << 16
+
+
+def values_of(result: Any) -> tuple[Value, ...]:
+    """The floating tensors in a structure, by their places in it; none that each replica has for itself."""
+    import tensorflow as tf
+
+    found = []
+    for path, each in _flat(result):
+        if isinstance(each, tf.Tensor) and each.dtype.is_floating and (each.shape.num_elements() or 0) <= _ELEMENTS_MAX:
+            found.append(Value(path, (Array.of(each.numpy()),)))
+    return tuple(found)
+
+
+def _flat(result: Any, path: str = "") -> list[tuple[str, Any]]:
+    if isinstance(result, dict):
+        pairs = [(f"{path}[{key!r}]", value) for key, value in result.items()]
+    elif isinstance(result, (list, tuple)):
+        pairs = [(f"{path}[{number}]", value) for number, value in enumerate(result)]
+    else:
+        return [(path or "result", result)]
+    return [each for inner, value in pairs for each in _flat(value, inner)]
