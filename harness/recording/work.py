@@ -32,6 +32,7 @@ class Working:
     handed: Counter[int] = field(default_factory=Counter)
     contributed: Counter[int] = field(default_factory=Counter)  # by launcher, of which each replica has its own
     flows: Flows = field(default_factory=Flows)
+    strategies: list[Any] = field(default_factory=list)
     route_of_helpers: str | None = None
 
     def counted(self, recorded: Sequence[tuple[str, Sequence[Any]]]) -> Work:
@@ -64,11 +65,11 @@ def _on(route: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def working(strategy: Any) -> Iterator[Working]:
-    """Count what the program does with this strategy, within the context."""
+    """Count what the program does with this strategy, and others that are added, within the context."""
     import tensorflow as tf
     from tensorflow.python.distribute import cross_device_ops, cross_device_utils, distribute_lib, values
 
-    seen = Working()
+    seen = Working(strategies=[strategy])
     launcher = cross_device_utils.CollectiveReplicaLauncher
     with contextlib.ExitStack() as stack:
 
@@ -76,8 +77,8 @@ def working(strategy: Any) -> Iterator[Working]:
             original = getattr(owner, name)
             stack.enter_context(mock.patch.object(owner, name, functools.wraps(original)(around(original))))
 
-        patch(distribute_lib.ReplicaContextBase, "__enter__", functools.partial(_entering, seen, strategy))
-        patch(tf.GradientTape, "gradient", functools.partial(_differentiating, seen, strategy))
+        patch(distribute_lib.ReplicaContextBase, "__enter__", functools.partial(_entering, seen))
+        patch(tf.GradientTape, "gradient", functools.partial(_differentiating, seen))
         # `reduce` and `gather` hand a value to the program, which may only report it.
         patch(distribute_lib.StrategyBase, "reduce", functools.partial(_routed, "returned"))
         patch(distribute_lib.Strategy, "gather", functools.partial(_routed, "returned"))
@@ -91,9 +92,9 @@ def working(strategy: Any) -> Iterator[Working]:
         yield seen
 
 
-def _entering(seen: Working, strategy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _entering(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
     def entered(context: Any) -> Any:
-        if context.strategy is strategy and (replica := _number(context)) is not None:
+        if context.strategy in seen.strategies and (replica := _number(context)) is not None:
             seen.entered[replica] += 1
         return original(context)
 
@@ -106,12 +107,12 @@ def _number(context: Any) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _differentiating(seen: Working, strategy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _differentiating(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
 
     def gradient(tape: Any, *args: Any, **options: Any) -> Any:
         context = tf.distribute.get_replica_context()
-        inside = context is not None and context.strategy is strategy
+        inside = context is not None and context.strategy in seen.strategies
         if (replica := _number(context) if inside else OUTSIDE) is not None:
             seen.gradients[replica] += 1
         return original(tape, *args, **options)

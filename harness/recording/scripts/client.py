@@ -94,20 +94,23 @@ class _Session:
         """Take a strategy that the script has built for that of the run.
 
         Raises:
-            RuntimeError: it is another one than the run was asked for, or the second one.
+            RuntimeError: it is another one than the run was asked for, or a coordinator's second one.
         """
         name, kind = self.script.name, type(strategy).__name__
-        if self.strategy is not None:
-            raise RuntimeError(f"{name} builds a second strategy, {kind}: only scripts with one can be verified")
+        if self.strategy is not None and self.case.ps:
+            raise RuntimeError(f"{name} builds a second strategy, {kind}; a script with a coordinator has one")
         asked = self.script.strategy
         if kind not in _CLASSES.get(asked.split("-")[0], (kind,)):
             raise RuntimeError(f"{name} builds a {kind}, which is not what {asked} is; name its strategy by --strategy")
         if self.case.ps:
             _check_cluster(name, strategy)
         check_shape(strategy, self.case)
-        self.strategy = strategy
         assert self.recorder is not None
         self.recorder.adopt(strategy)
+        if self.work is not None:
+            self.work.strategies.append(strategy)
+            return
+        self.strategy = strategy
         self.work = self.stack.enter_context(working(strategy))
         if (task := current()) is not None:
             task.gate(BUILT)

@@ -100,7 +100,7 @@ class Witness:
 
         Closures of a coordinator are seen then, in this process or by files; see `closures`.
         """
-        self._gathered.strategy = strategy
+        self._gathered.adopt(strategy)
 
     def through(self, files: Files) -> None:
         """Have values leave graphs by files, since these are run in other processes."""

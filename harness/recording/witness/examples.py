@@ -49,7 +49,7 @@ def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
     import tensorflow as tf
     from tensorflow.python.eager import record
 
-    if strategy is not gathered.strategy or "examples" in gathered.reported or not gathered.sees():
+    if not gathered.knows(strategy) or "examples" in gathered.reported or not gathered.sees():
         return
     found = enumerate(map(strategy.experimental_local_results, tf.nest.flatten(given)))
     leaves = [(position, parts) for position, parts in found if parts and all(map(has_rows, parts))]

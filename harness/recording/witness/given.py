@@ -33,7 +33,7 @@ def active(gathered: Gathered) -> Iterator[None]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
             inner = gathered.steps is None or gathered.in_run is not None or gathered.threads.is_aside
-            if inner or strategy is not gathered.strategy:
+            if inner or not gathered.knows(strategy):
                 return original(strategy, fn, args, kwargs, options)
             gathered.enters()
             number = runs.next()

@@ -97,7 +97,7 @@ class Gathered:
     then is it known whether it reports variables itself.
 
     Attributes:
-        strategy: of the run.
+        strategy: of the run; of several the one that was built last.
         local_replicas: how many of its replicas this process has.
         registry: the variables that were made.
         reader: reads variables.
@@ -136,6 +136,7 @@ class Gathered:
         at_once: bool = False,
     ) -> None:
         self.strategy = strategy
+        self._strategies = [strategy]
         self.at_once = at_once
         self.files: Files | None = None
         self.worker: int | None = None
@@ -177,6 +178,15 @@ class Gathered:
         self.evaluated: Callable[[Any, str], None] = lambda given, name: None
         self.computed = Computed()
         self.switch.turn(on=self.in_full)
+
+    def adopt(self, strategy: Any) -> None:
+        """Know a strategy of the run that was built now; a program may build several of a kind."""
+        self.strategy = strategy
+        self._strategies.append(strategy)
+
+    def knows(self, strategy: Any) -> bool:
+        """Whether this is a strategy of the run."""
+        return any(strategy is each for each in self._strategies)
 
     @property
     def in_full(self) -> bool:
@@ -503,7 +513,7 @@ def replica_number(gathered: Gathered) -> int | None:
     import tensorflow as tf
 
     context = tf.distribute.get_replica_context()
-    if context is None or context.strategy is not gathered.strategy:
+    if context is None or not gathered.knows(context.strategy):
         return None
     number = context._replica_id_in_sync_group  # noqa: SLF001 - the public property makes an op of it
     return number if isinstance(number, int) else None
