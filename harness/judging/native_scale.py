@@ -93,22 +93,26 @@ def adds_up(run: RunTrace, one: RunTrace, replicas: int) -> bool:
         one: one replica that was given the examples of all.
         replicas: of the run, in sync.
     """
-    steps = [dict(enumerate(client.seen)) for client in run.clients]
-    truth = dict(enumerate(one.clients[0].seen))
-    known = [number for number, seen in truth.items() if seen.gradients]
-    return bool(known) and all(
-        _adds_up([each.get(number) for each in steps], truth[number], replicas) for number in known
-    )
-
-
-def _adds_up(run: Sequence[Seen | None], one: Seen, replicas: int) -> bool:
-    clients = [seen for seen in run if seen is not None]
-    parts = [part for seen in clients for part in _parts(seen)]
-    if len(clients) < len(run) or len(parts) != replicas or any(len(part) != len(parts[0]) for part in parts):
-        return False
-    whole = _sum(parts)
-    linear = multiple(whole, _parts(one)[0], near=_EXACT) is not None
-    return linear and _share(_reduced(clients[0]), whole, replicas, near=_EXACT) is not None
+    clients = [dict(enumerate(client.seen)) for client in run.clients]
+    pending: Gradients | None = None
+    reduced = False
+    for number, truth in enumerate(one.clients[0].seen):
+        seen = [step for client in clients if (step := client.get(number)) is not None]
+        if not truth.gradients:
+            continue  # of this step no numbers are kept
+        parts = [part for each in seen for part in _parts(each)]
+        if len(seen) < len(clients) or len(parts) != replicas or any(len(part) != len(parts[0]) for part in parts):
+            return False
+        whole = _sum(parts)
+        if multiple(whole, _parts(truth)[0], near=_EXACT) is None:
+            return False
+        pending = whole if pending is None else _sum([pending, whole])
+        if found := _reduced(seen[0]):
+            # What was reduced may have been accumulated since the last time.
+            if all(_share(found, each, replicas, near=_EXACT) is None for each in (whole, pending)):
+                return False
+            pending, reduced = None, True
+    return reduced
 
 
 def gradients_of(seen: Seen) -> Gradients:
