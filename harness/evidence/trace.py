@@ -21,6 +21,7 @@ from harness.evidence.mapped import give_back, looked_at, mapped
 __all__ = [
     "LENGTH",
     "OUTSIDE",
+    "STATISTICS",
     "Array",
     "ClientTrace",
     "Counters",
@@ -123,6 +124,12 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     devices: tuple[str, ...] = ()
     onednn: bool | None = None
     follows: bool = False
+
+
+STATISTICS = "statistics"
+"""The kind of a `SeenVariable` that batch normalization keeps, of each replica's own batches where it is not
+synchronized.
+"""
 
 
 class SeenVariable(msgspec.Struct, frozen=True):

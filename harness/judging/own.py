@@ -18,7 +18,8 @@ from harness.judging.verdict import Verdict
 
 __all__ = ["settled", "sources"]
 
-_VARIABLES = "variables_match_reference"
+_VARIABLES, _COPIES = "variables_match_reference", "replicas_agree"
+_OF_VARIABLES = (_VARIABLES, _COPIES)
 _COMPUTED = (
     "loss_matches_reference",
     "gradients_match_reference",
@@ -66,9 +67,11 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
         return verdict
     reason = f"each replica computes from what it has for itself: {'; '.join(own)}"
 
+    by_law = {law.law: law for law in again.judgements}
+
     def told(law: Judgement) -> Judgement:
-        if law.law == _VARIABLES:
-            return of_variables
+        if law.law in _OF_VARIABLES:
+            return by_law.get(law.law, law)
         if law.law in _COMPUTED and law.status != "held":
             return Judgement(law.law, "not_judged", reason)
         return law

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from harness.evidence.observed import epoch_ends, per_epoch
+from harness.evidence.own_copies import with_own_copies
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.seen import completed, completed_parts, with_seen
@@ -112,6 +113,8 @@ def _completed(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tu
         return parts, replace(reference, trace=with_seen(reference.trace)) if reference.follows else reference, ()
     found = completed([reference.trace, parts.last, *reference.perturbed], with_examples=2)
     truth, last, *perturbed = found.traces
+    if truth.header.replicas > 1:  # each of which stands for a whole
+        last, truth, *perturbed = with_own_copies(last, truth, *perturbed)
     return replace(parts, last=last), replace(reference, trace=truth, perturbed=tuple(perturbed)), found.notes
 
 

@@ -16,7 +16,7 @@ from harness.judging.tolerance import Derived, Exact, Tolerance
 
 __all__ = ["LAW"]
 
-_WHOLE = ("copies", "plain", "mirrored")
+_WHOLE = ("copies", "plain", "mirrored", "statistics")
 
 
 class _BeginsAlike(Law):

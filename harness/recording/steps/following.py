@@ -15,7 +15,7 @@ from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.ids import Ids
-from harness.recording.steps.joining import Apart, joined_draw, joined_rows
+from harness.recording.steps.joining import Apart, joined_draw, joined_rows, repeated_rows
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, set_to, wide
@@ -251,10 +251,19 @@ class Following:
             if passed is None:
                 return own
             try:
-                return joined_rows([reader.array(each.arrays[0]) for reader, each in passed], own)
+                rows = [reader.array(each.arrays[0]) for reader, each in passed]
+                if self._replicas == 1:
+                    return joined_rows(rows, own)
+                return rows[0] if self._is_whole(place) else repeated_rows(rows)
             except Apart as why:
                 self._set_apart(str(why))
                 return own
+
+    def _is_whole(self, place: Place) -> bool:
+        """Whether each replica of the run was given the same, such as anchors, and not its share of something."""
+        every = [] if self._step is None else [each[0] for each in self._step.replicas(place)]
+        given = {reader.array(passed.arrays[0]).tobytes() for reader, passed in every}
+        return len(given) == 1 and len(every) == self._replicas > 1
 
     def _next(self, place: Place, replica: int, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
         """What passed a place on all replicas the next time; None where that is not known.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Apart", "joined_draw", "joined_rows", "rows_axis"]
+__all__ = ["Apart", "joined_draw", "joined_rows", "repeated_rows", "rows_axis"]
 
 Parts = Sequence["np.ndarray[Any, Any]"]
 
@@ -63,6 +63,13 @@ def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     if any(not part.ndim or part.ndim != parts[0].ndim for part in parts):
         raise Apart("replicas were given arrays of other ranks")
     return np.concatenate(_padded(parts), 0)
+
+
+def repeated_rows(parts: Parts) -> np.ndarray[Any, Any]:
+    """The examples of one replica as often as they are given, one time after another; a number is given once."""
+    import numpy as np
+
+    return np.concatenate(parts, 0) if parts[0].ndim else parts[0]
 
 
 def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:

@@ -26,6 +26,8 @@ _LOCAL = ("gradient_accumulator",)
 """
 
 
+_STATISTICS = ("moving_mean", "moving_variance")
+
 _NOT_NUMBERS = ("string", "resource", "variant")
 
 
@@ -58,6 +60,11 @@ class Entry:
         """What Keras or TensorFlow calls it."""
         holder = None if self.keras is None else self.keras()
         return name_of(holder if holder is not None else self.made()) or "variable"
+
+    @property
+    def is_statistics(self) -> bool:
+        """Whether batch normalization of Keras keeps it, which rightly may do so on each replica by itself."""
+        return self.keras is not None and self.name.rpartition("/")[2].partition(":")[0] in _STATISTICS
 
     def judged(self, variable: Any) -> bool:
         """Whether it has to be the same in every replica and in the reference, whatever a program means by it.
@@ -143,8 +150,10 @@ class Registry:
         return [(named, variable) for named, entry, variable in self._named() if id(entry) in entries]
 
     def other_state(self) -> list[tuple[Named, Any]]:
-        """Those of `state` that are not judged, of which each replica may have something of its own."""
-        judged = {named for named, _ in self.judged_state()}
+        """Those of `state` of which each replica may have something of its own."""
+        judged = {
+            named for named, entry, variable in self._named() if entry.judged(variable) and not entry.is_statistics
+        }
         return [(named, variable) for named, variable in self.state() if named not in judged]
 
     def judged_state(self) -> list[tuple[Named, Any]]:

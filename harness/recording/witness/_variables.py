@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.trace import Array, SeenVariable
+from harness.evidence.trace import STATISTICS, Array, SeenVariable
 from harness.recording.reader import Reader
 from harness.recording.steps.state import how_copies_are
 from harness.recording.witness._registry import Entry, Named
@@ -45,7 +45,8 @@ def read(
     for (entry, _), own in zip(variables, copies, strict=True):
         known = [array for array in itertools.islice(arrays, len(own)) if array is not None]
         if len(known) == len(own):  # none of them is still without a value
-            found.append(SeenVariable(entry.name, "mirrored" if _spread(entry.made()) else "plain", *kept(known)))
+            kind = STATISTICS if entry.is_statistics else "mirrored" if _spread(entry.made()) else "plain"
+            found.append(SeenVariable(entry.name, kind, *kept(known)))
     return tuple(found) or None
 
 
