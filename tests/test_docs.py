@@ -31,7 +31,7 @@ from _lockstep.plugin.hooks import pytest_addoption
 from harness.cli import main as lockstep
 from harness.judging.known_issues import registry
 from harness.judging.laws import all_laws
-from harness.judging.tolerance import FLOOR, REPORT, K
+from harness.judging.tolerance import FLOOR, REPORT, STATE, K
 from harness.report import Cell, Matrix
 from harness.running.making import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
@@ -348,12 +348,13 @@ def test_the_laws_are_complete() -> None:
 
 
 def test_the_constants_are_those_of_the_code() -> None:
-    """docs/numerics.md states K, FLOOR, REPORT and the number of perturbed reruns as they are."""
+    """docs/numerics.md states K, FLOOR, STATE, REPORT and the number of perturbed reruns as they are."""
     text = (ROOT / "docs" / "numerics.md").read_text()
     words = {2: "two", 3: "three", 4: "four"}
     for statement in (
         f"**K = {K:g}.**",
         f"**FLOOR = {FLOOR:g}.**",
+        f"**STATE = {STATE:g}.**",
         f"**REPORT = {REPORT:g}.**",
         f"K = {K:g}, FLOOR = {FLOOR:g}\n",
     ):

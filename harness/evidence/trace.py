@@ -17,6 +17,7 @@ import msgspec
 
 from harness.evidence.arrays import Array
 from harness.evidence.mapped import give_back, looked_at, mapped
+from harness.evidence.stand_ins import StandIn
 
 __all__ = [
     "LENGTH",
@@ -36,7 +37,6 @@ __all__ = [
     "RunTrace",
     "Seen",
     "SeenVariable",
-    "StandIn",
     "Start",
     "Step",
     "Value",
@@ -298,39 +298,6 @@ class Placement(msgspec.Struct, frozen=True):
     there: tuple[str, ...] = ()
     variables: dict[str, tuple[str, ...]] = {}
     peak_bytes: dict[str, int] = {}
-
-
-class StandIn(msgspec.Struct, frozen=True):
-    """Something that the reference of a script answers in place of the cluster that it stands for.
-
-    Attributes:
-        what: was read, such as `num_replicas_in_sync`.
-        where: `train.py:12`, the line of the program that reads it.
-        taken: what it was taken for, for a sentence.
-        trust: `sure`; `assumed`, where a run that differs may be right nevertheless; or `unknown`, where nothing that
-            is found says anything.
-    """
-
-    what: str
-    where: str
-    taken: str
-    trust: str = "sure"
-
-
-ENDLESS = "when a step ends whose gradients are taken outside of a tf.function and of strategy.run"
-"""In `Counters.unseen` of a script that is to be killed."""
-
-UNJOINED = "closures neither joined nor fetched when"
-"""In `StandIn.what` of a script whose closures are run one at a time, so that they are done all the same."""
-
-UNFINISHED = "closures that train, not joined when"
-"""In `StandIn.what`, where it is the script's last save, or its end, that may lack what they train."""
-
-BY_HAND = "Dataset.shard by the number of the worker"
-"""In `StandIn.what`."""
-
-DRAWN = "random numbers outside of replicas"
-"""In `StandIn.what` of a script that is to be killed: drawn in its data pipeline, or by Python."""
 
 
 class Counters(msgspec.Struct, frozen=True, tag=True):

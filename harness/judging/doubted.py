@@ -13,7 +13,8 @@ from itertools import chain
 
 from harness.evidence.parts import Parts
 from harness.evidence.seen import rows_of
-from harness.evidence.trace import BY_HAND, ENDLESS, RunTrace, StandIn
+from harness.evidence.stand_ins import BY_HAND, ENDLESS, StandIn
+from harness.evidence.trace import RunTrace
 from harness.judging.closures_script import ONE_BY_ONE, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import OWN
 from harness.judging.native_scale import SCALED, factor_of, times_of

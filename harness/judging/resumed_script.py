@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.evidence.parts import Parts
-from harness.evidence.trace import DRAWN, RunTrace
+from harness.evidence.stand_ins import DRAWN
+from harness.evidence.trace import RunTrace
 from harness.judging.verdict import Verdict
 
 __all__ = ["began_alike", "cannot_be_known", "in_parts", "never_went_on", "why_it_may_differ", "worded"]

@@ -7,19 +7,8 @@ from typing import Any
 import pytest
 
 from harness.evidence.reference import Reference
-from harness.evidence.trace import (
-    UNFINISHED,
-    UNJOINED,
-    Array,
-    ClientTrace,
-    Counters,
-    Header,
-    RunTrace,
-    Seen,
-    SeenVariable,
-    StandIn,
-    Value,
-)
+from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
+from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.closures_collected import as_one_worker
 from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Judgement, judged

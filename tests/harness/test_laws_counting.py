@@ -43,13 +43,14 @@ def test_the_laws_come_in_a_fixed_order() -> None:
         "variables_match_reference",
         "metrics_match_reference",
         "predictions_match_reference",
+        "evaluations_match_reference",
         "finite",
         "updates_counted",
         "replicas_ran",
         "placed_on_devices",
         "tasks_connected",
     ]
-    followed = ("begins_alike", "draws", "rows_whole", "data_intact")
+    followed = ("begins_alike", "draws", "rows_whole", "data_intact", "evaluations_match_reference")
     some = (*followed, "resumes_exactly", "resumed_from_older", "placed_on_devices", "tasks_connected")
     asked = [name for name in names if name not in some]
     assert [judgement.law for judgement in judge_all(exact_case())] == asked

@@ -15,16 +15,8 @@ from harness.cli import _lockstep
 from harness.errors import Abstained
 from harness.evidence.independence import Touch
 from harness.evidence.reference import Reference
-from harness.evidence.trace import (
-    Array,
-    ClientTrace,
-    Counters,
-    Header,
-    RunTrace,
-    Seen,
-    StandIn,
-    Value,
-)
+from harness.evidence.stand_ins import StandIn
+from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, Value
 from harness.judging.doubted import doubted
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
@@ -176,6 +168,53 @@ def test_a_value_for_each_replica_is_made_for_one(place: Path) -> None:
     assert verdict, str(verdict)
 
 
+@pytest.mark.parametrize("mean", [pytest.param(True, marks=pytest.mark.full), False])
+def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Path, mean: bool) -> None:
+    """Where replicas are averaged, each step is the mean of what one device does with the rows of each; else it is
+    twice that, and whether the number is meant for this cluster nobody knows.
+    """
+    loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
+    loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
+    (place / "train.py").write_text(loop.replace('all_reduce("sum"', 'all_reduce("mean"') if mean else loop)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert verdict.outcome == ("consistent" if mean else "abstained"), str(verdict)
+    assert any("the mean of steps on the examples of each replica" in note for note in verdict.notes) is mean
+
+
+def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
+    """A clip before the reduction is what one device does with the rows of each replica, too."""
+    loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
+    loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
+    clipped = 'all_reduce("mean", tf.clip_by_norm(gradient, 0.1))'
+    (place / "train.py").write_text(loop.replace('all_reduce("sum", gradient)', clipped))
+    assert verify(["python", "train.py", "1"], "mirrored-2", explain=False).outcome == "abstained"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_script_may_build_several_strategies(place: Path, wrong: bool) -> None:
+    """Of one kind; what the second one trains is judged as well."""
+    twice = LOOP + LOOP.replace("import sys", "")
+    if wrong:
+        twice = LOOP + LOOP.replace("** 2) / BATCH", "** 2) / len(x)")
+    (place / "train.py").write_text(twice)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
+
+
+@pytest.mark.full
+def test_statistics_of_each_replica_are_a_condition(place: Path) -> None:
+    """Of a layer that nobody synchronizes: what it leads to is what replicas that stand for wholes compute."""
+    layer = "    norm = tf.keras.layers.BatchNormalization()\n    norm.build([None, 3])\n"
+    loop = LOOP.replace('name="w")\n', f'name="w")\n{layer}', 1).replace(
+        "matvec(x, w)", "matvec(norm(x, training=True), w)"
+    )
+    (place / "train.py").write_text(loop)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert verdict.outcome == "consistent", str(verdict)
+    assert [condition.code for condition in verdict.conditions] == ["own"]
+
+
 @pytest.mark.full
 def test_a_script_that_trains_nothing_is_not_judged(place: Path) -> None:
     """Nor is it a usage error, as a function that reports nothing is: a script was never asked to report."""
@@ -220,6 +259,7 @@ def _count_uses() -> dict[str, Any]:
     use("as a tensor", tf.cast(n, tf.float32))
     use("as an int", int(n))
     use("how often", len(range(n)))
+    use("in a text", int("%d" % n))  # noqa: UP031 - this is what is tried
 
     def replica() -> None:
         use("inside: part", tf.constant(4.0) / float(n))
@@ -245,6 +285,7 @@ def test_the_count_of_replicas_knows_where_it_is_used() -> None:
         "as a tensor": (2.0, "unknown"),
         "as an int": (2.0, "unknown"),
         "how often": (2.0, "assumed"),
+        "in a text": (2.0, "none"),
         "inside: part": (4.0, "sure"),
         "inside: batch": (64.0, "assumed"),
         "inside: whole batch": (64.0, "sure"),

@@ -9,19 +9,8 @@ from typing import Any
 import pytest
 
 from harness.evidence.parts import Part, Parts
-from harness.evidence.trace import (
-    UNFINISHED,
-    UNJOINED,
-    Array,
-    ClientTrace,
-    Counters,
-    Header,
-    RunTrace,
-    Seen,
-    SeenVariable,
-    StandIn,
-    Value,
-)
+from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
+from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.closures_script import not_comparable
 from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Finding, Judgement, judged

@@ -15,18 +15,8 @@ from harness.evidence.parts import INTERRUPTED, TRACES, Killed, Parts, read_part
 from harness.evidence.reference import Reference
 from harness.evidence.saves import note_saves
 from harness.evidence.seen import completed_parts
-from harness.evidence.trace import (
-    DRAWN,
-    ENDLESS,
-    Array,
-    ClientTrace,
-    Counters,
-    Header,
-    RunTrace,
-    Seen,
-    SeenVariable,
-    StandIn,
-)
+from harness.evidence.stand_ins import DRAWN, ENDLESS, StandIn
+from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable
 from harness.evidence.writing import write_client
 from harness.judging.doubted import doubted
 from harness.judging.resumed_script import began_alike

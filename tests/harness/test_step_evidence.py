@@ -10,12 +10,25 @@ import numpy as np
 import pytest
 
 from harness.errors import NoRoom
-from harness.evidence.steps import DRAWN, GIVEN, EvidenceReader, EvidenceWriter, Held, Passed, Place, StepEvidence
-from harness.evidence.trace import DrawSeen
+from harness.evidence.parts import Part, Parts
+from harness.evidence.steps import (
+    DRAWN,
+    GIVEN,
+    EvidenceReader,
+    EvidenceWriter,
+    Held,
+    Passed,
+    Place,
+    RunEvidence,
+    Segment,
+    StepEvidence,
+)
+from harness.evidence.trace import DrawSeen, RunTrace
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.ids import Ids
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rows_axis
 from harness.recording.steps.mixing import Examples
+from harness.running.resuming import segments_by_state
 
 _HERE = Source("RandomUniform", "train.py:3", by_keras=False, seeded=True)
 _PLACE = Place(DRAWN, 0, 0)
@@ -76,6 +89,71 @@ def test_a_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(NoRoom):
         writer.publish(StepEvidence(1))
     assert reader.steps == 0
+
+
+# ---------------------------------------------------------------------- a run in parts
+
+
+def _left(folder: Path, states: list[float], *, builds: int = 0, begins: float | None = None) -> str:
+    """What a process leaves that had so many calls before it trained, and reported a variable after each step."""
+    writer = EvidenceWriter(folder)
+    for index, state in enumerate([0.0] * builds + states, start=1):
+        writer.begin(index)
+        trained = index > builds
+        first = index == builds + 1 and begins is not None
+        before = (_held(writer, begins if first else 0.0),)
+        reported = ((_held(writer, state),),) if trained else ()
+        writer.publish(StepEvidence(index, before, reported=reported, trained=trained))
+    return str(folder)
+
+
+def _held(writer: EvidenceWriter, value: float | None) -> Held:
+    return Held("w", 0, "copies", (writer.put(np.float32(value)),))
+
+
+def _part(folder: str) -> Part:
+    return Part(RunTrace(()), 1, 1, evidence=(folder,))
+
+
+@pytest.mark.parametrize("builds", [0, 2])
+def test_a_part_goes_on_from_the_step_whose_state_it_began_with(builds: int, tmp_path: Path) -> None:
+    """To the bit; what was done after that step and was done again is the later part's."""
+    first = _left(tmp_path / "first", [1.0, 2.0, 3.0, 4.0], builds=builds, begins=0.5)
+    second = _left(tmp_path / "second", [3.5, 4.5, 5.5], builds=builds, begins=2.0)
+    segments = segments_by_state(Parts(RunTrace(()), (_part(first),), evidence=(second,)))
+    assert segments == (Segment((first,)), Segment((second,), builds + 2, builds))
+    run = RunEvidence(segments)
+    found = [run.step(builds + number) for number in range(1, 6)]
+    assert [each.segment for each in found] == [0, 0, 1, 1, 1]
+    reported = [float(each.reported(0)[0][0].array(each.reported(0)[0][1].copies[0])) for each in found]
+    assert reported == [1.0, 2.0, 3.5, 4.5, 5.5]
+    assert not run.step(builds + 6).is_there
+
+
+@pytest.mark.parametrize(("begins", "after"), [(0.5, 0), (9.0, 4)])
+def test_a_part_that_began_anew_or_with_nothing_that_is_known(begins: float, after: int, tmp_path: Path) -> None:
+    """The first state is one, too; where it has no state of the run, it is taken to go on at the end."""
+    first = _left(tmp_path / "first", [1.0, 2.0, 3.0, 4.0], begins=0.5)
+    second = _left(tmp_path / "second", [1.5], begins=begins)
+    _, found = segments_by_state(Parts(RunTrace(()), (_part(first),), evidence=(second,)))
+    assert found.after == after
+
+
+def test_a_step_is_published_again_with_what_came_later(tmp_path: Path) -> None:
+    """A report is there at once, since the process may be killed right after it; an evaluation after it comes later."""
+    writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")
+    writer.begin(1)
+    reported = (_held(writer, 1.0),)
+    writer.publish(StepEvidence(1, reported=(reported,)))
+    assert reader.steps == 1
+    given = Passed(_PLACE, 0, (writer.put(_rows(1, 2)),))
+    writer.publish(StepEvidence(1, reported=(reported,), evaluations=((given,),)))
+    run = RunEvidence([Segment((str(tmp_path / "steps"),))])
+    step = run.step(1)
+    assert float(step.reported(0)[0][0].array(step.reported(0)[0][1].copies[0])) == 1.0
+    ((found,),) = step.evaluation(0).replicas(_PLACE)
+    assert np.array_equal(found[0].array(found[1].arrays[0]), _rows(1, 2))
+    assert not step.evaluation(1).is_there
 
 
 # ---------------------------------------------------------------------- joining

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.evidence.trace import Final, RunTrace
-from harness.judging.tolerance import FLOOR, REPORT, Derived, Exact, K, eps
-from tests.harness._traces import client, derived_case, step
+from harness.evidence.trace import ClientTrace, Final, Header, RunTrace
+from harness.judging.tolerance import FLOOR, REPORT, STATE, Derived, Exact, K, eps
+from tests.harness._traces import client, derived_case, step, variable
 
 
 def _run(*losses: Any, dtype: str = "float32", final: Final | None = None) -> RunTrace:
@@ -34,6 +34,17 @@ def test_bound_is_the_documented_formula() -> None:
     assert tolerance.bound("loss", "loss", 3) == K * 0.125 + FLOOR * unit * 4  # the spread of step 2 is forgotten
     assert tolerance.name == "derived"
     assert "2 perturbed reruns" in tolerance.describe()
+
+
+@pytest.mark.parametrize(("follows", "floor"), [(False, FLOOR), (True, STATE)])
+def test_a_variable_of_one_step_has_fewer_roundings(follows: bool, floor: float) -> None:
+    """What follows a run computes one step from the run's own variables; a loss has as many as ever."""
+    header = Header("local:0", 0, "default", 1, 1, 1, 0, follows=follows)
+    two = np.float32(2.0)
+    run = RunTrace((ClientTrace(header, (step(1, loss=two, variables={"w": variable("w", two)}),)),))
+    tolerance = Derived(run, [])
+    bounds = [tolerance.bound("variables", "w", 1), tolerance.bound("loss", "loss", 1)]
+    assert [float(bound.max()) for bound in bounds] == [floor * 2.0**-22, FLOOR * 2.0**-22]
 
 
 def test_bound_does_not_grow_with_the_number_of_elements() -> None:

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.evidence.trace import BY_HAND
+from harness.evidence.stand_ins import BY_HAND
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 

@@ -7,8 +7,11 @@ parts add up to what this replica has by itself. Where neither is certain, the v
 
 from __future__ import annotations
 
+import dis
 import operator
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from harness.recording.scripts.stand_ins import StandIns
@@ -54,6 +57,8 @@ class Count:
         return self.taken("in a replica", 1) if self._inside else self.taken("as a count", self._replicas, "assumed")
 
     def __int__(self) -> int:
+        if _is_formatted(sys._getframe(1)):  # noqa: SLF001 - what asks is all that is to be known
+            return self._replicas
         return self._plainly("by int()")
 
     def __float__(self) -> float:
@@ -112,6 +117,12 @@ class Count:
         return other * self.taken("multiplies", self._replicas, "unknown")
 
     __rmul__ = __mul__
+
+
+def _is_formatted(frame: FrameType) -> bool:
+    """Whether a text is being made there by `"%d" % n`, which asks for a whole number as `int(n)` does."""
+    offset, code = frame.f_lasti, frame.f_code.co_code
+    return dis.opname[code[offset]].startswith("BINARY")
 
 
 def _forward(name: str, function: Callable[..., Any], *, swapped: bool = False) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.evidence.trace import DRAWN
+from harness.evidence.stand_ins import DRAWN
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 

@@ -8,7 +8,7 @@ import sysconfig
 from pathlib import Path
 from types import FrameType
 
-from harness.evidence.trace import StandIn
+from harness.evidence.stand_ins import StandIn
 from harness.subject.script import Script
 
 __all__ = ["CannotStandIn", "StandIns"]

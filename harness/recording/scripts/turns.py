@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from harness.evidence.trace import UNFINISHED, UNJOINED
+from harness.evidence.stand_ins import UNFINISHED, UNJOINED
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 

@@ -18,10 +18,11 @@ from harness.recording.steps import Following, Keeping
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
 from harness.recording.witness._given_back import values_of
+from harness.recording.witness._passed import Event, StepSeen
 from harness.recording.witness._registry import Entry
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import first_values, read
-from harness.recording.witness.protocol import Event, Gathered, Seam, StepSeen
+from harness.recording.witness.protocol import Gathered, Seam
 from simulator.agent import now
 
 __all__ = ["Witness"]

@@ -17,8 +17,9 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.witness._leaving import is_processor
 from harness.recording.witness._origins import has_rows
+from harness.recording.witness._passed import Event
 from harness.recording.witness._rows import examples_of_several
-from harness.recording.witness.protocol import Event, Gathered
+from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]
 

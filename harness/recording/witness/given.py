@@ -14,8 +14,9 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.witness._origins import comes_from_outside, has_rows
+from harness.recording.witness._passed import InRun
 from harness.recording.witness._runs import Runs
-from harness.recording.witness.protocol import Gathered, InRun
+from harness.recording.witness.protocol import Gathered
 
 __all__ = ["INSIDE", "active"]
 

@@ -6,28 +6,27 @@ import contextlib
 import itertools
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.evidence.trace import ENDLESS, Value
+from harness.evidence.stand_ins import ENDLESS
 from harness.recording.reader import Reader
 from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
 from harness.recording.witness._origins import Computed
+from harness.recording.witness._passed import Event, InRun, StepSeen
 from harness.recording.witness._raised import ends_data, said_of
-from harness.recording.witness._registry import Entry, Registry
+from harness.recording.witness._registry import Registry
 from harness.recording.witness._switch import Switch
 from harness.recording.witness._threads import Threads
-from harness.recording.witness._waiting import Span, Waiting, stamp
+from harness.recording.witness._waiting import Waiting, stamp
 
 if TYPE_CHECKING:
     import numpy as np
 
     from harness.recording.steps import Steps
 
-__all__ = ["STEPS_IN_FULL", "Event", "Gathered", "InRun", "Seam", "StepSeen", "replica_number"]
+__all__ = ["STEPS_IN_FULL", "Gathered", "Seam", "replica_number"]
 
 STEPS_IN_FULL = 16
 """After these steps, of each doubling of their number eight are looked at, evenly apart, and the last of all: a mistake
@@ -40,52 +39,6 @@ class Seam(Protocol):
 
     def active(self, gathered: Gathered) -> contextlib.AbstractContextManager[None]:
         """See what passes here, within this context."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that passed a seam.
-
-    Attributes:
-        kind: of the seam.
-        replica: its number over all workers.
-        site: the place in the program: of two that a replica passed, the later one has the larger number.
-        names: of the arrays.
-        arrays: copies.
-    """
-
-    kind: str
-    replica: int
-    site: int
-    names: tuple[Any, ...]
-    arrays: tuple[np.ndarray[Any, Any], ...]
-
-
-@dataclass
-class StepSeen:
-    """A step that was made: what passed the seams in it, the variables that it left, and what `fit` logged of it.
-
-    `worker` is the one that ran it, if it is a closure. `span` is from the begin of its call to its end.
-    """
-
-    events: list[Event] = field(default_factory=list)
-    variables: list[tuple[Entry, Any]] = field(default_factory=list)
-    loss: Value | None = None
-    worker: int | None = None
-    span: Span | None = None
-
-
-@dataclass
-class InRun:
-    """A call of `Strategy.run` that Python is in: its number within the outermost call, and the draws in it so far."""
-
-    number: int
-    draws: Counter[int] = field(default_factory=Counter)
-
-    def draw(self, replica: int) -> int:
-        """The number of the next random operation of a replica."""
-        self.draws[replica] += 1
-        return self.draws[replica] - 1
 
 
 class Gathered:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.witness._passed import Event
 from harness.recording.witness._values import dense, is_small
-from harness.recording.witness.protocol import Event, Gathered, replica_number
+from harness.recording.witness.protocol import Gathered, replica_number
 
 __all__ = ["active"]
 
