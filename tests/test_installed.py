@@ -119,6 +119,7 @@ def test_doctor_finds_what_is_found_here(project: Path) -> None:
     assert {item["name"]: (item["available"], item["detail"]) for item in told["items"]} == here
 
 
+@pytest.mark.full
 def test_verify_beside_packages_of_these_names(project: Path) -> None:
     """A program is verified in a folder with packages `simulator` and `harness`, of which it imports none."""
     program = "def train(strategy, record):\n    record.step(loss=1.0)\n"

@@ -65,6 +65,7 @@ def test_z(): pass
 """
 
 
+@pytest.mark.full
 def test_a_file_goes_on_with_the_tests_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with one whose name begins as that of another one which has run."""
     (tmp_path / "some").mkdir()

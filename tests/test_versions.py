@@ -102,6 +102,7 @@ def test_tests_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "nothing_of_this_name" in (tmp_path / "logs" / "two").read_text()
 
 
+@pytest.mark.full
 def test_a_session_that_does_not_end_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither has one that could not begin; both are told."""
     monkeypatch.setattr("tools.versioning.running.ROOT", tmp_path)

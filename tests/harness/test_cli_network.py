@@ -53,6 +53,7 @@ def _json(command: str, *arguments: str, code: int = 0) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 def test_a_program_runs_on_hosts_and_is_replayed_on_hosts(tmp_path: Path) -> None:
     """Its tasks know each other by name, packets are lost, the report counts them, and the replay has hosts again."""
     hosts_or_skip()
@@ -129,6 +130,7 @@ def test_loss_without_hosts_is_a_usage_error() -> None:
     assert "network=namespaces" in result.output
 
 
+@pytest.mark.full
 def test_verify_gives_the_numbers_of_one_device_between_hosts(tmp_path: Path) -> None:
     """The verdict is that over loopback, with the bytes of the links; a strategy of one process has no network."""
     hosts_or_skip()

@@ -140,6 +140,7 @@ def test_a_layer_is_named_by_the_line_that_made_it() -> None:
     assert (verdict.culprit.line, verdict.culprit.layer) == (_line("a layer"), "batch_normalization")
 
 
+@pytest.mark.full
 def test_a_right_program_that_runs_at_once_has_none() -> None:
     """Looked for since asked, in operations that are carried out one by one."""
     verdict = verify(_summed, "mirrored-2", explain=True)

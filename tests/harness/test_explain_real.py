@@ -50,10 +50,10 @@ def test_mistakes_that_depend_on_uneven_shards_are_named(mistake: str, rule: str
     [
         ("mean_then_sum", "loss_times_replicas"),
         pytest.param("hidden_mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
-        ("sum_then_mean", "loss_divided_by_replicas"),
+        pytest.param("sum_then_mean", "loss_divided_by_replicas", marks=pytest.mark.full),
         # In the quick profile with three replicas, above.
         pytest.param("mean_of_means", "mean_of_replica_means", marks=pytest.mark.full),
-        ("regularizer", "regularizer_times_replicas"),
+        pytest.param("regularizer", "regularizer_times_replicas", marks=pytest.mark.full),
         ("not_reduced", "gradients_not_reduced"),
         pytest.param("one_replica", "gradients_not_reduced", marks=pytest.mark.full),
         ("overlap", "examples_duplicated"),
@@ -96,7 +96,7 @@ def test_skipping_an_overflow_on_one_replica_only_is_named(mistake: str, strateg
     assert _named(regression(mistake, extra="overflow"), strategy) == "local_overflow_decision"
 
 
-@pytest.mark.parametrize("extra", ["", "norm"])
+@pytest.mark.parametrize("extra", ["", pytest.param("norm", marks=pytest.mark.full)])
 def test_the_right_step_needs_no_explanation(extra: str) -> None:
     """The program without a mistake, under the same strategies."""
     assert _right(regression(extra=extra), "mirrored-2").explanation is None

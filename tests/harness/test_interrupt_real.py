@@ -57,15 +57,18 @@ def test_a_program_that_resumes_is_consistent(strategy: str, resume: str | None)
 
 @pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.full), 8])
 def test_the_kill_comes_before_the_program_can_save_the_step(at: int) -> None:
-    """Saved after every step, it loses just that step; also the last one, when only the end of the run is left."""
-    assert _resumed(verify(training(every=1), "mirrored-2", interrupt_at=at)) == (at, at - 1)
+    """Saved after every step, it loses just that step; also the last one, when only the end of the run is left.
+
+    Each step is judged by itself, in parts as well as in one, also where it is asked for that.
+    """
+    assert _resumed(verify(training(every=1), "mirrored-2", interrupt_at=at, forced=True)) == (at, at - 1)
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", pytest.param("adam", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        ("scratch", "restarted_from_scratch"),
+        pytest.param("scratch", "restarted_from_scratch", marks=pytest.mark.full),
         ("slots", "slots_not_restored"),
         # tests/harness/test_interrupt_rules.py has these two from recorded numbers.
         pytest.param("counter", "slots_not_restored", marks=pytest.mark.full),
@@ -102,6 +105,7 @@ def test_mistakes_are_named_in_clusters(strategy: str, optimizer: str) -> None:
     assert _rule(training("slots", optimizer), strategy, 5) == "slots_not_restored"
 
 
+@pytest.mark.full
 def test_a_program_that_never_saves_is_inconsistent() -> None:
     """Its numbers are right, and the work until the interruption is lost."""
     verdict = verify(training(every=0), "mirrored-2", interrupt_at=3)
@@ -111,6 +115,7 @@ def test_a_program_that_never_saves_is_inconsistent() -> None:
     assert verdict.explanation.rule == "restarted_from_scratch"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mistake", "lost"), [("ends_early", "1 step was"), pytest.param("silent", "3 steps were", marks=pytest.mark.full)]
 )

@@ -60,8 +60,8 @@ def _program(wrong: str) -> Program:
         pytest.param("sharded_twice", "multi_worker-2", "examples_missing", marks=pytest.mark.full),
         pytest.param("shard_after_batch", "multi_worker-2", "global_batch_per_replica", marks=pytest.mark.full),
         pytest.param("shuffle_before_shard", "multi_worker-2", "examples_duplicated", marks=pytest.mark.full),
-        ("dropped_tail", "mirrored-2", "examples_missing"),
-        ("batch_not_divided", "mirrored-2", "global_batch_per_replica"),
+        pytest.param("dropped_tail", "mirrored-2", "examples_missing", marks=pytest.mark.full),
+        pytest.param("batch_not_divided", "mirrored-2", "global_batch_per_replica", marks=pytest.mark.full),
     ],
 )
 def test_a_wrong_pipeline_of_tensorflow_is_given_its_cause(wrong: str, strategy: str, rule: str) -> None:

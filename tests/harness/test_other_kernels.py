@@ -21,6 +21,7 @@ def _program(strategy: Any, record: Any) -> None:
     record.step(loss=1.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("chosen", [None, *(pytest.param(each, marks=pytest.mark.full) for each in "01")])
 def test_one_rerun_computes_with_the_other_kernels(
     chosen: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -476,6 +476,7 @@ def test_right(strategy):
 """
 
 
+@pytest.mark.full
 def test_10_a_hang_fails_one_test_and_the_session_goes_on(session: Session, pytester: pytest.Pytester) -> None:
     """The hang fails with its stacks, a wrong program with its whole verdict, and a right one after them passes."""
     result = session(REAL)

@@ -128,6 +128,7 @@ def test_11_workers_that_combine_only_what_they_report_are_not_one_training(prog
     assert verify(program, "default", tier="exact")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("eager", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_11_single_numbers_are_followed_to_what_they_train(eager: bool) -> None:
     """As many are combined as reported, whether they train or not: what they are used for tells the two apart."""

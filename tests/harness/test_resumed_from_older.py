@@ -245,6 +245,7 @@ def judge_parts_of(parts: list[range]) -> tuple[Any, ...]:
     return judge_parts(Parts(last.trace, tuple(earlier)), REFERENCE).judgements
 
 
+@pytest.mark.full
 def test_a_real_run_is_judged_by_what_it_saved() -> None:
     """Saved after every step, killed after step 5, resumed from the newest but one; no number is wrong."""
     verdict = verify(training("older", every=1), "mirrored-2", interrupt_at=5)

@@ -160,6 +160,7 @@ def test_a_wrong_script_is_inconsistent(place: Path) -> None:
     assert verdict.explanation.rule == "loss_times_replicas"
 
 
+@pytest.mark.full
 def test_a_value_for_each_replica_is_made_for_one(place: Path) -> None:
     """By its number, which is that of the only one there."""
     wish = "strategy.experimental_distribute_values_from_function(lambda context: 1.0)\n"
@@ -181,6 +182,7 @@ def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Pat
     assert any("the mean of steps on the examples of each replica" in note for note in verdict.notes) is mean
 
 
+@pytest.mark.full
 def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
     """A clip before the reduction is what one device does with the rows of each replica, too."""
     loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")

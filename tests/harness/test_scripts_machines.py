@@ -93,6 +93,7 @@ def _writes(place: str) -> tuple[bool, str]:
     return was_there, Path(place).read_text()
 
 
+@pytest.mark.full
 def test_what_is_written_in_the_view_of_a_machine_stays_there(tmp_path: Path) -> None:
     """Also from one run to the next; without one it is where it was written, and a task that looks for one fails."""
     place = tmp_path / "written"

@@ -40,6 +40,7 @@ def test_a_defect_that_needs_two_faults_in_order_is_found_and_shrunk_to_them() -
     assert run_counting(FaultPlan(faults=tuple(map(FaultPlan.parse_fault, other))))
 
 
+@pytest.mark.full
 def test_the_same_program_without_the_defect_survives() -> None:
     """The plan to which the search above shrinks what it finds does no harm then."""
     faults = ("kind=preempt,task=worker:0,step=1,grace=1s", "kind=kill,task=worker:0,step=2")

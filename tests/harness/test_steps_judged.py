@@ -17,7 +17,6 @@ from harness.judging.verdict import Verdict
 from tests.harness._evaluating import evaluating
 from tests.harness._programs import mlp
 from tests.harness._random_steps import MISTAKES, random_resuming, random_steps
-from tests.harness._resumable import training
 from tests.harness._sharing import sharing
 from tests.harness._wrong_steps import STEPS, halving, logistic, sgd_fit, with_momentum
 
@@ -137,7 +136,7 @@ def test_a_mistake_in_a_random_training_is_found(mistake: str) -> None:
     assert verdict.abstained is None
 
 
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.full), True])
 def test_an_evaluation_is_judged(wrong: bool) -> None:
     """A mean of replicas' means, of which one has fewer examples, is no mean; nothing that is trained shows it."""
     verdict = verify(functools.partial(evaluating, wrong=wrong), "mirrored-2", explain=False)
@@ -148,13 +147,6 @@ def test_an_evaluation_is_judged(wrong: bool) -> None:
     assert {law.law for law in verdict.judgements if law.status == "broken"} <= {"evaluations_match_reference"}
     if wrong:
         assert re.match(r"measured \(_evaluating\.py:\d+\) after step 1: ", law.findings[0].text)
-
-
-def test_a_run_in_parts_is_judged_step_by_step() -> None:
-    """Each part from its own state, also where it is asked for that by its old name."""
-    verdict = verify(training(every=1), "mirrored-2", interrupt_at=3, forced=True)
-    assert verdict, str(verdict)
-    assert verdict.to_json()["forced"]
 
 
 @pytest.mark.full

@@ -28,6 +28,7 @@ def _program(seed: str) -> Program:
     return dataclasses.replace(Program.of(functools.partial(_train, seed=seed)), digest=f"unseeded-{seed}")
 
 
+@pytest.mark.full
 def test_an_unseeded_shuffle_before_the_shard_is_caught() -> None:
     """Workers that shuffle differently and then take their shares read some examples twice and others never."""
     verdict = verify(_program("none"), "multi_worker-2", tier="exact")

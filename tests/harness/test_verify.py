@@ -67,7 +67,7 @@ def test_a_right_coordinator_program_is_consistent() -> None:
         pytest.param("example_dropped", "multi_worker-2", "examples_match_reference", 1, marks=pytest.mark.full),
         ("copy_off", "mirrored-2", "replicas_agree", 2),
         pytest.param("copy_off", "multi_worker-2", "replicas_agree", 2, marks=pytest.mark.full),
-        ("iterator_restarted", "mirrored-3", "examples_match_reference", 2),
+        pytest.param("iterator_restarted", "mirrored-3", "examples_match_reference", 2, marks=pytest.mark.full),
         ("step_skipped", "mirrored-2", "steps_match_reference", STEPS),
     ],
 )

@@ -73,6 +73,7 @@ def test_a_peer_that_was_done_before_is_noticed_as_well() -> None:
             assert [task.value for task in run.join().values()] == [1, 2]
 
 
+@pytest.mark.full
 def test_without_a_restart_left_the_run_fails_at_once() -> None:
     """Not after the timeout, and the message says who waits for whom."""
     began = time.monotonic()
@@ -183,6 +184,7 @@ def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_st
     assert (effect["ended"], effect["within_grace"], undone) == ({"worker:0": "returned"}, True, {"restarted": {}})
 
 
+@pytest.mark.full
 def test_a_preempted_task_that_returns_while_others_train_comes_back(tmp_path: Path) -> None:
     """It had left, and was not done."""
     plan = plan_of(Preempt("worker:0", step=2, grace="25s", restart="10ms"))

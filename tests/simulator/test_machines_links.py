@@ -134,6 +134,7 @@ def _receive(end: socket.socket, count: int) -> None:
     end.sendall(b"!")
 
 
+@pytest.mark.full
 def test_all_connections_share_the_rate_of_a_link_whoever_has_opened_them() -> None:
     """Each relay for itself would let twice as much through."""
     thin = Link(src="worker:0", dst="worker:1", rate="100KB/s", one_way=True)

@@ -53,7 +53,9 @@ def _says(data: bytes, *, own: bool) -> None:
     threading.Event().wait()
 
 
-@pytest.mark.parametrize("kind", ["not MessagePack", "text", "an unknown task"])
+@pytest.mark.parametrize(
+    "kind", ["not MessagePack", *(pytest.param(each, marks=pytest.mark.full) for each in ("text", "an unknown task"))]
+)
 def test_a_task_that_speaks_nonsense_is_named_at_once(kind: str) -> None:
     """Long before the timeout, by the process that has connected: a greeting proves nothing."""
     data, why = NONSENSE[kind]

@@ -388,6 +388,7 @@ def test_servers_restart_as_servers() -> None:
     assert [result[name].incarnation for name in ("chief:0", "worker:0", "ps:0")] == [0, 1, 1]
 
 
+@pytest.mark.full
 def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
     """The job restarts because of a survivor; the restart that the plan has for later then finds its task alive."""
     victim = tmp_path / "pid of worker:1"

@@ -296,6 +296,7 @@ def _history(fakes: str, place: Path, interval: int = 2) -> tuple[str, ...]:
     return canonical_history(place / "out" / "0" / "journal.jsonl")
 
 
+@pytest.mark.full
 def test_two_runs_of_one_seed_save_alike(fakes: str, tmp_path: Path) -> None:
     """Histories with saves are equal although the checkpoints are elsewhere; other saves make another history."""
     first = _history(fakes, tmp_path / "a")

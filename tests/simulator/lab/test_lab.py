@@ -145,6 +145,7 @@ def _pulled(lab: Lab, pull: Any, lease: Lease) -> tuple[RunFailed, float, dict[s
     return caught.value, named - at, last
 
 
+@pytest.mark.full
 def test_the_tasks_behind_a_pulled_cable_end_before_their_machine_is_given_up(tmp_path: Path) -> None:
     """Their own site ends them, and only then is the machine named: before a peer's error, which had come earlier."""
     with lab(tmp_path) as made:
