@@ -41,6 +41,9 @@ __all__ = ["Attempt", "verdict_of"]
 
 Tasks = dict[str, dict[str, Any]]
 
+_WHOLES = ("mirrored", "multi_worker")
+"""Strategies of which a script builds one with as many replicas in one process."""
+
 _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker")
 
 
@@ -153,7 +156,7 @@ class Attempt:
             with reference_runs(program, self.directory, self.case.name, venue) as runs:
                 native, reference = told.by_runs(runs, tasks)
             what = "one step on the examples of all replicas"
-            if native.outcome != "consistent" and self.case.kind == "mirrored":
+            if native.outcome != "consistent" and self.case.kind in _WHOLES:
                 if not (own or adds_up(run, reference.trace, self.case.replicas)):
                     return None
                 each = dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)
@@ -213,9 +216,9 @@ def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
             return (verdict, reference) if runs is None else attempt.by_runs(runs, tasks)
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
-    if program.script is not None and case.kind != "mirrored":  # the script builds the strategy
+    if program.script is not None and case.kind not in _WHOLES:  # the script builds the strategy
         return verdict, reference
-    if not (own := sources(reference.trace, RunEvidence([segment_of(directory / TRACES)]).readers)):
+    if not (own := sources(reference.trace, RunEvidence([segment_of(directory / TRACES)]))):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known
         verdict = settled(verdict, attempt.by_wholes(tasks), own)

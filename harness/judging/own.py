@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.evidence.steps import EvidenceReader
+from harness.evidence.steps import RunEvidence
 from harness.evidence.trace import RunTrace
 from harness.judging.conditions import OWN, Condition
 from harness.judging.laws.protocol import Judgement
@@ -30,7 +30,7 @@ _COMPUTED = (
 _SHOWN = 4
 
 
-def sources(reference: RunTrace, evidence: Sequence[EvidenceReader]) -> tuple[str, ...]:
+def sources(reference: RunTrace, evidence: RunEvidence) -> tuple[str, ...]:
     """What each replica of the run has for itself: draws by their lines, and variables by their names.
 
     Args:
@@ -39,8 +39,8 @@ def sources(reference: RunTrace, evidence: Sequence[EvidenceReader]) -> tuple[st
     """
     drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
     found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
-    steps = [step for reader in evidence for index in _steps(reader.steps) if (step := reader.step(index)) is not None]
-    apart = dict.fromkeys(name for step in steps for name in step.own)
+    steps = max((reader.steps for reader in evidence.readers), default=0)
+    apart = dict.fromkeys(name for index in _steps(steps) for name in evidence.step(index).own)
     if apart:
         shown = ", ".join([*apart][:_SHOWN]) + (f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else "")
         found.append(f"state, such as batch statistics: {shown}")

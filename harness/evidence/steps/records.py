@@ -72,13 +72,13 @@ class Held(msgspec.Struct, frozen=True):
 class StepEvidence(msgspec.Struct, frozen=True):
     """What a task knows of a step: what it began with, and what passed in it.
 
-    `index` counts steps from 1. `before` are the variables that nobody reports, and `reported` those that the program
-    has reported since this step began, as they were at each report. `eager` is the number of the outermost eager call
-    of `Strategy.run` that it was, from 1 in this process; None of any other step. `done` is whether it came to its end:
-    a call that finds no more data does not. `trained` is whether gradients were taken in it: of a program that took
-    none yet, each call that runs replicas has evidence, such as one that builds variables. `own` names, of steps 1,
-    2, 4, 8 and so on, the variables of which each replica then has something of its own. `evaluations` are the calls
-    after it that ran replicas and took no gradients, each by what passed in it.
+    `index` counts steps from 1. `before` are the variables that nobody reports, and `reported` those that the
+    program has reported since this step began, as they were at each report. `eager` is the number of the outermost
+    eager call of `Strategy.run` that it was, from 1 in this process; None of any other step. `done` is whether it
+    came to its end: a call that finds no more data does not. `trained` is whether gradients were taken in it: of a
+    program that took none yet, each call that runs replicas has evidence, such as one that builds variables. `own`
+    is, of steps 1, 2, 4, 8 and so on, what variables then held of which each replica may have something of its own.
+    `evaluations` are the calls after it that ran replicas and took no gradients, each by what passed in it.
     """
 
     index: int
@@ -88,5 +88,5 @@ class StepEvidence(msgspec.Struct, frozen=True):
     eager: int | None = None
     done: bool = True
     trained: bool = True
-    own: tuple[str, ...] = ()
+    own: tuple[Held, ...] = ()
     evaluations: tuple[tuple[Passed, ...], ...] = ()

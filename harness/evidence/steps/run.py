@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -57,7 +57,7 @@ class RunStep:
         self.eager = found[0][1].eager if found and segment == 0 else None
         self.trained = all(step.trained for _, step in found)
         self.held = [(reader, each) for reader, step in found for each in step.before]
-        self.own = tuple(dict.fromkeys(name for _, step in found for name in step.own))
+        self.own = tuple(_own([(reader, each) for reader, step in found for each in step.own]))
         self.reports = min((len(step.reported) for _, step in found), default=0)
         self.recalled: Counter[tuple[Place, int]] = Counter()
         self._found = found
@@ -87,6 +87,15 @@ class RunStep:
     def of(self, place: Place, replica: int) -> _Found:
         """What passed a place on one replica, in the order of execution."""
         return self._passed.get(place, {}).get(replica, [])
+
+
+def _own(held: Sequence[tuple[EvidenceReader, Held]]) -> Iterator[str]:
+    """The variables of which not every copy holds the same, over all tasks."""
+    copies: dict[tuple[str, int], set[bytes]] = {}
+    for reader, each in held:
+        found = copies.setdefault((each.name, each.number), set())
+        found.update(reader.array(copy).tobytes() for copy in each.copies)
+    yield from (name for (name, _), found in copies.items() if len(found) > 1)
 
 
 class RunEvidence:

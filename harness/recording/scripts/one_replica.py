@@ -35,12 +35,14 @@ def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool,
         stand_ins: what the script is told.
         steps: how many steps it has done.
         follows: whether replicas are given what those of the run were given.
-        replicas: that `MirroredStrategy` has nevertheless, each of which stands for a whole.
+        replicas: that `MirroredStrategy`, and the strategy of several workers, have nevertheless, each of which stands
+            for a whole.
     """
     script = stand_ins.script
     with contextlib.ExitStack() as stack:
         stack.enter_context(_mirrored(replicas))
-        for manager in (_central_storage, _several_workers, _from_functions):
+        stack.enter_context(_several_workers(replicas))
+        for manager in (_central_storage, _from_functions):
             stack.enter_context(manager(stand_ins))
         stack.enter_context(_counted(stand_ins, follows=follows))
         if not follows and script.replicas > 1:
@@ -60,12 +62,16 @@ def _mirrored(replicas: int) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def init(self: Any, devices: Any = None, cross_device_ops: Any = None) -> None:
-            original(self, [f"/cpu:{number}" for number in range(replicas)], cross_device_ops)
+            original(self, _devices(replicas), cross_device_ops)
 
         return init
 
     with patched(mirrored_strategy.MirroredStrategy, "__init__", around):
         yield
+
+
+def _devices(count: int) -> list[str]:
+    return [f"/cpu:{number}" for number in range(count)]
 
 
 @contextlib.contextmanager
@@ -83,7 +89,7 @@ def _central_storage(stand_ins: StandIns) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _several_workers(stand_ins: StandIns) -> Iterator[None]:
+def _several_workers(replicas: int) -> Iterator[None]:
     from tensorflow.python.distribute import collective_all_reduce_strategy
     from tensorflow.python.distribute.cluster_resolver import TFConfigClusterResolver
     from tensorflow.python.distribute.cluster_resolver import cluster_resolver as resolvers
@@ -94,7 +100,10 @@ def _several_workers(stand_ins: StandIns) -> Iterator[None]:
             self: Any, container_strategy: Any, cluster_resolver: Any, communication_options: Any, **_: Any
         ) -> None:
             alone = resolvers.SimpleClusterResolver(server_lib.ClusterSpec({}))
-            original(self, container_strategy, alone, communication_options)
+            if replicas > 1:
+                original(self, container_strategy, None, communication_options, devices=_devices(replicas))
+            else:
+                original(self, container_strategy, alone, communication_options)
             self._cluster_resolver = cluster_resolver or TFConfigClusterResolver()  # the script asks it who it is
 
         return init

@@ -8,6 +8,7 @@ TensorFlow's own code knows how many replicas there are.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -24,8 +25,8 @@ _COUNT = "num_replicas_in_sync"
 
 @contextlib.contextmanager
 def averaging() -> Iterator[None]:
-    """Within this context every sum over replicas of a `MirroredStrategy` is a mean."""
-    from tensorflow.python.distribute import mirrored_strategy, reduce_util
+    """Within this context every sum over replicas is a mean, under `MirroredStrategy` and that of several workers."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy, mirrored_strategy, reduce_util
 
     def mean(operation: Any) -> Any:
         return reduce_util.ReduceOp.MEAN if operation == reduce_util.ReduceOp.SUM else operation
@@ -36,10 +37,11 @@ def averaging() -> Iterator[None]:
 
         return reduce
 
-    extended = mirrored_strategy.MirroredExtended
+    kinds = (mirrored_strategy.MirroredExtended, collective_all_reduce_strategy.CollectiveAllReduceExtended)
     with contextlib.ExitStack() as stack:
-        for name in ("_reduce_to", "_batch_reduce_to", "_replica_ctx_all_reduce"):
-            stack.enter_context(patched(extended, name, around))
+        for extended, name in itertools.product(kinds, ("_reduce_to", "_batch_reduce_to", "_replica_ctx_all_reduce")):
+            if name in vars(extended):
+                stack.enter_context(patched(extended, name, around))
         yield
 
 

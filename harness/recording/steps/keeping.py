@@ -13,7 +13,7 @@ from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.state import copies_of, how_copies_are
+from harness.recording.steps.state import copies_of, how_copies_are, is_statistics
 
 __all__ = ["Keeping"]
 
@@ -44,7 +44,7 @@ class Keeping:
         self._pending = False
         self._done = True
         self._trained = True
-        self._own: tuple[str, ...] = ()
+        self._own: tuple[Held, ...] = ()
         self._before: tuple[Held, ...] = ()
         self._eager: int | None = None
         self._passed: list[Passed] = []
@@ -103,14 +103,9 @@ class Keeping:
         if self._at_once:
             self._publish()
 
-    def _apart(self, variables: Variables) -> tuple[str, ...]:
-        """The names of those of which each replica has something of its own."""
-        held = self._held(variables)
-        return tuple(
-            each.name
-            for each in held
-            if each.how == "own" or (each.how == "mean" and any(copy != each.copies[0] for copy in each.copies))
-        )
+    def _apart(self, variables: Variables) -> tuple[Held, ...]:
+        """What those hold of which each replica may have something of its own, here or in another task."""
+        return tuple(each for each in self._held(variables) if each.how in ("own", "mean") or is_statistics(each.name))
 
     def begin_evaluation(self) -> None:
         """What passes now is of an evaluation."""

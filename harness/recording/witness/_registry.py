@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.recording.owners import owner_of
 from harness.recording.shards import name_of
+from harness.recording.steps.state import is_statistics
 from harness.recording.tensors import is_keras_variable, tensor_of
 
 __all__ = ["Entry", "Named", "Registry"]
@@ -25,8 +26,6 @@ _LOCAL = ("gradient_accumulator",)
 `gradient_accumulation_steps`).
 """
 
-
-_STATISTICS = ("moving_mean", "moving_variance")
 
 _NOT_NUMBERS = ("string", "resource", "variant")
 
@@ -63,8 +62,8 @@ class Entry:
 
     @property
     def is_statistics(self) -> bool:
-        """Whether batch normalization of Keras keeps it, which rightly may do so on each replica by itself."""
-        return self.keras is not None and self.name.rpartition("/")[2].partition(":")[0] in _STATISTICS
+        """Whether batch normalization of Keras keeps it."""
+        return self.keras is not None and is_statistics(self.name)
 
     def judged(self, variable: Any) -> bool:
         """Whether it has to be the same in every replica and in the reference, whatever a program means by it.
