@@ -88,11 +88,14 @@ def test_a_global_batch_for_each_replica_is_caught(strategy: StrategyCase) -> No
 
 @pytest.mark.strategies("mirrored-2", full=("multi_worker-2", "mirrored-3", "multi_worker-2x2"))
 def test_batch_normalization_that_is_expected_to_synchronize_is_caught(strategy: StrategyCase) -> None:
-    """Without synchronized=True each replica normalizes with its own statistics."""
+    """Without synchronized=True each replica normalizes with its own statistics: a condition, by which all else is right.
+
+    The copies of the moving statistics, which the program reports, are a finding.
+    """
     verdict = verify(tutorials.batch_normalization_local, strategy)
-    assert not verdict
-    assert {"loss_matches_reference", "variables_match_reference"} <= _broken(verdict)
-    assert "examples_match_reference" not in _broken(verdict)
+    assert "own" in {condition.code for condition in verdict.conditions}
+    assert _broken(verdict) == {"replicas_agree"}
+    assert all("batch_normalization/moving_" in finding.text for finding in verdict.findings)
 
 
 def test_parameter_servers_without_a_chief_hang_and_are_shown_where() -> None:

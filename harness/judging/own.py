@@ -18,8 +18,9 @@ from harness.judging.verdict import Verdict
 
 __all__ = ["settled", "sources"]
 
-_VARIABLES, _COPIES = "variables_match_reference", "replicas_agree"
-_OF_VARIABLES = (_VARIABLES, _COPIES)
+_VARIABLES = "variables_match_reference"
+_BY_SEVERAL = (_VARIABLES, "replicas_agree", "clients_agree")
+"""What the process of several replicas says better: which parts clients report depends on what they add up to."""
 _COMPUTED = (
     "loss_matches_reference",
     "gradients_match_reference",
@@ -70,7 +71,7 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
     by_law = {law.law: law for law in again.judgements}
 
     def told(law: Judgement) -> Judgement:
-        if law.law in _OF_VARIABLES:
+        if law.law in _BY_SEVERAL:
             return by_law.get(law.law, law)
         if law.law in _COMPUTED and law.status != "held":
             return Judgement(law.law, "not_judged", reason)

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.evidence.independence import Touch, check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference, ReferenceFiles
-from harness.evidence.steps import RunEvidence, Segment
+from harness.evidence.steps import Segment
 from harness.running.cache import kept_in_cache
 from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
@@ -86,8 +86,7 @@ class ReferenceRuns:
         self._directory = directory
         self._place = place
         self._parts = read_parts(directory)
-        segments = segments_by_state(self._parts) if follows else ()
-        self._segments = segments if RunEvidence(segments).is_there else ()
+        self._segments = segments_by_state(self._parts) if follows else ()
         self._touched: dict[str, Sequence[Touch]] = {}
         self._count = 0
         self._last: Runs | None = None

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.steps import EvidenceReader, Held, RunEvidence, Segment, untrained
+from harness.evidence.steps import EvidenceReader, Held, RunEvidence, Segment, lead
 from harness.judging.align import begins
 
 __all__ = ["segments_by_counts", "segments_by_state", "undone"]
@@ -25,15 +25,17 @@ _State = dict[tuple[str, int], bytes]
 def segments_by_state(parts: Parts) -> tuple[Segment, ...]:
     """The steps of a run in parts, each part after the step whose state it began with; after the last one if none is.
 
-    Args:
-        parts: of a run that has left evidence.
+    None where a part has left no evidence.
     """
     found: list[Segment] = []
-    for folders in _folders(parts):
+    every = _folders(parts)
+    if not all(RunEvidence([Segment(folders)]).is_there for folders in every):
+        return ()
+    for folders in every:
         if not found:
             found.append(Segment(folders))
             continue
-        skipped = untrained(folders)
+        skipped = lead(folders)
         found.append(Segment(folders, _went_on(found, folders, skipped), skipped))
     return tuple(found)
 
@@ -41,13 +43,9 @@ def segments_by_state(parts: Parts) -> tuple[Segment, ...]:
 def segments_by_counts(parts: Parts, reference: Reference) -> tuple[Segment, ...]:
     """The same by the number of steps that were recorded, which the reference has done from begin to end."""
     found: list[Segment] = []
-    before = 0
     for folders, begin in zip(_folders(parts), begins(parts, reference), strict=True):
-        if not found:
-            before = untrained(folders)
-            found.append(Segment(folders))
-            continue
-        found.append(Segment(folders, before + _steps_seen(parts, reference, begin), untrained(folders)))
+        after, skipped = (_step_of(found, parts, reference, begin), lead(folders)) if found else (0, 0)
+        found.append(Segment(folders, after, skipped))
     return tuple(found)
 
 
@@ -66,11 +64,17 @@ def _folders(parts: Parts) -> list[tuple[str, ...]]:
     return [*(part.evidence for part in parts.earlier if part.common), parts.evidence]
 
 
-def _steps_seen(parts: Parts, reference: Reference, begin: int) -> int:
-    """How many steps were seen before the program had reported so many."""
+def _step_of(before: Sequence[Segment], parts: Parts, reference: Reference, begin: int) -> int:
+    """The step of the whole after which the program had reported so many times."""
+    first, seen = lead(before[0].folders), reference.trace.clients[0].seen
     if parts.last.header.at_once:
-        return begin
-    return sum(seen.after < begin for seen in reference.trace.clients[0].seen)
+        return first + begin
+    if seen:
+        return first + sum(each.after < begin for each in seen)
+    run, index, reports = RunEvidence(before), first, 0
+    while reports < begin and (step := run.step(index + 1)).is_there:
+        index, reports = index + 1, reports + step.reports
+    return index
 
 
 def _went_on(before: Sequence[Segment], folders: Sequence[str], skipped: int) -> int:
@@ -80,7 +84,7 @@ def _went_on(before: Sequence[Segment], folders: Sequence[str], skipped: int) ->
     if first is None:
         return last
     began = _state([(reader, held) for held in first.before])
-    shares = {index: _share(began, _state_after(run, index)) for index in range(untrained(before[0].folders), last + 1)}
+    shares = {index: _share(began, _state_after(run, index)) for index in range(lead(before[0].folders), last + 1)}
     most = max(shares.values(), default=0.0)
     return last if most < _MOST else max(index for index, share in shares.items() if share == most)
 

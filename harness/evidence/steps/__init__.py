@@ -1,7 +1,7 @@
 """What each step of a run began with, was given and drew: what another process needs to compute the same step."""
 
 from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence, Stored
-from harness.evidence.steps.run import RunEvidence, RunStep, Segment, segment_of, untrained
+from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, segment_of
 from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
 
 __all__ = [
@@ -18,6 +18,6 @@ __all__ = [
     "StepEvidence",
     "Stored",
     "evidence_folder",
+    "lead",
     "segment_of",
-    "untrained",
 ]

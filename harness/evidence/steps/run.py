@@ -11,7 +11,7 @@ import msgspec
 from harness.evidence.steps.records import Held, Passed, Place, StepEvidence
 from harness.evidence.steps.store import EvidenceReader
 
-__all__ = ["RunEvidence", "RunStep", "Segment", "segment_of", "untrained"]
+__all__ = ["RunEvidence", "RunStep", "Segment", "lead", "segment_of"]
 
 _Found = list[tuple[EvidenceReader, Passed]]
 
@@ -133,11 +133,12 @@ class RunEvidence:
         return RunStep(index, number, [(reader, step) for reader in readers if (step := reader.step(own)) is not None])
 
 
-def untrained(folders: Sequence[str]) -> int:
-    """How many steps processes had before the first in which gradients were taken; 0 if they took none."""
-    for reader in (EvidenceReader(folder) for folder in folders):
-        for index in range(1, reader.steps + 1):
-            step = reader.step(index)
-            if step is not None and step.trained:
-                return index - 1
-    return 0
+def lead(folders: Sequence[str]) -> int:
+    """How many steps processes had before the first in which gradients were taken, such as to build or to restore.
+
+    Of those that took none it is before the first after which the program has reported something.
+    """
+    reader = EvidenceReader(folders[0])
+    steps = [step for index in range(1, reader.steps + 1) if (step := reader.step(index)) is not None]
+    known = [step.index for step in steps if step.trained] or [step.index for step in steps if step.reported]
+    return known[0] - 1 if known else 0

@@ -1,10 +1,11 @@
-"""Rule: an update was never applied, or not to every copy."""
+"""Rule: an update was never applied, or not to every copy, or a save lacks it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident, judged
+from harness.judging.explain._resumption import resumption_of
 from harness.judging.explain._updates import changed_by, counts
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
@@ -32,6 +33,23 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
             _ID, f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell. {_CURE}"
         )
     yield _stale_copy(view)
+    yield _saved_too_early(view)
+
+
+def _saved_too_early(view: View) -> Attempt | None:
+    """A run that was started again goes on from what fewer updates had made than its number of steps says."""
+    found = resumption_of(view)
+    if found is None or found.counter is None or not view.case.follows:
+        return None
+    name, observed, expected, anew = found.counter
+    if not anew < observed < expected:
+        return None
+    return evident(
+        _ID,
+        f"{found.where}, and {name!r} counts {observed} after the first resumed step, expected {expected}: the save "
+        f"that it went on from was made before {expected - observed} of the updates that its number of steps counts. "
+        "Save after the update, and count the step there.",
+    )
 
 
 def _stale_copy(view: View) -> Attempt | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,9 @@ def active(gathered: Gathered) -> Iterator[None]:
             if gathered.tapes and gathered.was_evaluation:
                 if is_function:
                     gathered.evaluating.add(function)
-                with gathered.keeping():
-                    gathered.evaluated(result, _name_of(function))
+                if (name := _name_of(function)) is not None:
+                    with gathered.keeping():
+                        gathered.evaluated(result, name)
             return result
 
         return call
@@ -67,9 +69,11 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _name_of(function: Any) -> str:
-    """What a program calls a function, with its line."""
+def _name_of(function: Any) -> str | None:
+    """What a program calls a function, with its line; None of one of Keras, which makes a report of what that gives."""
     inner = getattr(function, "python_function", function)
     code = getattr(inner, "__code__", None)
+    if code is not None and any(f"{os.sep}{package}{os.sep}" in code.co_filename for package in ("keras", "tf_keras")):
+        return None
     where = "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
     return f"{getattr(inner, '__name__', 'a function')}{where}"

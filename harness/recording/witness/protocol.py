@@ -197,6 +197,7 @@ class Gathered:
         if self._depth == 0 and self.threads.is_main:
             self.tapes += 1
             self._begin()
+            self._started = True
             self.made = self._step(self._events)
             self._events = self.made.events
             if self.at_once:
@@ -241,6 +242,9 @@ class Gathered:
     def _begin(self) -> None:
         """A step begins, of which nothing has been computed yet.
 
+        What it begins with is said until one was taken that is known for a step: a program that is started again may
+        run replicas to restore.
+
         Where the program reports variables, these are compared as it reports them, and what it does to them until the
         next step begins shows in what it reports then. Else they are compared here.
         """
@@ -250,10 +254,10 @@ class Gathered:
         if self.steps is not None:
             # What it calls may be traced already.
             with tf.init_scope(), self.keeping():
-                first, self._started = not self._started, True
-                if first:
+                self._started |= bool(self.reported)
+                if not self._started:
                     self.started()
-                compared = first or "variables" not in self.reported
+                compared = not self._started or "variables" not in self.reported
                 self.steps.begin(self.registry.judged_state() if compared else (), self._eager)
 
     def keeping(self) -> contextlib.AbstractContextManager[None]:
@@ -300,6 +304,7 @@ class Gathered:
             raise
         finally:
             self._depth, self._eager = 0, None
+            self._started |= self._trained
             span = begin, stamp()
             if open_ and self.steps is not None:
                 with self.keeping():
