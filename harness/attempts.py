@@ -25,7 +25,7 @@ from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
 from harness.judging.conditions import OWN
 from harness.judging.native_scale import adds_up
-from harness.judging.own import settled, sources
+from harness.judging.own import OF_VARIABLES, settled, sources
 from harness.judging.verdict import Verdict
 from harness.running.coordinated import AnewRuns, anew_runs
 from harness.running.disturbance import Disturbance
@@ -104,8 +104,18 @@ class Attempt:
             forced=self.asked.forced,
         )
 
-    def by_runs(self, runs: ReferenceRuns | AnewRuns, tasks: Tasks) -> tuple[Verdict, Reference]:
-        """The verdict by these runs, with as much noise as it takes, and by what it was made."""
+    def by_runs(self, runs: ReferenceRuns | AnewRuns, tasks: Tasks, of: str | None = None) -> tuple[Verdict, Reference]:
+        """The verdict by these runs, with as much noise as it takes, and by what it was made.
+
+        Args:
+            runs: of the reference.
+            tasks: as of `Verdict`.
+            of: the law for which noise is made; None for all of them.
+        """
+
+        def asked(verdict: Verdict) -> Verdict:
+            laws = tuple(law for law in verdict.judgements if of is None or law.law == of)
+            return dataclasses.replace(verdict, judgements=laws)
 
         def judged(reference: Reference) -> tuple[Verdict, Reference]:
             reference = dataclasses.replace(reference, tier=self.asked.tier)
@@ -115,7 +125,7 @@ class Attempt:
         check_whole(self.program, reference.trace, self.changes)
         derived = self.asked.derived
         for noisy in () if not derived else NOISY_RUNS if runs.follow else NOISY_RUNS[1:2]:
-            if not is_open(verdict) or (reference.perturbed and is_plain(verdict)):
+            if not is_open(asked(verdict)) or (reference.perturbed and is_plain(asked(verdict))):
                 break
             verdict, reference = judged(runs.with_noise(noisy))
         if is_open(verdict) and not runs.follow:
@@ -133,7 +143,7 @@ class Attempt:
         """The verdict by as many replicas as the run has, of which each stands for a whole."""
         venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
         with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
-            return self.by_runs(runs, tasks)[0]
+            return self.by_runs(runs, tasks, OF_VARIABLES)[0]
 
     def natively(self, verdict: Verdict) -> tuple[Verdict, Reference] | None:
         """The verdict that a script computes what it does on one device, told of one replica, and by what; None if not.

@@ -58,10 +58,15 @@ def test_synchronized_and_masked(strategy: StrategyCase, loop: str) -> None:
 @pytest.mark.strategies("mirrored-2", "mirrored-3", "multi_worker-2")
 @pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_local_statistics_differ_from_global_ones(strategy: StrategyCase, flavour: models.Flavour) -> None:
-    """Without `synchronized=True` each replica normalizes with its own statistics, as documented, and that is seen."""
+    """Without `synchronized=True` each replica normalizes with its own statistics, as documented, and that is said.
+
+    Those of Keras 3 are not averaged either, so that copies differ which the program reports; and so do, with several
+    workers, the parts that they report of one device's gradients.
+    """
     verdict = verify(normalizing.make("local", flavour), strategy)
-    assert not verdict
-    assert {"loss_matches_reference", "variables_match_reference"} <= _broken(verdict)
+    assert "own" in {condition.code for condition in verdict.conditions}
+    parts = {"clients_agree"} if len(strategy.clients) > 1 else set()
+    assert _broken(verdict) - parts == ({"replicas_agree"} if flavour == "keras" else set())
 
 
 @pytest.mark.strategies("mirrored-3", "multi_worker-2", full=("mirrored-2", "central_storage-2", "multi_worker-2x2"))

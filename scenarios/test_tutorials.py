@@ -88,7 +88,7 @@ def test_a_global_batch_for_each_replica_is_caught(strategy: StrategyCase) -> No
 
 @pytest.mark.strategies("mirrored-2", full=("multi_worker-2", "mirrored-3", "multi_worker-2x2"))
 def test_batch_normalization_that_is_expected_to_synchronize_is_caught(strategy: StrategyCase) -> None:
-    """Without synchronized=True each replica normalizes with its own statistics: a condition, by which all else is right.
+    """Without synchronized=True each replica has its own statistics: a condition, by which all else is right.
 
     The copies of the moving statistics, which the program reports, are a finding.
     """

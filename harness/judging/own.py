@@ -16,10 +16,10 @@ from harness.judging.conditions import OWN, Condition
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
-__all__ = ["settled", "sources"]
+__all__ = ["OF_VARIABLES", "settled", "sources"]
 
-_VARIABLES = "variables_match_reference"
-_BY_SEVERAL = (_VARIABLES, "replicas_agree", "clients_agree")
+OF_VARIABLES = "variables_match_reference"
+_BY_SEVERAL = (OF_VARIABLES, "replicas_agree", "clients_agree")
 """What the process of several replicas says better: which parts clients report depends on what they add up to."""
 _COMPUTED = (
     "loss_matches_reference",
@@ -61,7 +61,7 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
         again: the latter.
         own: the sources.
     """
-    of_variables = next((law for law in again.judgements if law.law == _VARIABLES), None)
+    of_variables = next((law for law in again.judgements if law.law == OF_VARIABLES), None)
     if of_variables is None or of_variables.status == "not_judged":
         return verdict
     if of_variables.status == "broken" and verdict.outcome == "inconsistent":
