@@ -24,14 +24,14 @@ from harness.evidence.steps import RunEvidence, segment_of
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
 from harness.judging.conditions import OWN
-from harness.judging.native_scale import adds_up
+from harness.judging.native_scale import SCALED, adds_up, factor_given
 from harness.judging.own import OF_VARIABLES, settled, sources
 from harness.judging.verdict import Verdict
 from harness.running.coordinated import AnewRuns, anew_runs
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import run_once
-from harness.running.reference import NOISY_RUNS, ReferenceRuns, failure_on_one_device, reference_runs
+from harness.running.reference import NOISY_RUNS, ReferenceRuns, Venue, failure_on_one_device, reference_runs
 from harness.running.scripted import check_whole
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -145,39 +145,49 @@ class Attempt:
         with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
             return self.by_runs(runs, tasks, OF_VARIABLES)[0]
 
-    def natively(self, verdict: Verdict) -> tuple[Verdict, Reference] | None:
+    def natively(self, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference] | None:
         """The verdict that a script computes what it does on one device, told of one replica, and by what; None if not.
 
         So it is where one step on the examples of all replicas gives what the run's step gave, or the mean of steps on
         those of each. The latter is believed where replicas do nothing that is not done to all, or where they may, by a
-        condition of the verdict.
+        condition of the verdict. Where only something else differs, such as a rate that grows with the replicas, it is
+        enough that each of them contributes its share of the first gradients.
 
         Args:
             verdict: by one replica that is told of all replicas of the run.
+            reference: that was told so.
         """
-        tasks = verdict.tasks
-        own = any(condition.code == OWN for condition in verdict.conditions)
         if not self._leaves_evidence or self.changes is not None:
             return None
+        own = any(condition.code == OWN for condition in verdict.conditions)
         run = read_parts(self.directory).last
-        program = self.program.natively(max(len(client.seen) for client in run.clients))
-        told, venue = dataclasses.replace(self, program=program), self.asked.venue(self.case)
+        told = dataclasses.replace(self, program=self.program.natively(max(len(each.seen) for each in run.clients)))
+        venue = self.asked.venue(self.case)
         with contextlib.suppress(LockstepError):  # then nothing is known
-            with reference_runs(program, self.directory, self.case.name, venue) as runs:
-                native, reference = told.by_runs(runs, tasks)
+            native, by = told.by(venue, verdict.tasks)
             what = "one step on the examples of all replicas"
-            if native.outcome != "consistent" and self.case.kind in _WHOLES:
-                if not (own or adds_up(run, reference.trace, self.case.replicas)):
+            rows_differ = any(law.law == "rows_whole" and law.status == "broken" for law in native.judgements)
+            if native.outcome != "consistent" and rows_differ and self.case.kind in _WHOLES:
+                if not (own or adds_up(run, by.trace, self.case.replicas)):
                     return None
                 each = dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)
-                with reference_runs(program, self.directory, self.case.name, each) as runs:
-                    native, reference = told.by_runs(runs, tasks)
+                native, by = told.by(each, verdict.tasks)
                 what = "the mean of steps on the examples of each replica"
             if native.outcome == "consistent":
                 note = f"each step is {what}, computed by the script as it is on one device, with one replica"
                 conditions = verdict.conditions if own else native.conditions
-                return dataclasses.replace(native, notes=(*native.notes, note), conditions=conditions), reference
+                return dataclasses.replace(native, notes=(*native.notes, note), conditions=conditions), by
+            if verdict.outcome == "consistent":
+                factor = factor_given(run, by.trace, self.case.replicas, reference.trace)
+                if factor is not None and abs(factor - 1.0) <= SCALED:
+                    note = f"what replicas add up to at step 1 is {what}, by the script as it is on one device"
+                    return dataclasses.replace(verdict, notes=(*verdict.notes, note)), reference
         return None
+
+    def by(self, venue: Venue, tasks: Tasks) -> tuple[Verdict, Reference]:
+        """The verdict by runs that are made there, which follow."""
+        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
+            return self.by_runs(runs, tasks)
 
 
 def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:

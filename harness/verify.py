@@ -168,7 +168,7 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
     native: list[Reference] = []
 
     def natively() -> Verdict | None:
-        if (found := attempt.natively(verdict)) is None:
+        if (found := attempt.natively(verdict, reference)) is None:
             return None
         native.append(found[1])
         return found[0]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Gradients = list[np.ndarray]
 
-__all__ = ["SCALED", "adds_up", "factor_of", "gradients_of", "multiple", "times_of"]
+__all__ = ["SCALED", "adds_up", "factor_given", "factor_of", "gradients_of", "multiple", "times_of"]
 
 SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
@@ -65,6 +65,30 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | 
     else:
         found = None
     return None if found is None else found * share
+
+
+def factor_given(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace) -> float | None:
+    """The same where the script that is told of one replica has followed the run, and so had its examples and draws.
+
+    Args:
+        run: as of `factor_of`.
+        native: one replica that was given the examples of all, or as many as the run has with those of each.
+        replicas: as of `factor_of`.
+        alike: as of `factor_of`.
+    """
+    first = [next(iter(client.seen), None) for client in run.clients]
+    clients, one = [seen for seen in first if seen is not None], next(iter(native.clients[0].seen), None)
+    parts = [part for seen in clients for part in _parts(seen)]
+    if one is None or not one.gradients or len(clients) < len(first) or len(parts) != replicas:
+        return None
+    if any(len(part) != len(parts[0]) for part in parts):
+        return None
+    whole, each = _sum(parts), _parts(one)
+    share = _share(_reduced(clients[0]), whole, replicas)
+    if share is None and (times := times_of(run, alike, replicas)):
+        share = 1.0 / times
+    found = multiple(whole, [array / len(each) for array in _sum(each)])
+    return None if found is None or share is None else found * share
 
 
 def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
