@@ -149,9 +149,10 @@ class Attempt:
         """The verdict that a script computes what it does on one device, told of one replica, and by what; None if not.
 
         So it is where one step on the examples of all replicas gives what the run's step gave, or the mean of steps on
-        those of each. The latter is believed where replicas do nothing that is not done to all, or where they may, by a
-        condition of the verdict. Where only something else differs, such as a rate that grows with the replicas, it is
-        enough that each of them contributes its share of the first gradients.
+        those of each, where replicas do nothing that is not done to all. A clip hides how much each contributes, so
+        that where this is known it has to be its share. Where only something else differs, such as a rate that grows
+        with the replicas, or where replicas may do something for themselves by a condition of the verdict, that is
+        enough.
 
         Args:
             verdict: by one replica that is told of all replicas of the run.
@@ -165,23 +166,24 @@ class Attempt:
         venue = self.asked.venue(self.case)
         with contextlib.suppress(LockstepError):  # then nothing is known
             native, by = told.by(venue, verdict.tasks)
-            what = "one step on the examples of all replicas"
+            what, linear = "one step on the examples of all replicas", True
             rows_differ = any(law.law == "rows_whole" and law.status == "broken" for law in native.judgements)
             if native.outcome != "consistent" and rows_differ and self.case.kind in _WHOLES:
-                if not (own or adds_up(run, by.trace, self.case.replicas)):
+                linear = adds_up(run, by.trace, self.case.replicas)
+                if not (own or linear):
                     return None
                 each = dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)
                 native, by = told.by(each, verdict.tasks)
                 what = "the mean of steps on the examples of each replica"
-            if native.outcome == "consistent":
+            factor = factor_given(run, by.trace, self.case.replicas)
+            if factor is not None and abs(factor - 1.0) > SCALED:
+                return None
+            if native.outcome == "consistent" and linear:
                 note = f"each step is {what}, computed by the script as it is on one device, with one replica"
-                conditions = verdict.conditions if own else native.conditions
-                return dataclasses.replace(native, notes=(*native.notes, note), conditions=conditions), by
-            if verdict.outcome == "consistent":
-                factor = factor_given(run, by.trace, self.case.replicas, reference.trace)
-                if factor is not None and abs(factor - 1.0) <= SCALED:
-                    note = f"what replicas add up to at step 1 is {what}, by the script as it is on one device"
-                    return dataclasses.replace(verdict, notes=(*verdict.notes, note)), reference
+                return dataclasses.replace(native, notes=(*native.notes, note)), by
+            if verdict.outcome == "consistent" and factor is not None:
+                note = f"what replicas add up to at step 1 is {what}, by the script as it is on one device"
+                return dataclasses.replace(verdict, notes=(*verdict.notes, note)), reference
         return None
 
     def by(self, venue: Venue, tasks: Tasks) -> tuple[Verdict, Reference]:

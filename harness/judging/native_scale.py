@@ -67,14 +67,15 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | 
     return None if found is None else found * share
 
 
-def factor_given(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace) -> float | None:
+def factor_given(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
     """The same where the script that is told of one replica has followed the run, and so had its examples and draws.
+
+    It is known only where gradients are reduced as they were taken: what is divided in between may be what is wrong.
 
     Args:
         run: as of `factor_of`.
         native: one replica that was given the examples of all, or as many as the run has with those of each.
         replicas: as of `factor_of`.
-        alike: as of `factor_of`.
     """
     first = [next(iter(client.seen), None) for client in run.clients]
     clients, one = [seen for seen in first if seen is not None], next(iter(native.clients[0].seen), None)
@@ -85,8 +86,6 @@ def factor_given(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace
         return None
     whole, each = _sum(parts), _parts(one)
     share = _share(_reduced(clients[0]), whole, replicas)
-    if share is None and (times := times_of(run, alike, replicas)):
-        share = 1.0 / times
     found = multiple(whole, [array / len(each) for array in _sum(each)])
     return None if found is None or share is None else found * share
 

@@ -6,12 +6,14 @@ choose by it: a mean of replicas' means, of which one has fewer examples, is ano
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.evidence.comparing import compare
-from harness.evidence.observed import history
+from harness.evidence.observed import Observed, history
 from harness.evidence.trace import ClientTrace, Evaluated, RunTrace, Step
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
-from harness.judging.tolerance import Derived, Exact, Tolerance
+from harness.judging.tolerance import Bound, Derived, Exact, Tolerance
 
 __all__ = ["LAW"]
 
@@ -43,7 +45,10 @@ class _EvaluationsMatchReference(Law):
                 observed = run.get(number, {}).get(name)
                 if observed is None or observed.array.shape != expected.array.shape:
                     continue
-                found = compare(observed, expected, tolerance.bound("metrics", name, number))
+                bound = tolerance.bound("metrics", name, number)
+                found = compare(observed, expected, bound)
+                if found.ratio > 1 and _is_scaled(observed, expected, bound, case.run.header.replicas):
+                    continue
                 compared += 1
                 worst = max(worst, found.ratio)
                 if found.ratio > 1:
@@ -54,6 +59,14 @@ class _EvaluationsMatchReference(Law):
         if not compared:
             return not_judged(self.id, "evaluations give nothing that is one number for all replicas")
         return judged(self.id, compared, first_per_value(findings) if findings else (), worst)
+
+
+def _is_scaled(observed: Observed, expected: Observed, bound: Bound, replicas: int) -> bool:
+    """Whether it is one device's times the replicas, or divided by them, as where the program scales what it gets."""
+    return any(
+        compare(observed, replace(expected, array=expected.array * factor), bound * factor).ratio <= 1
+        for factor in (replicas, 1 / replicas)
+    )
 
 
 def _by_key(run: RunTrace) -> dict[_Key, Evaluated]:
