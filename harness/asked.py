@@ -41,9 +41,10 @@ class Asked:
         where = Venue(self.seed, self.timeout)
         if self.reference == "device" and not beside:
             return dataclasses.replace(where, hardware=case.device_kind)
-        python = None if beside else self.python
-        kernels = case.computes_apart or self.python is not None or beside
-        return dataclasses.replace(where, kernels=kernels, tf32=case.tf32 and not beside, python=python)
+        if beside:  # the run may have computed on a device
+            return dataclasses.replace(where, kernels=case.computes_apart or self.reference == "device")
+        kernels = case.computes_apart or self.python is not None
+        return dataclasses.replace(where, kernels=kernels, tf32=case.tf32, python=self.python)
 
     def on(self, case: StrategyCase, python: str | Path | Interpreter | None) -> Asked:
         """The same, after a check that the reference can run where it was asked for.

@@ -37,7 +37,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult
 
-__all__ = ["Attempt", "verdict_of"]
+__all__ = ["Attempt", "leaves_evidence", "verdict_of"]
 
 Tasks = dict[str, dict[str, Any]]
 
@@ -45,6 +45,11 @@ _WHOLES = ("mirrored", "multi_worker")
 """Strategies of which a script builds one with as many replicas in one process."""
 
 _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker")
+
+
+def leaves_evidence(case: StrategyCase) -> bool:
+    """Whether steps under a strategy can be kept as evidence: not what a coordinator's workers or a TPU compute."""
+    return case.kind in _WITH_EVIDENCE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +94,12 @@ class Attempt:
     @property
     def _leaves_evidence(self) -> bool:
         later = self.changes.resume_case if isinstance(self.changes, Interrupting) else self.case
-        return self.case.kind in _WITH_EVIDENCE and later.kind in _WITH_EVIDENCE
+        return leaves_evidence(self.case) and leaves_evidence(later)
+
+    @property
+    def evidence(self) -> RunEvidence:
+        """That of the processes that were not killed."""
+        return RunEvidence([segment_of(self.directory / TRACES)])
 
     def judged(self, reference: Reference, tasks: Tasks) -> Verdict:
         """The verdict by a reference; `tasks` as of `Verdict`."""
@@ -133,17 +143,28 @@ class Attempt:
             verdict, reference = judged(runs.with_noise(most, sure=True))
         return verdict, reference
 
-    def by_one_replica(self, tasks: Tasks, *, follows: bool = True, beside: bool = False) -> tuple[Verdict, Reference]:
+    def by(
+        self, venue: Venue, tasks: Tasks, *, follows: bool = True, of: str | None = None
+    ) -> tuple[Verdict, Reference]:
+        """The verdict by runs that are made there; `follows` as of `ReferenceRuns`, `of` as of `by_runs`."""
+        with reference_runs(self.program, self.directory, self.case.name, venue, follows=follows) as runs:
+            return self.by_runs(runs, tasks, of)
+
+    def by_one_replica(self, tasks: Tasks, *, beside: bool = False) -> tuple[Verdict, Reference]:
         """The verdict by one replica that has what all replicas of the run had; `beside` as of `Asked.venue`."""
         venue = self.asked.venue(self.case, beside=beside)
-        with reference_runs(self.program, self.directory, self.case.name, venue, follows=follows) as runs:
-            return self.by_runs(runs, tasks)
+        try:
+            return self.by(venue, tasks)
+        except RunFailed:
+            # It may not compute with what the run had, such as a batch of another size. Of a script nobody knows.
+            if self.program.script is not None or not self.evidence.is_there:
+                raise
+            return self.by(venue, tasks, follows=False)
 
     def by_wholes(self, tasks: Tasks) -> Verdict:
         """The verdict by as many replicas as the run has, of which each stands for a whole."""
         venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
-        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
-            return self.by_runs(runs, tasks, OF_VARIABLES)[0]
+        return self.by(venue, tasks, of=OF_VARIABLES)[0]
 
     def natively(self, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference] | None:
         """The verdict that a script computes what it does on one device, told of one replica, and by what; None if not.
@@ -186,11 +207,6 @@ class Attempt:
                 return dataclasses.replace(verdict, notes=(*verdict.notes, note)), reference
         return None
 
-    def by(self, venue: Venue, tasks: Tasks) -> tuple[Verdict, Reference]:
-        """The verdict by runs that are made there, which follow."""
-        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
-            return self.by_runs(runs, tasks)
-
 
 def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:
     """Run it, and judge it.
@@ -225,22 +241,16 @@ def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:
 
 
 def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
-    program, case, directory = attempt.program, attempt.case, attempt.directory
-    try:
-        verdict, reference = attempt.by_one_replica(tasks)
-    except RunFailed:
-        # One replica may not compute with what the run had, such as a batch of another size.
-        if program.script is not None or not RunEvidence([segment_of(directory / TRACES)]).is_there:
-            raise
-        return attempt.by_one_replica(tasks, follows=False)
+    program, case = attempt.program, attempt.case
+    verdict, reference = attempt.by_one_replica(tasks)
     if attempt.changes is not None and program.script is not None and case.ps:
-        with anew_runs(verdict, program, directory, attempt.asked.venue(case)) as runs:
+        with anew_runs(verdict, program, attempt.directory, attempt.asked.venue(case)) as runs:
             return (verdict, reference) if runs is None else attempt.by_runs(runs, tasks)
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
     if program.script is not None and case.kind not in _WHOLES:  # the script builds the strategy
         return verdict, reference
-    if not (own := sources(reference.trace, RunEvidence([segment_of(directory / TRACES)]))):
+    if not (own := sources(reference.trace, attempt.evidence)):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known
         verdict = settled(verdict, attempt.by_wholes(tasks), own)

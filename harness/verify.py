@@ -92,7 +92,7 @@ def verify(
         **machines: `machines`, `place`, `files` and `machines_python`: where the run's tasks are, as of `Cluster`.
 
     Returns:
-        A `Verdict`: true when consistent; it abstains if two equal runs of the reference differ. `str` of it explains.
+        A `Verdict`: true when consistent; it abstains where that cannot be known. `str` of it explains.
 
     Raises:
         UsageError: something that does not exist, a directory with something else in it, or nothing was reported.

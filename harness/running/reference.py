@@ -88,6 +88,7 @@ class ReferenceRuns:
         self._parts = read_parts(directory)
         self._segments = segments_by_state(self._parts) if follows else ()
         self._touched: dict[str, Sequence[Touch]] = {}
+        self._known: dict[tuple[Path, Wanted], Reference] = {}
         self._count = 0
         self._last: Runs | None = None
         self._earlier: dict[int, Runs] = {}
@@ -163,6 +164,8 @@ class ReferenceRuns:
         return found
 
     def _made(self, runs: Runs, wanted: Wanted) -> Reference:
+        if (known := self._known.get((runs.directory, wanted))) is not None:
+            return known
         try:
             left = _made(runs, wanted, self._venue.python)
         except RunFailed:
@@ -170,7 +173,8 @@ class ReferenceRuns:
             raise
         again = f" (again, {runs.directory.name})" if runs.directory.name != "0" else ""
         self._touched |= {f"{run}{again}": touches for run, touches in left.touched.items()}
-        return _reference(left, self._venue)
+        found = self._known[runs.directory, wanted] = _reference(left, self._venue)
+        return found
 
     def _checked(self, more: dict[str, Sequence[Touch]] | None = None) -> dict[str, Sequence[Touch]]:
         """What all runs have done with files, by what a sentence calls each of them.

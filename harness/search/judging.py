@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.asked import Asked, Tier
-from harness.attempts import Attempt
+from harness.attempts import Attempt, leaves_evidence
 from harness.errors import Abstained
 from harness.evidence.reference import Reference
 from harness.judged import task_summaries
@@ -110,15 +110,19 @@ def subject_of(
 
     Raises:
         UsageError: a program or strategy that does not exist, or a program that reports nothing.
-        Abstained: its numbers are not finite.
+        Abstained: its numbers are not finite, or differ from run to run where nothing can follow it.
         RunFailed: the program fails even undisturbed on one device.
     """
     case = strategy_case(strategy, network=network, over=machines)
     check_hardware(case)
     check_machines(case)
     under_test = placed_program(Program.of(program), case, disturbed=True)
-    asked = Asked(tier, False, None, None, seed, timeout, stream, False)
-    reference = undisturbed(under_test, asked.venue(case), Wanted(NOISY_RUNS[1] if asked.derived else 0))
+    asked = Asked(
+        tier=tier, forced=False, explain=None, prove=None, seed=seed, timeout=timeout, stream=stream, keep=False
+    )
+    # What leaves no evidence can only be held against this, so that it has to be the same each time.
+    wanted = Wanted(NOISY_RUNS[1] if asked.derived else 0, sure=not leaves_evidence(case))
+    reference = undisturbed(under_test, asked.venue(case), wanted)
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)
     return Subject(under_test, case, reference, asked, restarts, restart_policy)

@@ -8,7 +8,7 @@ __all__ = ["evaluating"]
 
 
 def evaluating(strategy: Any, record: Any, *, wrong: bool = False) -> None:
-    """Three steps on 8 examples each, then a loss over 6 examples in batches of 4."""
+    """Three steps on 8 examples each, and after each of them a loss over 5, of which one replica has 3."""
     import numpy as np
     import tensorflow as tf
 

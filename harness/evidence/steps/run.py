@@ -46,7 +46,6 @@ class RunStep:
         trained: as of `StepEvidence`.
         held: what each variable held when it began.
         reports: how often the program has reported since it began, in all tasks.
-        own: the variables of which each replica had something of its own, where that was noted.
         recalled: how often what passed a place has been asked for, by the number of the replica.
     """
 
@@ -57,7 +56,6 @@ class RunStep:
         self.eager = found[0][1].eager if found and segment == 0 else None
         self.trained = all(step.trained for _, step in found)
         self.held = [(reader, each) for reader, step in found for each in step.before]
-        self.own = tuple(_own([(reader, each) for reader, step in found for each in step.own]))
         self.reports = min((len(step.reported) for _, step in found), default=0)
         self.recalled: Counter[tuple[Place, int]] = Counter()
         self._found = found
@@ -65,6 +63,11 @@ class RunStep:
         for reader, step in found:
             for each in step.passed:
                 self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The variables of which each replica had something of its own after it, where that was noted."""
+        return tuple(_own([(reader, each) for reader, step in self._found for each in step.own]))
 
     def evaluation(self, number: int) -> RunStep:
         """A call after it that ran replicas and took no gradients, from 0, as a step that changes nothing."""

@@ -60,7 +60,7 @@ class Keeping:
             self._index += 1
             self._writer.begin(self._index)
             self._eager, self._before, self._passed, self._reported = eager, (), [], []
-            self._evaluations, self._evaluation = [], None
+            self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
         self._before = self._held(variables)
 
@@ -105,7 +105,7 @@ class Keeping:
 
     def _apart(self, variables: Variables) -> tuple[Held, ...]:
         """What those hold of which each replica may have something of its own, here or in another task."""
-        return tuple(each for each in self._held(variables) if each.how in ("own", "mean") or is_statistics(each.name))
+        return self._held(variables, lambda name, how: how in ("own", "mean") or is_statistics(name))
 
     def begin_evaluation(self) -> None:
         """What passes now is of an evaluation."""
@@ -168,7 +168,9 @@ class Keeping:
 
         self._deliver([*values, *parameters], take)
 
-    def _held(self, variables: Variables) -> tuple[Held, ...]:
+    def _held(
+        self, variables: Variables, wanted: Callable[[str, How], bool] = lambda name, how: True
+    ) -> tuple[Held, ...]:
         known = [(named, variable, copies_of(variable)) for named, variable in variables]
         arrays = iter(self._reader.read([copy for *_, copies in known for copy in copies]))
         found = []
@@ -177,6 +179,8 @@ class Keeping:
             if len(own) < len(copies):  # it has no value yet
                 continue
             how: How = how_copies_are(variable, own)
+            if not wanted(named.name, how):
+                continue
             kept = own[:1] if how == "copies" else own
             found.append(Held(named.name, named.number, how, tuple(map(self._writer.put, kept))))
         return tuple(found)

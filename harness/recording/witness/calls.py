@@ -71,7 +71,9 @@ def active(gathered: Gathered) -> Iterator[None]:
 
 def _name_of(function: Any) -> str | None:
     """What a program calls a function, with its line; None of one of Keras, which makes a report of what that gives."""
-    inner = getattr(function, "python_function", function)
+    from tensorflow.python.util import tf_decorator
+
+    _, inner = tf_decorator.unwrap(getattr(function, "python_function", function))
     code = getattr(inner, "__code__", None)
     if code is not None and any(f"{os.sep}{package}{os.sep}" in code.co_filename for package in ("keras", "tf_keras")):
         return None
