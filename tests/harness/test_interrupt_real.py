@@ -7,7 +7,7 @@ import pytest
 from harness import verify
 from harness.judging.verdict import Verdict
 from harness.subject.program import Program
-from tests.harness._resumable import fitting, looping, training
+from tests.harness._resumable import STEPS, fitting, looping, training
 
 
 def _resumed(verdict: Verdict) -> tuple[int, int]:
@@ -62,9 +62,13 @@ def test_a_program_that_resumes_is_consistent(strategy: str, resume: str | None)
 def test_the_kill_comes_before_the_program_can_save_the_step(at: int) -> None:
     """Saved after every step, it loses just that step; also the last one, when only the end of the run is left.
 
-    Each step is judged by itself, in parts as well as in one, also where it is asked for that.
+    Each step is judged by itself, in parts as well as in one, also where it is asked for that: also the one that was
+    reported right before the kill, and done again.
     """
-    assert _resumed(verify(training(every=1), "mirrored-2", interrupt_at=at, forced=True)) == (at, at - 1)
+    verdict = verify(training(every=1), "mirrored-2", interrupt_at=at, forced=True)
+    assert _resumed(verdict) == (at, at - 1)
+    losses = next(law for law in verdict.judgements if law.law == "loss_matches_reference")
+    assert losses.compared == STEPS + 1
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", pytest.param("adam", marks=pytest.mark.full)])
