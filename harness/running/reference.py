@@ -49,6 +49,7 @@ class Venue:
         replicas: that each of its runs has: 1, or as many as the run, each of which stands for a whole.
         repeats: whether such a replica has its examples as often as there are replicas, or once.
         python: of another environment, in which all of its runs are made.
+        noisy: whether runs with noise may be wanted, for which the disk has to have room.
     """
 
     seed: int
@@ -59,6 +60,7 @@ class Venue:
     replicas: int = 1
     repeats: bool = True
     python: Interpreter | None = None
+    noisy: bool = True
 
 
 class ReferenceRuns:
@@ -154,6 +156,7 @@ class ReferenceRuns:
             replicas=venue.replicas,
             repeats=venue.repeats,
             hardware=venue.hardware,
+            noisy=venue.noisy,
         )
         self._count += 1
         return runs, self._made(runs, Wanted())
@@ -215,7 +218,7 @@ def undisturbed(
         RunFailed: the program fails on one device.
     """
     with kept_in_cache(program, venue.seed, venue.hardware, venue.python) as directory:
-        runs = Runs(program, directory, venue.seed, venue.timeout, hardware=venue.hardware)
+        runs = Runs(program, directory, venue.seed, venue.timeout, hardware=venue.hardware, noisy=venue.noisy)
         try:
             left = _made(runs, wanted, venue.python)
         except LockstepError:  # what another run had left may be why

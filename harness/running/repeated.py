@@ -61,6 +61,7 @@ class Runs:
         replicas: that each of them has.
         repeats: whether several replicas have their examples as often.
         hardware: what they compute on.
+        noisy: whether some with noise may be wanted.
     """
 
     program: Program
@@ -72,6 +73,7 @@ class Runs:
     replicas: int = 1
     repeats: bool = True
     hardware: str = "cpu"
+    noisy: bool = True
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -148,7 +150,7 @@ class Runs:
             replicas=self.replicas,
             repeats=self.repeats,
             tf32=name == TF32,
-            beside=1 + RERUNS if name == PLAIN else 0,
+            beside=1 + RERUNS * self.noisy if name == PLAIN else 0,
         )
 
     def remove_unfinished(self) -> None:
