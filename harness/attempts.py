@@ -250,7 +250,7 @@ def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
         return verdict, reference
     if program.script is not None and case.kind not in _WHOLES:  # the script builds the strategy
         return verdict, reference
-    if not (own := sources(reference.trace, attempt.evidence)):
+    if not (own := sources(verdict, reference.trace, attempt.evidence)):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known
         verdict = settled(verdict, attempt.by_wholes(tasks), own)

@@ -64,7 +64,7 @@ def test_local_statistics_differ_from_global_ones(strategy: StrategyCase, flavou
     workers, the parts that they report of one device's gradients.
     """
     verdict = verify(normalizing.make("local", flavour), strategy)
-    assert "own" in {condition.code for condition in verdict.conditions}
+    assert "own_statistics" in {condition.code for condition in verdict.conditions}
     expected = {"replicas_agree"} | ({"clients_agree"} if len(strategy.clients) > 1 else set())
     assert _broken(verdict) == (expected if flavour == "keras" else set())
 

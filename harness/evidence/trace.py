@@ -44,6 +44,7 @@ __all__ = [
     "Work",
     "chief_first",
     "frames",
+    "is_statistics",
     "merge",
     "read_client",
     "with_variables",
@@ -132,6 +133,11 @@ synchronized.
 """
 
 
+def is_statistics(name: str) -> bool:
+    """Whether batch normalization of Keras calls a variable so, which rightly may keep it on each replica by itself."""
+    return name.rpartition("/")[2].partition(":")[0] in ("moving_mean", "moving_variance")
+
+
 class SeenVariable(msgspec.Struct, frozen=True):
     """A variable that nobody reported: its first copy, those that differ from it, and how many are bit for bit as it.
 
@@ -154,7 +160,8 @@ class DrawSeen(msgspec.Struct, frozen=True):
 
     `kind` is `equal`, where replicas drew the same numbers for different examples; `again`, where what one drew had
     been drawn before, and one device does not draw it again; `unlike`, where they drew from another distribution than
-    one device; `own`, where each drew something that belongs to no example. `where` is the line of the program.
+    one device; `own`, where each drew something that belongs to no example; `statistics`, where each normalised by its
+    own batch. `where` is the line of the program.
     `by_keras` is whether a layer of Keras chose the seed.
     """
 

@@ -14,6 +14,7 @@ from harness.evidence.filed import Filed
 from harness.evidence.trace import Array
 
 __all__ = [
+    "BATCHES",
     "OUTER",
     "REPLICA",
     "UPDATE",
@@ -29,6 +30,8 @@ __all__ = [
     "write_watched",
 ]
 
+BATCHES = "Batches"
+"""The type of an input that was computed for the batch of each replica apart, of which the operations are not noted."""
 REPLICA, UPDATE, OUTER = "replica", "update", "outer"
 """Where Python made an operation: in a replica's function, in the update of a variable, or anywhere else."""
 
@@ -43,7 +46,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Op(msgspec.Struct, frozen=True, array_like=True):
-    """One operation, or one input that arrived from where nothing is watched (`type` is `Input`).
+    """One operation, or one input that arrived from where nothing is watched (`type` is `Input`, or BATCHES).
 
     Attributes:
         number: in the order in which Python made them, from 1.

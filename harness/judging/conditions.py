@@ -14,10 +14,11 @@ from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace
 from harness.judging.laws.protocol import Case, Judgement
 
-__all__ = ["DRAWN_DATA", "EQUAL_DRAWS", "ORDER", "OWN", "Condition", "conditions_of", "given"]
+__all__ = ["DRAWN_DATA", "EQUAL_DRAWS", "ORDER", "OWN", "OWN_STATISTICS", "Condition", "conditions_of", "given"]
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
-OWN = "own"
+OWN, OWN_STATISTICS = "own", "own_statistics"
+_SHOWN = 4
 _EXAMPLES = "examples_match_reference"
 _ORDER_TEXT = "the run's own order of examples, which is not that of one device"
 
@@ -37,7 +38,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         case: a run, and a reference that followed it.
         judgements: what the laws say of it.
     """
-    found = list(_equal_draws(case.reference))
+    found = [*_equal_draws(case.reference), *_own_statistics(case.reference)]
     order = _is_order_only(case.run, case.reference)
     kept = []
     for judgement in judgements:
@@ -73,6 +74,18 @@ def _equal_draws(reference: RunTrace) -> Iterator[Condition]:
             EQUAL_DRAWS,
             f"that Keras draws the same numbers on several replicas, for different examples: {', '.join(places)}",
         )
+
+
+def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
+    seen = (step.seen for step in reference.clients[0].steps)
+    places = dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == "statistics")
+    if places:
+        yield Condition(OWN_STATISTICS, f"that each replica normalises by its own batch: {_shown(list(places))}")
+
+
+def _shown(places: Sequence[str]) -> str:
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return ", ".join(places[:_SHOWN]) + more
 
 
 def _is_order_only(run: RunTrace, reference: RunTrace) -> bool:

@@ -1,6 +1,6 @@
-"""What replicas rightly have each for itself, by which one replica cannot stand for all: draws and batch statistics.
+"""What replicas rightly have each for itself, by which one replica cannot stand for all: draws and state.
 
-A mixing number for a whole batch, a mask of weights, moving statistics that nobody synchronizes. Where such a source is
+A mixing number for a whole batch, a mask of weights, statistics that a program keeps by hand. Where such a source is
 known, a second process answers with as many replicas as the run, each of which stands for a whole; see
 `harness.recording.steps.averaging`. If that computes what the run did, the choice is a condition, with its line.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harness.evidence.own_statistics import own_statistics
 from harness.evidence.steps import RunEvidence
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import RunTrace, is_statistics
 from harness.judging.conditions import OWN, Condition
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
@@ -31,20 +32,24 @@ _COMPUTED = (
 _SHOWN = 4
 
 
-def sources(reference: RunTrace, evidence: RunEvidence) -> tuple[str, ...]:
+def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tuple[str, ...]:
     """What each replica of the run has for itself: draws by their lines, and variables by their names.
 
     Args:
-        reference: one replica that followed the run.
+        verdict: by one replica.
+        reference: that replica, which followed the run.
         evidence: of the run.
     """
     drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
     found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
     steps = max((reader.steps for reader in evidence.readers), default=0)
     apart = dict.fromkeys(name for index in _steps(steps) for name in evidence.step(index).own)
+    followed = own_statistics(reference) and all(is_statistics(each.variable or "") for each in verdict.findings)
+    if followed:  # and nothing else is wrong
+        apart = dict.fromkeys(name for name in apart if not is_statistics(name))
     if apart:
         shown = ", ".join([*apart][:_SHOWN]) + (f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else "")
-        found.append(f"state, such as batch statistics: {shown}")
+        found.append(f"state: {shown}")
     return tuple(found)
 
 

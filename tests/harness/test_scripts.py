@@ -216,7 +216,7 @@ def test_statistics_of_each_replica_are_a_condition(place: Path) -> None:
     (place / "train.py").write_text(loop)
     verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
     assert verdict.outcome == "consistent", str(verdict)
-    assert [condition.code for condition in verdict.conditions] == ["own"]
+    assert [condition.code for condition in verdict.conditions] == ["own_statistics"]
 
 
 @pytest.mark.full

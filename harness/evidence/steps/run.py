@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.steps.records import Held, Passed, Place, StepEvidence
+from harness.evidence.steps.records import GIVEN, Held, Passed, Place, StepEvidence
 from harness.evidence.steps.store import EvidenceReader
 
 __all__ = ["RunEvidence", "RunStep", "Segment", "lead", "segment_of"]
@@ -86,6 +86,15 @@ class RunStep:
         """What passed a place on each replica that came by, in the order of replicas and then of execution."""
         found = self._passed.get(place, {})
         return [found[replica] for replica in sorted(found)]
+
+    def rows(self) -> Iterator[tuple[int, ...]]:
+        """How many rows each replica was given, of whatever all of them were given by one call."""
+        for place in self._passed:
+            if place.kind == GIVEN:
+                for found in zip(*self.replicas(place), strict=False):
+                    shapes = [passed.arrays[0].shape for _, passed in found]
+                    if all(shapes):
+                        yield tuple(shape[0] for shape in shapes)
 
     def of(self, place: Place, replica: int) -> _Found:
         """What passed a place on one replica, in the order of execution."""

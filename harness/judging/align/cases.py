@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from harness.evidence.observed import epoch_ends, per_epoch
-from harness.evidence.own_copies import with_own_copies
+from harness.evidence.own_statistics import with_means
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.seen import completed, completed_parts, with_seen
@@ -113,8 +113,7 @@ def _completed(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tu
         return parts, replace(reference, trace=with_seen(reference.trace)) if reference.follows else reference, ()
     found = completed([reference.trace, parts.last, *reference.perturbed], with_examples=2)
     truth, last, *perturbed = found.traces
-    if truth.header.replicas > 1:  # each of which stands for a whole
-        last, truth, *perturbed = with_own_copies(last, truth, *perturbed)
+    last, truth, *perturbed = with_means(last, truth, *perturbed)
     return replace(parts, last=last), replace(reference, trace=truth, perturbed=tuple(perturbed)), found.notes
 
 
@@ -123,6 +122,8 @@ def _in_parts(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tup
     found = completed_parts(of_reference, [*(part.trace for part in parts.earlier), parts.last])
     truth, *others = found.traces
     perturbed, (*earlier, last) = others[: len(of_reference) - 1], others[len(of_reference) - 1 :]
+    last, truth, *averaged = with_means(last, truth, *perturbed, *earlier)
+    perturbed, earlier = averaged[: len(perturbed)], averaged[len(perturbed) :]
     before = tuple(replace(part, trace=trace) for part, trace in zip(parts.earlier, earlier, strict=True))
     reference = replace(reference, trace=truth, perturbed=tuple(perturbed))
     return replace(parts, last=last, earlier=before), reference, found.notes

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.asked import Asked
 from harness.evidence.eps import EPS
-from harness.evidence.watched import REPLICA, Op, Seen, Watched
+from harness.evidence.watched import BATCHES, REPLICA, Op, Seen, Watched
 from harness.judging.culprit.entering import Entering, order_of
 from harness.judging.culprit.relations import Order, Relation, holding
-from harness.judging.culprit.sides import Side, matched
+from harness.judging.culprit.sides import Side, assigns, matched
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,13 +113,18 @@ class Aligned:
             places = self.places.get(op.zone, ())
             pairs = [(place, self._matches[place].get(op.number)) for place in places]
             if pairs and all(number is not None for _, number in pairs):
-                found[op.number] = tuple(Node(place.client, number) for place, number in pairs if number is not None)
+                nodes = tuple(Node(place.client, number) for place, number in pairs if number is not None)
+                # Updates of several variables are made at one line, in an order of each strategy's own.
+                if not assigns(op) or all(self.op(node).variable == op.variable for node in nodes):
+                    found[op.number] = nodes
         return found | self._assigned()
 
     def _assigned(self) -> dict[int, tuple[Node, ...]]:
         """The same of operations on variables that change them, by variable and how often it was changed.
 
-        A strategy may change all copies of a variable from another place than the program does, and after a sum.
+        A strategy may change all copies of a variable from another place than the program does, and after a sum. Where
+        a variable is made within the step, what it begins with comes from a place of its own too, so that those count
+        which were made where the last one was.
         """
         theirs = defaultdict(list)
         for op in self.reference.assigning():
@@ -129,12 +134,19 @@ class Aligned:
             for op in side.assigning():
                 ours[op.variable][Place(client, op.zone, op.index)].append(op)
         found: dict[int, tuple[Node, ...]] = {}
-        for name, ops in theirs.items():
-            copies = sorted(ours[name].items(), key=lambda item: (item[0].client, item[0].index))
-            if not copies or any(len(each) != len(ops) for _, each in copies):
+        for name, changes in theirs.items():
+            zone = max((each[-1].number, place.zone) for place, each in ours[name].items())[1] if ours[name] else ""
+            copies = sorted(
+                ((place, each) for place, each in ours[name].items() if place.zone == zone),
+                key=lambda item: (item[0].client, item[0].index),
+            )
+            ops = [op for op in changes if op.zone == changes[-1].zone]
+            count = min(len(ops), *(len(each) for _, each in copies)) if copies else 0
+            last = [ops[-count:], *(each[-count:] for _, each in copies)]
+            if not count or any([op.type for op in each] != [op.type for op in last[0]] for each in last):
                 continue
-            for turn, op in enumerate(ops):
-                found[op.number] = tuple(Node(place.client, each[turn].number) for place, each in copies)
+            for op, *each in zip(*last, strict=True):
+                found[op.number] = tuple(Node(at.client, one.number) for (at, _), one in zip(copies, each, strict=True))
         return found
 
     @cached_property
@@ -235,6 +247,8 @@ class Aligned:
             for position, tensor in enumerate(op.inputs):
                 producer = self.reference.producer(tensor)
                 if producer is None or (producer.number in self.counterparts and producer.zone == REPLICA):
+                    continue
+                if producer.type == BATCHES:
                     continue
                 given = [(node.client, self.op(node).inputs) for node in nodes]
                 if any(position >= len(inputs) or not inputs[position] for _, inputs in given):

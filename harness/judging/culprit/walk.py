@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from harness.evidence.watched import UPDATE, Op, Seen, form_of
+from harness.evidence.trace import is_statistics
+from harness.evidence.watched import BATCHES, UPDATE, Op, Seen, form_of
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
 from harness.judging.culprit.sides import ARRIVED, assigns
@@ -278,9 +279,10 @@ def sinks(aligned: Aligned, *, on_read: bool = True) -> Iterator[tuple[Node, Mod
         aligned: run and reference.
         on_read: whether variables count of which each replica keeps its own until somebody reads them.
     """
+    by_batches = any(op.type == BATCHES for op in aligned.reference.watched.ops)
     for theirs in aligned.reference.assigning():
         nodes = aligned.counterparts.get(theirs.number, ())
-        if not nodes:
+        if not nodes or (by_batches and is_statistics(theirs.variable)):  # of which each replica has its own
             continue
         variable = aligned.variables.get(aligned.op(nodes[0]).variable)
         if not on_read and variable is not None and variable.kind == "on_read":

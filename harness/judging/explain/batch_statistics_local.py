@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from harness.evidence.own_statistics import own_statistics
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
 from harness.judging.explain._view import Floats, View
@@ -26,11 +27,36 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     step = view.first_wrong("variables")
     if view.replicas < 2 or step is None:
         return
+    if own_statistics(view.case.reference):  # then only what nobody averages is wrong
+        yield from (_copies_apart(view, step, name) for name in view.wrong("variables", step) if _MEAN.search(name))
+        return
     pairs = [(name, other) for name in view.names("variables", step) if (other := _variance(view, step, name))]
     for mean, variance in pairs:
         yield _total_variance(view, step, mean, variance)
     for mean, variance in pairs:
         yield _smaller_variance(view, step, mean, variance)
+
+
+def _copies_apart(view: View, step: int, mean: str) -> Attempt | None:
+    """What is right is the mean of the replicas' moving means, and what is kept is the first replica's."""
+    copies = view.copies(step, mean)
+    if len(copies) != view.replicas or mean not in view.drifted(step):
+        return None
+    dtype = view.run["variables"][step][mean].dtype
+    return judged(
+        _ID,
+        f"After step {step} each replica has its own {mean}, and their mean is right. What is read, saved and served "
+        f"is the first replica's. {_CURE}",
+        [
+            Check(
+                view.truth("variables", step, mean),
+                _weighted([1 / len(copies)] * len(copies), copies),
+                copies[0],
+                view.bound("variables", mean, step),
+                dtype,
+            )
+        ],
+    )
 
 
 def _variance(view: View, step: int, mean: str) -> str | None:

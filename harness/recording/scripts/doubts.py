@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from harness.evidence.stand_ins import DRAWN
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
+from harness.recording.witness.statistics import by_batch, layers
 
 __all__ = ["doubts"]
 
@@ -20,10 +20,6 @@ _pipeline = threading.local()
 RANDOM, NORMALIZED = "random numbers in a replica", "batch statistics of a replica"
 _GENERATORS = ("gen_random_ops", "gen_stateless_random_ops", "gen_stateless_random_ops_v2", "gen_stateful_random_ops")
 _DRAWS = ("random", "stateless_random", "stateful", "parameterized", "truncated", "stateless_truncated", "multinomial")
-_NORMALIZING = {
-    "keras": "keras.src.layers.normalization.batch_normalization",
-    "tf_keras": "tf_keras.src.layers.normalization.batch_normalization",
-}
 
 
 @contextlib.contextmanager
@@ -32,7 +28,8 @@ def doubts(stand_ins: StandIns, *, yields: bool) -> Iterator[None]:
 
     Args:
         stand_ins: collects them.
-        yields: whether what replicas draw is what those of the run drew, so that it is no doubt.
+        yields: whether what replicas draw is what those of the run drew, and the rows of each are normalised by
+            themselves, so that neither is a doubt.
     """
     with contextlib.ExitStack() as stack:
         for name in () if yields else _GENERATORS:
@@ -42,9 +39,8 @@ def doubts(stand_ins: StandIns, *, yields: bool) -> Iterator[None]:
                     ("eager_fallback", "_counter", "_alg")
                 ):
                     stack.enter_context(patched(module, function, _drawing(stand_ins)))
-        for package, name in _NORMALIZING.items():
-            if package in sys.modules:
-                stack.enter_context(_normalizing(importlib.import_module(name), stand_ins))
+        for kind in () if yields else layers():
+            stack.enter_context(patched(kind, "call", _normalizing(stand_ins)))
         if stand_ins.script.disturbed:
             stack.enter_context(_pipelines())
             stack.enter_context(_python(stand_ins))
@@ -115,24 +111,14 @@ def _drawing(stand_ins: StandIns) -> Callable[..., Any]:
     return around
 
 
-@contextlib.contextmanager
-def _normalizing(module: Any, stand_ins: StandIns) -> Iterator[None]:
-    kinds = [
-        kind
-        for name in ("BatchNormalization", "BatchNormalizationBase")
-        if (kind := getattr(module, name, None)) is not None and "call" in vars(kind)
-    ]
-
+def _normalizing(stand_ins: StandIns) -> Callable[..., Any]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(layer: Any, *args: Any, **options: Any) -> Any:
             training = options.get("training", args[1] if len(args) > 1 else None)
-            if training is not False and not getattr(layer, "synchronized", False) and _in_replica():
+            if by_batch(layer, training) and _in_replica():
                 stand_ins.note(f"{NORMALIZED} ({layer.name})", "those of the whole batch", "assumed")
             return original(layer, *args, **options)
 
         return call
 
-    with contextlib.ExitStack() as stack:
-        for kind in kinds:
-            stack.enter_context(patched(kind, "call", around))
-        yield
+    return around

@@ -43,6 +43,11 @@ class Source:
         """That each replica draws something of its own that belongs to no example."""
         return DrawSeen("own", f"replicas draw by {self.operation} each for itself", self.where, self.by_keras)
 
+    @property
+    def statistics(self) -> DrawSeen:
+        """That each replica normalises by the statistics of its own examples."""
+        return DrawSeen("statistics", "replicas normalise each by its own batch", self.where, self.by_keras)
+
     def unlike(self, run: Any, own: Any) -> DrawSeen:
         """That the run draws from another distribution than one device."""
         text = f"{self.operation} has a parameter of {run} in the run, and of {own} on one device"

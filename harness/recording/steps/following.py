@@ -6,12 +6,12 @@ So what the step leaves follows from what the run's step had, and from nothing t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
-from harness.evidence.trace import DrawSeen, GivenSeen
+from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.ids import Ids
@@ -305,6 +305,31 @@ class Following:
 
         return _replaced(outputs, recall, parameters, [output.shape for output in outputs])
 
+    def batches(self, inputs: Any, *, traced: bool) -> Any:
+        """As many as the run has replicas, in the order in which `given` gives their rows."""
+        import numpy as np
+        import tensorflow as tf
+
+        step = self._step or self._evidence.step(self._index + 1)
+        parts = next(iter(step.rows()), ())
+        if self._replicas > 1 or len(parts) < 2:
+            return None
+        source = self._source("BatchNormalization", seeded=False)
+
+        def sizes(rows: Any) -> Any:
+            with self._lock:
+                if self._is_compared:
+                    self._draws_seen[source.statistics] = None
+                return np.array(_sizes((self._step or step).rows(), int(rows), len(parts)), np.int32)
+
+        if not traced:
+            return None if inputs.shape[0] is None else tf.constant(sizes(inputs.shape[0]))
+        if tf.executing_eagerly():
+            return tf.constant(sizes(inputs.shape[0]))
+        found = tf.numpy_function(sizes, [tf.shape(inputs)[0]], tf.int32, stateful=True)
+        found.set_shape([len(parts)])
+        return found
+
     def _source(self, operation: str, *, seeded: bool) -> Source:
         """Who draws where Python is now."""
         place, frames = self._places.here(), self._places.frames
@@ -394,7 +419,8 @@ def _values(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list
     if not found:
         return []
     copies = [reader.array(stored) for reader, held in found for stored in held.copies]
-    how, dtype = found[0][1].how, copies[0].dtype
+    # Nobody averages the statistics of Keras 3, but it is their mean that one replica has.
+    how, dtype = "mean" if is_statistics(found[0][1].name) else found[0][1].how, copies[0].dtype
     if how in ("own", "mean") and replicas > 1:
         return copies if len(copies) == replicas else []
     if how == "own":
@@ -405,6 +431,14 @@ def _values(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list
         wide = np.complex128 if dtype.kind == "c" else np.float64
         return [np.mean([copy.astype(wide) for copy in copies], axis=0).astype(dtype)]
     return copies[:1]
+
+
+def _sizes(given: Iterable[tuple[int, ...]], rows: int, replicas: int) -> list[int]:
+    """How many of so many rows belong to each replica: as many times those that it was given, or else equal shares."""
+    for sizes in given:
+        if (whole := sum(sizes)) and rows % whole == 0:
+            return [size * rows // whole for size in sizes]
+    return [rows // replicas] * (replicas - 1) + [rows - rows // replicas * (replicas - 1)]
 
 
 def _per_replica(values: Sequence[Any]) -> Any:

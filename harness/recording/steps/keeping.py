@@ -10,10 +10,10 @@ from typing import Any
 
 from harness.evidence.steps import GIVEN, EvidenceWriter, Held, Passed, Place, StepEvidence
 from harness.evidence.steps.records import How
-from harness.evidence.trace import DrawSeen, GivenSeen
+from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.state import copies_of, how_copies_are, is_statistics
+from harness.recording.steps.state import copies_of, how_copies_are
 
 __all__ = ["Keeping"]
 
@@ -145,6 +145,9 @@ class Keeping:
         """Keep what a replica drew."""
         self._pass(place, replica, outputs, operation, parameters)
         return list(outputs)
+
+    def batches(self, inputs: Any, *, traced: bool) -> None:
+        """Each replica of a run has its own."""
 
     def blind(self, why: str) -> None:
         """Nothing can be kept of it."""

@@ -130,6 +130,17 @@ class Steps(Protocol):
             What the program is to get.
         """
 
+    def batches(self, inputs: Any, *, traced: bool) -> Any:
+        """A layer normalises by the statistics of its input, of a replica that is given all the rows of a step.
+
+        Args:
+            inputs: a tensor, [rows, ...].
+            traced: whether Python may be asked when the graph is run.
+
+        Returns:
+            How many of these rows each replica of the run had, int32 [R]; None where they are one batch.
+        """
+
     def blind(self, why: str) -> None:
         """Replicas draw what cannot be seen, in a function that is called from now on."""
 

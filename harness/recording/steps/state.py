@@ -10,7 +10,7 @@ from harness.evidence.steps.records import How
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["copies_of", "how_copies_are", "is_statistics", "set_to", "wide"]
+__all__ = ["copies_of", "how_copies_are", "set_to", "wide"]
 
 
 def copies_of(variable: Any) -> tuple[Any, ...]:
@@ -32,11 +32,6 @@ def how_copies_are(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> How
             return "mean"
     first = copies[0].tobytes()
     return "copies" if all(copy.tobytes() == first for copy in copies[1:]) else "own"
-
-
-def is_statistics(name: str) -> bool:
-    """Whether batch normalization of Keras calls a variable so, which rightly may keep it on each replica by itself."""
-    return name.rpartition("/")[2].partition(":")[0] in ("moving_mean", "moving_variance")
 
 
 def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:

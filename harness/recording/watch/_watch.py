@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.watched import Op, Watched, form_of, write_watched
+from harness.evidence.watched import BATCHES, Op, Watched, form_of, write_watched
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks
 from harness.recording.watch.makers import Makers
-from harness.recording.watch.places import Place, Places, zone
+from harness.recording.watch.places import BY_BATCHES, Place, Places, zone
 from harness.recording.watch.values import Values
 from harness.recording.watch.variables import Variables
 
@@ -74,6 +74,7 @@ class Watch:
         self._variables = Variables(self._places.caller)
         self._makers = Makers(self._places.caller, self._places.is_own)
         self._ops: list[Op] = []
+        self._by_batches: set[int] = set()
         self._tensors: dict[int, int] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
@@ -226,6 +227,9 @@ class Watch:
 
     def _note(self, kind: str, inputs: Sequence[Any], outputs: Sequence[Any], name: str, graph: Any) -> None:
         place = self._places.here()
+        if self._is_by_batches(kind, inputs, place):
+            self._by_batches.update(map(_id, outputs))
+            return
         if place.ours:
             return
         where, index = zone()
@@ -235,9 +239,24 @@ class Watch:
                 variable = variable or self._variable(given)
         # What comes from where nothing is watched, such as a function that was called.
         arrived = {_id(each): each for each in inputs if _is_shown(each) and _id(each) not in self._tensors}
-        for each in arrived.values():
-            self._add("Input", "" if graph is None else each.name, where, index, place, (), (each,), "", graph)
+        for number, each in arrived.items():
+            self._add(
+                BATCHES if number in self._by_batches else "Input",
+                "" if graph is None else each.name,
+                where,
+                index,
+                place,
+                (),
+                (each,),
+                "",
+                graph,
+            )
         self._add(kind, name, where, index, place, inputs, outputs, variable, graph)
+
+    def _is_by_batches(self, kind: str, inputs: Sequence[Any], place: Place) -> bool:
+        """Whether one replica does this for each batch, and the run once; so it is with a sum of gradients of these."""
+        adds = kind == "AddN" and place.differentiates and all(_id(each) in self._by_batches for each in inputs)
+        return adds or BY_BATCHES in _scope()
 
     def _add(
         self,
@@ -313,6 +332,13 @@ class Watch:
         if key not in self._handles and (name := self._variables.name(handle)) is not None:
             self._handles[key] = name  # not before it has one: its first value is assigned while it is made
         return self._handles.get(key, "")
+
+
+def _scope() -> str:
+    """The name scope in which this thread makes operations."""
+    import tensorflow as tf
+
+    return str(tf.get_current_name_scope())
 
 
 def _is_resource(tensor: Any) -> bool:

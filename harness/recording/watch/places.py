@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.evidence.watched import OUTER, REPLICA, UPDATE, Frame
 
-__all__ = ["AROUND", "LAMBDA", "Places", "zone"]
+__all__ = ["AROUND", "BY_BATCHES", "LAMBDA", "Places", "zone"]
 
 # Frames of these files begin the function of a replica or of an update: what called them differs between strategies.
 _BOUNDARIES = (
@@ -29,6 +29,11 @@ _DIFFERENTIATING = ("backprop.py", "gradients_util.py", "imperative_grad.py")
 _CONVERTED = "__autograph_generated_file"
 # Functions of the noise that call those of TensorFlow which they stand for; all others make operations of their own.
 AROUND = ("call", "cast", "create", "creator", "execute", "gradient", "reduce", "reduce_to", "scan", "summed")
+
+BY_BATCHES = "lockstep_by_batches"
+"""The name scope of what one replica does for the batch of each, and a replica once. TensorFlow names the gradients of
+what is made in it after it too.
+"""
 
 LAMBDA = "<lambda>"
 """What AutoGraph gives no name."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from harness.evidence.trace import is_statistics
 from harness.recording.owners import owner_of
 from harness.recording.shards import name_of
-from harness.recording.steps.state import is_statistics
 from harness.recording.tensors import is_keras_variable, tensor_of
 
 __all__ = ["Entry", "Named", "Registry"]
