@@ -144,14 +144,19 @@ def test_one_mask_for_all_replicas_is_named(strategy: str) -> None:
     assert _named(masked("same_seed"), strategy) == "identical_random_streams"
 
 
-# Real checks of the quick profile: the one above, and scenarios/test_batch_norm.py.
+# A real check of the quick profile is scenarios/test_batch_norm.py.
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("kind", "rule"), [("norm", "batch_statistics_local"), ("dropout", "identical_random_streams")]
-)
-def test_layers_of_keras_that_know_their_replica_only_are_named(kind: str, rule: str) -> None:
-    """BatchNormalization and Dropout under `fit`, where nothing but variables and logs is recorded."""
-    assert _named(keras_model(kind), "mirrored-2") == rule
+def test_statistics_that_nobody_averages_are_named() -> None:
+    """BatchNormalization under `fit`, where nothing but variables and logs is recorded."""
+    assert _named(keras_model("norm"), "mirrored-2") == "batch_statistics_local"
+
+
+@pytest.mark.full
+def test_draws_that_keras_makes_alike_are_a_condition() -> None:
+    """Dropout under `fit`, of which TensorFlow traces the inner function twice with one replica and once with two."""
+    verdict = verify(keras_model("dropout"), "mirrored-2", prove=False)
+    assert verdict, str(verdict)
+    assert [condition.code for condition in verdict.conditions] == ["equal_draws"]
 
 
 @pytest.mark.parametrize(("mistake", "rule"), [("lost", "update_lost"), ("repeated", "update_repeated")])

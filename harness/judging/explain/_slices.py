@@ -24,8 +24,7 @@ def groups(view: View) -> list[list[int]] | None:
         return None  # nothing to follow, or several models that are trained in turns
 
     def moved(step: int) -> bool:
-        now, then = ([view.truth("variables", k, name) for name in pairs.values()] for k in (step, step - 1))
-        return any(not np.array_equal(a, b) for a, b in zip(now, then, strict=True))
+        return any(np.any(_moved(view, name, step)) for name in pairs.values())
 
     updates = [step for step in steps[1:] if step - 1 in steps and moved(step)]
     gaps = {b - a for a, b in itertools.pairwise(updates)}
@@ -41,11 +40,11 @@ def rate(view: View, updates: list[list[int]], pairs: dict[str, str]) -> float |
     for momentum in (False, True):
         known = [group for group in updates if group[0] - 1 - momentum * size in view.steps("variables")]
         places = [(group, gradient, name) for group in known for gradient, name in pairs.items()]
-        moves = [_move(view, name, group[-1], size) for group, _, name in places]
+        moves = [_moved(view, name, group[-1]) for group, _, name in places]
         sums: list[Floats] = [
             np.sum([view.truth("gradients", step, gradient) for step in group], axis=0) for group, gradient, _ in places
         ]
-        before = [_move(view, name, group[0] - 1, size) for group, _, name in places] if momentum else []
+        before = [_before(view, name, group[0], size) for group, _, name in places] if momentum else []
         basis = [sums, before] if momentum else [sums]
         factors = span(moves, basis) if moves else None
         if factors is not None and _residual(moves, basis, factors) <= WHOLE:
@@ -53,8 +52,14 @@ def rate(view: View, updates: list[list[int]], pairs: dict[str, str]) -> float |
     return None
 
 
-def _move(view: View, name: str, step: int, size: int) -> Floats:
-    return view.truth("variables", step, name) - view.truth("variables", step - size, name)
+def _moved(view: View, name: str, step: int) -> Floats:
+    """By how much the reference moves a variable in a step, from what that begins with."""
+    return view.truth("variables", step, name) - view.begun(step, name)
+
+
+def _before(view: View, name: str, step: int, size: int) -> Floats:
+    """By how much an update moved a variable which ended when a step began."""
+    return view.begun(step, name) - view.begun(step - size, name)
 
 
 def _residual(target: list[Floats], basis: list[list[Floats]], factors: list[float]) -> float:
