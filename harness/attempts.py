@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from harness.asked import Asked
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.stand_ins import StandIn
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
@@ -43,6 +46,9 @@ Tasks = dict[str, dict[str, Any]]
 
 _WHOLES = ("mirrored", "multi_worker")
 """Strategies of which a script builds one with as many replicas in one process."""
+
+_LINES_MAX = 2
+"""Of so many lines all that the number of replicas may mean to them is tried."""
 
 _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker")
 
@@ -160,6 +166,19 @@ class Attempt:
             if self.program.script is not None or not self.evidence.is_there:
                 raise
             return self.by(venue, tasks, follows=False)
+
+    def differs_whatever(self, lines: Sequence[StandIn]) -> bool:
+        """Whether the run differs from one replica, whatever the number of replicas means at these lines."""
+        taken = {each.where: int(each.taken) for each in lines}
+        if self.changes is not None or len(taken) > _LINES_MAX:
+            return False
+        for counts in itertools.product((1, self.case.replicas), repeat=len(taken)):
+            meant = dict(zip(taken, counts, strict=True))
+            told = dataclasses.replace(self, program=self.program.assuming(meant))
+            with contextlib.suppress(RunFailed):  # by what fails with one replica the script does not mean this
+                if meant != taken and told.by_one_replica({})[0].outcome != "inconsistent":
+                    return False
+        return True
 
     def by_wholes(self, tasks: Tasks) -> Verdict:
         """The verdict by as many replicas as the run has, of which each stands for a whole."""

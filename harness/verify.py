@@ -178,6 +178,7 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
         "returned": case.ps > 0 and any(read_rebuilt(directory)),
         "updates": program.script.updates,
         "natively": natively,
+        "whatever": attempt.differs_whatever,
     }
     again = parts if attempt.changes is not None else None
     verdict = doubted(verdict, first, reference.trace, case.replicas, natives, again, **told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["BY_HAND", "DRAWN", "ENDLESS", "UNFINISHED", "UNJOINED", "StandIn"]
+__all__ = ["BY_HAND", "COUNT", "DRAWN", "ENDLESS", "UNFINISHED", "UNJOINED", "StandIn"]
 
 
 class StandIn(msgspec.Struct, frozen=True):
@@ -23,6 +23,9 @@ class StandIn(msgspec.Struct, frozen=True):
     taken: str
     trust: str = "sure"
 
+
+COUNT = "num_replicas_in_sync"
+"""How `StandIn.what` begins where the number of replicas was read."""
 
 ENDLESS = "when a step ends whose gradients are taken outside of a tf.function and of strategy.run"
 """In `Counters.unseen` of a script that is to be killed."""

@@ -13,7 +13,7 @@ from itertools import chain
 
 from harness.evidence.parts import Parts
 from harness.evidence.seen import rows_of
-from harness.evidence.stand_ins import BY_HAND, ENDLESS, StandIn
+from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.judging.closures_script import ONE_BY_ONE, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import OWN
@@ -53,6 +53,7 @@ def doubted(
     updates: Updates | None = None,
     follows: bool = False,
     natively: Callable[[], Verdict | None] = lambda: None,
+    whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -69,6 +70,7 @@ def doubted(
         follows: whether the reference followed the run, and so had its examples.
         natively: gives the verdict by the script as it is on one device, if that computes what the run did. It is asked
             where it is not known what the number of replicas means to the script.
+        whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
     """
     again = parts is not None and in_parts(parts)
     counters = reference.clients[0].counters
@@ -80,11 +82,21 @@ def doubted(
         verdict = dataclasses.replace(verdict, notes=(*notes, ONE_BY_ONE))
         return _of_closures(verdict, run, reference, natives, parts if again else None, returned, updates)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
-    if (why := next(_of_scale(verdict, run, reference, replicas, natives), None)) is None:
-        why = next(chain.from_iterable(_reasons_of(verdict, run, reference, parts if again else None, follows)), None)
-    elif (found := natively()) is not None:
+    of_scale = list(_of_scale(verdict, run, reference, replicas, natives))
+    if of_scale and (found := natively()) is not None:
         return found
+    if of_scale and not _stands(verdict, told, whatever):
+        return _abstained(verdict, of_scale[0])
+    reasons = _reasons_of(verdict, run, reference, parts if again else None, follows)
+    why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else _abstained(verdict, why)
+
+
+def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Sequence[StandIn]], bool]) -> bool:
+    """Whether what was found stands, though it is not known what the number of replicas means somewhere."""
+    doubtful = [each for each in told if each.trust != "sure"]
+    counts = all(each.what.startswith(COUNT) for each in doubtful)
+    return verdict.outcome == "inconsistent" and bool(doubtful) and counts and whatever(doubtful)
 
 
 def _of_scale(
@@ -106,6 +118,8 @@ def _of_scale(
             yield _grows(factor)
         if factor is None and any(_is_size(each) for each in told):
             yield _UNCHECKED
+    if verdict.outcome == "inconsistent" and all(each.code != OWN for each in verdict.conditions):  # else it was asked
+        yield from _assumed(told)
     if verdict.outcome == "inconsistent" and not wrong:
         yield from _misled(times_of(run, reference, replicas), certain=factor is not None)
 
@@ -133,8 +147,6 @@ def _of_inconsistent(
     follows: bool,
 ) -> Iterator[Iterator[str]]:
     """Why a run in which something was found may be right; `parts` are those of one that was started again."""
-    if all(each.code != OWN for each in verdict.conditions):  # else that has been asked
-        yield _assumed(told)
     if parts is not None:
         yield why_it_may_differ(verdict, parts, reference)
     if (parts is None or not began_alike(run, reference)) and not (follows and _is_computed(verdict)):
@@ -261,7 +273,7 @@ def _cause(verdict: Verdict) -> str | None:
 
 def _is_size(told: StandIn) -> bool:
     """Whether what was answered depends on the size of the cluster."""
-    return told.what.startswith("num_replicas_in_sync") or told.what in ("InputContext", "TF_CONFIG")
+    return told.what.startswith(COUNT) or told.what in ("InputContext", "TF_CONFIG")
 
 
 def _misled(times: float | None, *, certain: bool) -> Iterator[str]:

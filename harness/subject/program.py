@@ -114,6 +114,11 @@ class Program:
         assert self.script is not None
         return Program.of_script(msgspec.structs.replace(self.script, replicas=1, first=steps))
 
+    def assuming(self, counts: dict[str, int]) -> Program:
+        """A script of which the reference takes these for the number of replicas, by `FILE:LINE`."""
+        assert self.script is not None
+        return Program.of_script(msgspec.structs.replace(self.script, assume={**self.script.assume, **counts}))
+
     def alone(self, pipelines: int) -> Program:
         """A script as it is on one device, for its first step: with one replica, which is told that there is one.
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from harness import verify
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, Value
 from harness.judging.native_scale import adds_up, factor_given
+from tests.harness._loop import LOOP
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for the script `train.py`, which is where this process is."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def _step(*parts: float, reduced: float | None = None, also: float = 1.0) -> Seen:
@@ -55,3 +66,39 @@ def test_what_replicas_contribute_is_known_where_it_is_reduced_as_it_was_taken(
 ) -> None:
     """Else what is divided in between may be what is wrong."""
     assert factor_given(_run(run), _run(native), 2) == (None if factor is None else pytest.approx(factor))
+
+
+@pytest.mark.parametrize("mean", [pytest.param(True, marks=pytest.mark.full), False])
+def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Path, mean: bool) -> None:
+    """Where replicas are averaged, each step is the mean of what one device does with the rows of each; else it is
+    twice that, and whether the number is meant for this cluster nobody knows.
+    """
+    loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
+    loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
+    (place / "train.py").write_text(loop.replace('all_reduce("sum"', 'all_reduce("mean"') if mean else loop)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert verdict.outcome == ("consistent" if mean else "abstained"), str(verdict)
+    assert any("the mean of steps on the examples of each replica" in note for note in verdict.notes) is mean
+
+
+@pytest.mark.full
+def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
+    """A clip before the reduction is what one device does with the rows of each replica, too."""
+    loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
+    loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
+    clipped = 'all_reduce("mean", tf.clip_by_norm(gradient, 0.1))'
+    (place / "train.py").write_text(loop.replace('all_reduce("sum", gradient)', clipped))
+    assert verify(["python", "train.py", "1"], "mirrored-2", explain=False).outcome == "abstained"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_mistake_stands_that_no_meaning_of_the_number_of_replicas_explains(place: Path, wrong: bool) -> None:
+    """A rate of which nobody knows whether it should grow, beside weights that decay once for each replica."""
+    loop = LOOP.replace("w.assign_sub(0.1 *", "w.assign_sub(0.1 * int(strategy.num_replicas_in_sync) *")
+    if wrong:
+        loop = loop.replace("loss = ", "loss = 0.3 * tf.reduce_sum(w * w) + ", 1)
+        loop = loop.replace("tf.zeros([3])", "tf.ones([3])")
+    (place / "train.py").write_text(loop)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert (verdict.outcome == "inconsistent") is wrong, str(verdict)

@@ -27,37 +27,9 @@ from harness.saved import known_again
 from harness.subject.program import Program
 from harness.subject.script import Script
 from simulator import Cluster, Topology, UsageError
+from tests.harness._loop import LOOP
 from tools.scripts import result_of
 from tools.unmodified.cases import cases
-
-LOOP = """
-import sys
-import tensorflow as tf
-
-strategy = tf.distribute.MirroredStrategy()
-BATCH = 4 * strategy.num_replicas_in_sync
-x = tf.random.stateless_normal([24, 3], seed=[1, 2])
-dataset = tf.data.Dataset.from_tensor_slices((x, tf.reduce_sum(x, axis=1))).batch(BATCH)
-with strategy.scope():
-    w = tf.Variable(tf.zeros([3]), name="w")
-
-def step(x, y):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / BATCH
-    gradient = tape.gradient(loss, w)
-    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("sum", gradient))
-    return loss
-
-@tf.function
-def train(batch):
-    return strategy.reduce("SUM", strategy.run(step, args=batch), axis=None)
-
-for _ in range(int(sys.argv[1])):
-    for batch in strategy.experimental_distribute_dataset(dataset):
-        loss = train(batch)
-open("left.txt", "w").write(str(float(loss)))
-"""
-
 
 TRAIN = ("--", "python", "train.py")
 
@@ -167,29 +139,6 @@ def test_a_value_for_each_replica_is_made_for_one(place: Path) -> None:
     (place / "train.py").write_text(LOOP.replace("with strategy.scope():", f"{wish}with strategy.scope():"))
     verdict = verify(["python", "train.py", "1"], "mirrored-2")
     assert verdict, str(verdict)
-
-
-@pytest.mark.parametrize("mean", [pytest.param(True, marks=pytest.mark.full), False])
-def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Path, mean: bool) -> None:
-    """Where replicas are averaged, each step is the mean of what one device does with the rows of each; else it is
-    twice that, and whether the number is meant for this cluster nobody knows.
-    """
-    loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
-    loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
-    (place / "train.py").write_text(loop.replace('all_reduce("sum"', 'all_reduce("mean"') if mean else loop)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
-    assert verdict.outcome == ("consistent" if mean else "abstained"), str(verdict)
-    assert any("the mean of steps on the examples of each replica" in note for note in verdict.notes) is mean
-
-
-@pytest.mark.full
-def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
-    """A clip before the reduction is what one device does with the rows of each replica, too."""
-    loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
-    loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
-    clipped = 'all_reduce("mean", tf.clip_by_norm(gradient, 0.1))'
-    (place / "train.py").write_text(loop.replace('all_reduce("sum", gradient)', clipped))
-    assert verify(["python", "train.py", "1"], "mirrored-2", explain=False).outcome == "abstained"
 
 
 @pytest.mark.full

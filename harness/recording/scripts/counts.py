@@ -14,11 +14,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from harness.evidence.stand_ins import COUNT
 from harness.recording.scripts.stand_ins import StandIns
 
 __all__ = ["Count"]
-
-NAME = "num_replicas_in_sync"
 
 
 class Count:
@@ -39,7 +38,7 @@ class Count:
         assumed = self._stand_ins.assumed(where)
         if assumed is not None:
             count, trust = assumed, "sure"
-        self._stand_ins.note(f"{NAME} {how}", count, trust, where)
+        self._stand_ins.note(f"{COUNT} {how}", count, trust, where)
         return count
 
     @property

@@ -16,9 +16,10 @@ from unittest import mock
 
 import msgspec
 
+from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
 from harness.recording.scripts.by_hand import batch_size, is_joined, sharded_by_hand
-from harness.recording.scripts.counts import NAME, Count
+from harness.recording.scripts.counts import Count
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
 
@@ -146,8 +147,8 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
 
     context = distribute_lib.ReplicaContextBase
     with (
-        mock.patch.object(distribute_lib.StrategyBase, NAME, property(replicas)),
-        mock.patch.object(context, NAME, property(in_replica)),
+        mock.patch.object(distribute_lib.StrategyBase, COUNT, property(replicas)),
+        mock.patch.object(context, COUNT, property(in_replica)),
         mock.patch.object(context, "replica_id_in_sync_group", number(context.replica_id_in_sync_group)),
         patched(tf.Tensor, "__truediv__", around),
         patched(tf.Tensor, "__floordiv__", around),
