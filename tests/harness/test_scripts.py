@@ -239,7 +239,7 @@ def test_the_count_of_replicas_knows_where_it_is_used() -> None:
         "as an int": (2.0, "unknown"),
         "how often": (2.0, "assumed"),
         "in a text": (2.0, "none"),
-        "inside: part": (4.0, "sure"),
+        "inside: part": (4.0, "assumed"),
         "inside: batch": (64.0, "assumed"),
         "inside: whole batch": (64.0, "sure"),
     }

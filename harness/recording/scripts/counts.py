@@ -53,7 +53,9 @@ class Count:
         return self.taken("in a replica", 1, "assumed") if self._inside else self.taken(how, self._replicas)
 
     def __index__(self) -> int:
-        return self.taken("in a replica", 1) if self._inside else self.taken("as a count", self._replicas, "assumed")
+        if self._inside:
+            return self.taken("in a replica", 1, "assumed")
+        return self.taken("as a count", self._replicas, "assumed")
 
     def __int__(self) -> int:
         if _is_formatted(sys._getframe(1)):  # noqa: SLF001 - what asks is all that is to be known
@@ -65,7 +67,9 @@ class Count:
 
     def _plainly(self, how: str) -> int:
         """As a number of which nobody knows what is done with it."""
-        return self.taken("in a replica", 1) if self._inside else self.taken(how, self._replicas, "unknown")
+        if self._inside:  # a divisor, or a rate
+            return self.taken("in a replica", 1, "assumed")
+        return self.taken(how, self._replicas, "unknown")
 
     def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
         import tensorflow as tf
