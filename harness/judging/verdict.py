@@ -266,9 +266,7 @@ class Verdict:
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
                 yield from (f"    {judgement.law}: {finding.text}" for finding in judgement.findings)
             if any(finding.observable is not None for finding in self.findings):  # else there are no numbers to explain
-                why = self.explanation
-                cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
-                yield from _wrapped("  explanation: ", cause, width)
+                yield from self._explained(width)
         yield from self._blamed(width)
         yield from self._for_every_batch(width)
         if self.ledger is not None:
@@ -281,6 +279,12 @@ class Verdict:
         if self.links is not None:
             yield f"  bytes between tasks: {_carried(self.links)}"
         yield from self._unjudged(width, verbose)
+
+    def _explained(self, width: int) -> Iterator[str]:
+        if (why := self.explanation) is not None:
+            yield from _wrapped("  explanation: ", f"{why.rule}: {why.text}", width)
+        elif self.culprit is None:
+            yield from _wrapped("  explanation: ", f"no rule reproduces these numbers{self._near()}", width)
 
     def _unjudged(self, width: int, verbose: bool) -> Iterator[str]:
         unjudged = self._with("not_judged")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import compare
-from harness.evidence.observed import OBSERVABLES, History, Moment, history, items, moments
-from harness.evidence.trace import Step, Value, Variable
+from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments, unique_names
+from harness.evidence.trace import Start, Step, Value, Variable
 from harness.judging.laws.protocol import Case
 
 if TYPE_CHECKING:
@@ -138,6 +138,20 @@ class View:
         names = self.names("variables", step)
         return [name for name in names if not self.on_read(step, name) and self.apart(step, name)]
 
+    @cached_property
+    def begun_apart(self) -> Mapping[str, list[Floats]]:
+        """By name, the value on each worker of every variable that workers began with different values of."""
+        started = [client.start for client in self.case.run.clients]
+        begun = [dict(_whole(start)) for start in started if start is not None]
+        if len(begun) < max(2, len(started)):
+            return {}
+        found = {name: [each[name] for each in begun] for name in begun[0] if all(name in each for each in begun)}
+        return {
+            name: values
+            for name, values in found.items()
+            if len({value.shape for value in values}) == 1 and len({value.tobytes() for value in values}) > 1
+        }
+
     def on_read(self, step: int | None, name: str) -> bool:
         """Whether copies of a variable may differ until somebody reads it."""
         found = self._recorded("variables", step, name)
@@ -171,6 +185,12 @@ class View:
         return [] if moment is None else [(items(record, observable) or {}).get(name) for record in moment.records]
 
 
+def _whole(start: Start) -> Iterator[tuple[str, Floats]]:
+    whole = [each for each in start.variables if each.kind in _WHOLE and not is_integer(each.copies[0].dtype)]
+    for name, each in zip(unique_names([each.name for each in whole]), whole, strict=True):
+        yield name, _wide(each.copies[0].numpy())
+
+
 def _reduced(records: Iterable[object]) -> list[Floats]:
     seen = [record.seen for record in records if isinstance(record, Step) and record.seen is not None]
     return [_wide(value.parts[0].numpy()) for each in seen for value in each.reduced]
@@ -181,6 +201,9 @@ def _wide(array: np.ndarray[Any, Any]) -> Floats:
 
     return np.real(array).astype(np.float64)
 
+
+_WHOLE = ("copies", "plain", "mirrored")
+"""Kinds of variables of which every replica has the same."""
 
 _latest: list[View] = []
 

@@ -1,0 +1,42 @@
+"""Rule: a number that no gradient goes into, such as a rate, is set by each worker from what it alone sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.evidence.observed import is_integer
+from harness.judging.explain._prediction import Predicting, evident
+from harness.judging.explain._response import paired
+from harness.judging.explain._view import View
+from harness.judging.explain._workers import apart, of_workers
+from harness.judging.explain.protocol import Attempt, Rule
+
+__all__ = ["RULES"]
+
+_ID = "set_by_each_worker"
+_CURE = (
+    "Decide by what all workers have together, such as a loss that strategy.reduce has added up over the replicas, so "
+    "that all of them set the same."
+)
+
+
+def _attempts(view: View) -> Iterable[Attempt | None]:
+    step = next((step for step in view.steps("variables") if view.drifted(step)), None)
+    if step is None:
+        return
+    trained = set(paired(view, step).values()) if view.names("gradients", step) else set()
+    found = {name: of_workers(view, step, name) for name in view.drifted(step)}
+    for name, values in found.items():
+        dtype = view.run["variables"][step][name].dtype
+        if values is None or values[0].ndim or is_integer(dtype) or name in trained:
+            return
+    name, values = next(iter(found.items()))
+    assert values is not None
+    yield evident(
+        _ID,
+        f"At step {step} {apart(view, name, values)}: each worker has set it by itself, from what that worker alone "
+        f"sees. {_CURE}",
+    )
+
+
+RULES: tuple[Rule, ...] = (Predicting(_ID, 27, _attempts),)
