@@ -58,6 +58,26 @@ def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
     assert _judged("begins_alike", Case(truth, truth, Derived(truth, []))).status == "held"
 
 
+def test_variables_that_share_a_name_are_paired_where_they_are_as_many() -> None:
+    """One more on one side, such as one for each device, leaves nobody to tell which is which."""
+
+    def begun(*values: Any) -> RunTrace:
+        seen = [SeenVariable("Variable", "copies", (Array.of(np.asarray(each)),)) for each in values]
+        seen.append(SeenVariable("rate", "copies", (Array.of(np.float32(0.5)),)))
+        (made,) = _trace().clients
+        return RunTrace((msgspec.structs.replace(made, start=Start(0.0, tuple(seen))),))
+
+    zero, five, row = np.float32(0), np.float32(5), np.zeros(3, np.float32)
+    for ours, theirs, status, compared in (
+        ((zero, zero, five), (zero, five), "held", 1),
+        ((zero, row, five), (row, zero, five), "held", 4),
+        ((zero, five), (zero, five), "held", 3),
+        ((zero, five), (zero, zero), "broken", 3),
+    ):
+        found = _judged("begins_alike", Case(begun(*ours), begun(*theirs), Exact()))
+        assert (found.status, found.compared) == (status, compared)
+
+
 def test_nothing_is_asked_of_a_twin() -> None:
     """It has no first state to speak of, and knows nothing of draws or rows."""
     plain = RunTrace((client(step(1, loss=1.0)),))

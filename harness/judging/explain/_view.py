@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import compare
-from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments, unique_names
-from harness.evidence.trace import Start, Step, Value, Variable
+from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments
+from harness.evidence.trace import Step, Value, Variable
+from harness.judging.laws._begun import begun
 from harness.judging.laws.protocol import Case
 
 if TYPE_CHECKING:
@@ -141,15 +142,14 @@ class View:
     @cached_property
     def begun_apart(self) -> Mapping[str, list[Floats]]:
         """By name, the value on each worker of every variable that workers began with different values of."""
-        started = [client.start for client in self.case.run.clients]
-        begun = [dict(_whole(start)) for start in started if start is not None]
-        if len(begun) < max(2, len(started)):
+        starts = [client.start for client in self.case.run.clients]
+        known = [start for start in starts if start is not None]
+        if len(known) < max(2, len(starts)):
             return {}
-        found = {name: [each[name] for each in begun] for name in begun[0] if all(name in each for each in begun)}
         return {
-            name: values
-            for name, values in found.items()
-            if len({value.shape for value in values}) == 1 and len({value.tobytes() for value in values}) > 1
+            several[0].name: [_wide(each.value.numpy()) for each in several]
+            for several in zip(*begun(known, _WHOLE), strict=True)
+            if not is_integer(several[0].value.dtype) and any(each.value != several[0].value for each in several)
         }
 
     def on_read(self, step: int | None, name: str) -> bool:
@@ -183,12 +183,6 @@ class View:
     def _recorded(self, observable: str, step: int | None, name: str) -> list[Value | Variable | None]:
         moment = self.moments.get(step)
         return [] if moment is None else [(items(record, observable) or {}).get(name) for record in moment.records]
-
-
-def _whole(start: Start) -> Iterator[tuple[str, Floats]]:
-    whole = [each for each in start.variables if each.kind in _WHOLE and not is_integer(each.copies[0].dtype)]
-    for name, each in zip(unique_names([each.name for each in whole]), whole, strict=True):
-        yield name, _wide(each.copies[0].numpy())
 
 
 def _reduced(records: Iterable[object]) -> list[Floats]:
