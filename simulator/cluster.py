@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.faults.over_machines import check_alone, check_over_machines
 from simulator.hardware.seen import task_variables
-from simulator.launch import DEFAULT_PRELOAD, at_import, forkserver, pack
+from simulator.launch import DEFAULT_PRELOAD, at_import, environ_of, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
@@ -251,13 +252,18 @@ class Cluster:
 
     @contextlib.contextmanager
     def start(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Run]:
-        """Like `run`, but yield the started run; leaving the context kills whatever is left of it."""
+        """Like `run`, but yield the started run; leaving the context kills whatever is left of it.
+
+        An argument with an attribute `environ` says what the environment of the tasks has to have, unless the cluster
+        was told otherwise.
+        """
         if not self.topology.clients:
             raise UsageError(
                 f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
-        with self.start_with(Functions(pack(function, args, kwargs), self._options.preload, self._private)) as run:
+        functions = Functions(pack(function, args, kwargs), self._options.preload, self._private)
+        with self.start_with(functions, environ_of(args)) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:
@@ -289,8 +295,13 @@ class Cluster:
             yield run
 
     @contextlib.contextmanager
-    def start_with(self, launcher: Launcher) -> Iterator[Run]:
-        """Start what a launcher starts, and yield the run; leaving the context kills whatever is left of it."""
+    def start_with(self, launcher: Launcher, environ: Mapping[str, str] | None = None) -> Iterator[Run]:
+        """Start what a launcher starts, and yield the run; leaving the context kills whatever is left of it.
+
+        Args:
+            launcher: starts the tasks.
+            environ: variables for every task, which those of the cluster go before.
+        """
         if self._directory is None:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
         number = next(self._numbers)
@@ -302,7 +313,8 @@ class Cluster:
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults else Alone()
-        run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
+        options = dataclasses.replace(self._options, env={**(environ or {}), **self._options.env})
+        run = Run(self.topology, options, directory, launcher, expectations, gates, injector)
         run.machines, run.place = self._machines, self._place
         self._run = run
         with run:
