@@ -60,6 +60,8 @@ def differing(
         alone: on one device.
         noisy: the same with noise of the size of rounding.
     """
+    import numpy as np
+
     judged = {name for traced in graphs.clients for name in traced.judged}
     kinds = {each.name: each for each in graphs.clients[0].arguments if each.kind == "variable"}
     if not judged:
@@ -74,20 +76,22 @@ def differing(
         expected = _wide(alone, name)
         # What is nothing but rounding on one device is so on the replicas, and another one.
         share = max(_SHARE * max(_largest(change), _BESIDE * largest), _OF_VALUE * _largest(expected), 1e-12)
-        rounding = _rounding(name, alone, noisy)
+        moved = [_change(each, name) - change for each in noisy if name in each.after]
+        own = STATE * EPS.get(alone.after[name][0].dtype, 0.0) * np.abs(expected)
+        rounding = _rounding(moved, own, expected) if noisy else None
+        along = _along(moved, own, change) if noisy else None
         for run in runs:
             if any(copy != alone.before[name][0] for copy in run.before.get(name, ())):
                 continue  # what begins otherwise says nothing of the step
-            copies = (copy.numpy().astype("float64") for copy in run.after.get(name, ()))
-            found += [_most(name, copy, expected, share, rounding) for copy in copies]
+            for copy in (copy.numpy().astype("float64") for copy in run.after.get(name, ())):
+                if copy.shape == expected.shape and np.isfinite(expected).all() and copy.size:
+                    found += [_most(name, copy, expected, share, rounding), _whole(name, copy, expected, change, along)]
     return max(filter(None, found), key=lambda each: each.times, default=None)
 
 
 def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Floats | None) -> Difference | None:
     import numpy as np
 
-    if found.shape != expected.shape or not np.isfinite(expected).all() or not found.size:
-        return None
     off = np.where(np.isfinite(found), np.abs(found - expected), np.inf)
     allowed = np.full(off.shape, share) if rounding is None else np.maximum(share, rounding)
     at = int(np.argmax(off / allowed))
@@ -99,22 +103,41 @@ def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Fl
     )
 
 
-def _rounding(name: str, alone: Outcome, noisy: Sequence[Outcome]) -> Floats | None:
-    """How far rounding may move each element, by the bounds of the derived tier; None without noise."""
+def _whole(name: str, found: Floats, expected: Floats, change: Floats, along: float | None) -> Difference | None:
+    """A change that is a multiple of what it should be: over many elements rounding averages out, a factor does not."""
     import numpy as np
 
-    if not noisy:
+    size = float(np.sum(change * change))
+    more = float(np.sum((found - expected) * change)) / size if size else 0.0
+    allowed = max(_SHARE, along or 0.0)
+    if not np.isfinite(more) or abs(more) <= allowed:
         return None
-    size, plain = np.abs(_wide(alone, name)), _change(alone, name)
-    spread = np.zeros(size.shape)
-    for each in noisy:
-        with np.errstate(invalid="ignore", over="ignore"):
-            moved = np.abs(_change(each, name) - plain) if name in each.after else spread
-        np.maximum(spread, np.where(np.isfinite(moved), moved, 0.0), out=spread)
-    bound: Floats = (
-        K * group_units(spread, size, examples=False) + STATE * EPS.get(alone.after[name][0].dtype, 0) * size
-    )
+    value = f"the change of variable {name!r}, in multiples of one device's,"
+    return Difference(abs(more) / allowed, value, 1.0, 1.0 + more, abs(more) / along if along else None)
+
+
+def _rounding(moved: Sequence[Floats], own: Floats, expected: Floats) -> Floats:
+    """How far rounding may move each element, by the bounds of the derived tier.
+
+    Args:
+        moved: by how much more noise has changed it, for each seed.
+        own: what rounding does to the state itself.
+        expected: the value.
+    """
+    import numpy as np
+
+    spread = np.max([np.where(np.isfinite(each), np.abs(each), 0.0) for each in (*moved, np.zeros(own.shape))], axis=0)
+    bound: Floats = K * group_units(spread, np.abs(expected), examples=False) + own
     return bound
+
+
+def _along(moved: Sequence[Floats], own: Floats, change: Floats) -> float:
+    """How far rounding may move the whole change along itself, as a share of it."""
+    import numpy as np
+
+    size = float(np.sum(change * change))
+    shares = [abs(float(np.sum(each * change))) / size for each in moved if size and np.isfinite(each).all()]
+    return K * max(shares, default=0.0) + (float(np.sum(own * np.abs(change))) / size if size else 0.0)
 
 
 def _wide(outcome: Outcome, name: str) -> Floats:
