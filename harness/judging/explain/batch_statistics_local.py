@@ -14,6 +14,7 @@ __all__ = ["RULES"]
 
 _ID = "batch_statistics_local"
 _MEAN = re.compile(r"moving_mean|running_mean")
+_STATISTICS = re.compile(r"(moving|running)_(mean|var)")
 _CURE = (
     "Normalise with the statistics of the global batch: keras.layers.BatchNormalization(synchronized=True) (tf_keras: "
     "layers.experimental.SyncBatchNormalization), or a normalisation without batch statistics, such as "
@@ -25,12 +26,26 @@ _CURE = (
 def _attempts(view: View) -> Iterable[Attempt | None]:
     step = view.first_wrong("variables")
     if view.replicas < 2 or step is None:
+        yield _own_copies(view)
         return
     pairs = [(name, other) for name in view.names("variables", step) if (other := _variance(view, step, name))]
     for mean, variance in pairs:
         yield _total_variance(view, step, mean, variance)
     for mean, variance in pairs:
         yield _smaller_variance(view, step, mean, variance)
+
+
+def _own_copies(view: View) -> Attempt | None:
+    """Copies of moving statistics differ, and all else that was judged is right, also as replicas compute it."""
+    step = next((step for step in view.steps("variables") if view.drifted(step)), None)
+    names = [] if step is None else view.drifted(step)
+    if not names or not all(_STATISTICS.search(name) for name in names):
+        return None
+    return evident(
+        _ID,
+        f"After step {step} the copies of {', '.join(names)} differ, and no value is wrong: each replica keeps what it "
+        f"has seen of its own examples, and the copies are never averaged. {_CURE}",
+    )
 
 
 def _variance(view: View, step: int, mean: str) -> str | None:
