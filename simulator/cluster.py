@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -254,16 +253,16 @@ class Cluster:
     def start(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Run]:
         """Like `run`, but yield the started run; leaving the context kills whatever is left of it.
 
-        An argument with an attribute `environ` says what the environment of the tasks has to have, unless the cluster
-        was told otherwise.
+        An argument with an attribute `environ` says what the environment of the tasks has to have, but for what the
+        cluster itself gives them or was told.
         """
         if not self.topology.clients:
             raise UsageError(
                 f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
-        functions = Functions(pack(function, args, kwargs), self._options.preload, self._private)
-        with self.start_with(functions, environ_of(args)) as run:
+        call = pack(function, args, kwargs)
+        with self.start_with(Functions(call, self._options.preload, self._private, environ_of(args))) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:
@@ -295,13 +294,8 @@ class Cluster:
             yield run
 
     @contextlib.contextmanager
-    def start_with(self, launcher: Launcher, environ: Mapping[str, str] | None = None) -> Iterator[Run]:
-        """Start what a launcher starts, and yield the run; leaving the context kills whatever is left of it.
-
-        Args:
-            launcher: starts the tasks.
-            environ: variables for every task, which those of the cluster go before.
-        """
+    def start_with(self, launcher: Launcher) -> Iterator[Run]:
+        """Start what a launcher starts, and yield the run; leaving the context kills whatever is left of it."""
         if self._directory is None:
             raise UsageError("a Cluster is a context manager; write `with Cluster(...) as cluster:`")
         number = next(self._numbers)
@@ -313,8 +307,7 @@ class Cluster:
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults else Alone()
-        options = dataclasses.replace(self._options, env={**(environ or {}), **self._options.env})
-        run = Run(self.topology, options, directory, launcher, expectations, gates, injector)
+        run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
         run.machines, run.place = self._machines, self._place
         self._run = run
         with run:

@@ -35,7 +35,20 @@ def _told(program: object) -> tuple[str, bool]:
 def test_an_argument_may_say_what_its_process_needs(
     monkeypatch: pytest.MonkeyPatch, program: object, env: dict[str, str], told: tuple[str, bool]
 ) -> None:
-    """What the cluster was told itself goes first; other arguments say nothing."""
+    """What the cluster was told itself goes before it; other arguments say nothing."""
     monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
     with Cluster(Topology(), preload=(), timeout=60, env=env) as cluster:
         assert cluster.run(_told, program)["local:0"].value == told
+
+
+def _tasks(program: object) -> str:
+    import os
+
+    return os.environ["TF_CONFIG"]
+
+
+def test_what_the_cluster_gives_its_tasks_is_theirs() -> None:
+    """A program that sets `TF_CONFIG` would make every task the same one."""
+    with Cluster(Topology(worker=2), preload=(), timeout=60) as cluster:
+        result = cluster.run(_tasks, _Program({"TF_CONFIG": "one for all"}))
+    assert [f'"index": {number}' in result[f"worker:{number}"].value for number in range(2)] == [True, True]
