@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 
-from harness import prove
+from harness import prove, verify
 from harness.relations import COARSE
 
 _COUNT, _BATCH = 24, 8
@@ -184,3 +185,41 @@ def test_a_proof_of_sums_in_16_bits_states_their_range(program: Any, conditions:
     proof = prove(program, "mirrored-2")
     assert {each.what for each in proof.conditions} == conditions, str(proof)
     assert proof
+
+
+def _halved(strategy: Any, record: Any, factor: float) -> None:
+    """A layer in bfloat16, whose gradients are `factor` times what they should be where there are replicas."""
+    import numpy as np
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(24, 64)).astype("float32"), rng.normal(size=(24, 32)).astype("float32")
+    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, y)).batch(_BATCH))
+    with strategy.scope():
+        w = tf.Variable(rng.normal(size=(64, 32)).astype("float32"), aggregation=tf.VariableAggregation.SUM)
+    times = factor if strategy.num_replicas_in_sync > 1 else 1.0
+
+    def replica_step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            predicted = tf.cast(tf.cast(x, tf.bfloat16) @ tf.cast(w, tf.bfloat16), tf.float32)
+            loss = tf.nn.compute_average_loss(_squares(y, predicted), global_batch_size=_BATCH)
+        w.assign_sub(0.01 * times * tape.gradient(loss, w))
+        return loss
+
+    @tf.function
+    def train_step(batch: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(replica_step, batch), axis=None)
+
+    for batch in dataset:
+        record.step(loss=train_step(batch), variables=[w])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, "consistent"), (1.05, "inconsistent")])
+def test_a_verdict_is_inconsistent_by_a_batch_where_numbers_see_too_little(factor: float, outcome: str) -> None:
+    """In bfloat16 no element shows a factor of 1.05, which the change of 2048 elements as a whole does."""
+    verdict = verify(functools.partial(_halved, factor=factor), "mirrored-2", prove=True, explain=False)
+    assert verdict.outcome == outcome, str(verdict)
+    assert not [law.law for law in verdict.judgements if law.status == "broken"]
+    assert verdict.proof is not None
+    assert verdict.proof.status == ("conditional" if factor == 1.0 else "refuted")
