@@ -134,7 +134,7 @@ def _told(
         again = noisy_outcomes(program, batches, case.replicas, noise, seed=seed, timeout=timeout)
         for number, lengths in enumerate(open_):
             noisy = done[lengths][2]
-            noisy += [each[number] for each in again if each[number].failed is None]
+            noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
             if not noisy:
                 return None
             found[lengths] = differing(graphs, *done[lengths])

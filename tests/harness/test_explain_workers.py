@@ -61,6 +61,18 @@ def test_what_is_trained_or_counted_is_not_said_to_be_set() -> None:
     assert _explained(counted).rule == "update_lost"
 
 
+def test_a_number_that_moves_on_every_worker_may_be_trained() -> None:
+    """Where no gradients are known only one that stays what it was on some worker is known to be set."""
+
+    def steps(*values: float) -> list[Step]:
+        return [step(k, variables={"w": np.float32(value)}) for k, value in enumerate(values, 1)]
+
+    moved = explain(_case([steps(1, 2), steps(1, 3)], steps(1, 2.5)))
+    assert moved is None or moved.rule != "set_by_each_worker"
+    kept = _explained(_case([steps(1, 1), steps(1, 3)], steps(1, 2.5)))
+    assert kept.rule == "set_by_each_worker"
+
+
 def test_a_lost_update_is_cured_with_a_coordinator_only_where_there_is_one() -> None:
     """Copies are those of a strategy that mirrors them."""
     run = [
