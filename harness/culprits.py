@@ -17,6 +17,7 @@ from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Value
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit, next_look
+from harness.judging.explain.not_broadcast import BEGUN_APART
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
@@ -61,7 +62,11 @@ def with_culprit(
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
-    return dataclasses.replace(verdict, looked=Looked(culprit, why_not, time.monotonic() - began))
+    # What began with another value was made wrong before the step, whatever that does besides.
+    begun = culprit is not None and culprit.op == "ReadVariableOp"
+    denied = begun and verdict.explanation is not None and verdict.explanation.rule != BEGUN_APART
+    why = None if denied else verdict.explanation
+    return dataclasses.replace(verdict, explanation=why, looked=Looked(culprit, why_not, time.monotonic() - began))
 
 
 def _looked(

@@ -14,7 +14,7 @@ from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.faults.over_machines import check_alone, check_over_machines
 from simulator.hardware.seen import task_variables
-from simulator.launch import DEFAULT_PRELOAD, at_import, forkserver, pack
+from simulator.launch import DEFAULT_PRELOAD, at_import, environ_of, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
@@ -251,13 +251,18 @@ class Cluster:
 
     @contextlib.contextmanager
     def start(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Run]:
-        """Like `run`, but yield the started run; leaving the context kills whatever is left of it."""
+        """Like `run`, but yield the started run; leaving the context kills whatever is left of it.
+
+        An argument with an attribute `environ` says what the environment of the tasks has to have, but for what the
+        cluster itself gives them or was told.
+        """
         if not self.topology.clients:
             raise UsageError(
                 f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
-        with self.start_with(Functions(pack(function, args, kwargs), self._options.preload, self._private)) as run:
+        call = pack(function, args, kwargs)
+        with self.start_with(Functions(call, self._options.preload, self._private, environ_of(args))) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:

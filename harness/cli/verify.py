@@ -87,8 +87,8 @@ Examples:
 @click.option(
     "--strict",
     is_flag=True,
-    help="What is proved only under a condition that the run's own data did not always meet, or is wrong for a batch "
-    "that it did not have, is inconsistent; so is what the verdict takes as given.",
+    help="What is proved only under a condition that the run's own data did not always meet is inconsistent, and so is "
+    "what the verdict takes as given.",
 )
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @click.option(
@@ -283,7 +283,7 @@ def _one(
         _show_known(verdict, case)
     code = of_outcome(verdict.outcome)
     proof = verdict.proof
-    if options["strict"] and proof is not None and proof.status in ("conditional", "refuted") and not proof.is_met:
+    if options["strict"] and proof is not None and proof.status == "conditional" and not proof.is_met:
         code = worst((code, Exit.INCONSISTENT))
     if options["strict"] and verdict.conditions:
         code = worst((code, Exit.INCONSISTENT))

@@ -22,7 +22,8 @@ class StepsAlone:
 
     Attributes:
         wrong: those at which the run differs from the reference.
-        right: how many agree with it; a step is neither if nothing was compared there.
+        right: how many agree with it, by each law that is broken at any step; a step is neither if nothing was compared
+            there.
         last: the last step that was judged, 0 if none was.
     """
 
@@ -38,7 +39,7 @@ class StepsAlone:
     @property
     def text(self) -> str:
         """In words."""
-        right = f"{self.right} step{' is' if self.right == 1 else 's are'} right"
+        right = f"{self.right} step{' agrees' if self.right == 1 else 's agree'} with the reference"
         if not self.wrong:
             return f"no step is wrong by itself, {right}"
         others = f", {right}" if self.right else ""
@@ -53,14 +54,15 @@ class StepsAlone:
 def steps_alone(case: Case) -> StepsAlone:
     """Ask the laws that compare with the reference about each step that both reached."""
     laws = [law for law in all_laws() if law.suffices and law.id.endswith("_reference")]
-    wrong: list[int] = []
-    right = last = 0
-    for step, alone in _each(case):
-        found = {law.judge(alone).status for law in laws if law.concerns(alone)}
-        wrong += [step] if "broken" in found else []
-        right += "broken" not in found and "held" in found
-        last = step if found & {"broken", "held"} else last
-    return StepsAlone(tuple(wrong), right, last)
+    found = {
+        step: {law.id: law.judge(alone).status for law in laws if law.concerns(alone)} for step, alone in _each(case)
+    }
+    judged = [step for step, said in found.items() if {"broken", "held"} & {*said.values()}]
+    wrong = [step for step, said in found.items() if "broken" in said.values()]
+    # A step at which nobody could judge what is wrong at another one is neither right nor wrong.
+    asked = {law for step in wrong for law, status in found[step].items() if status == "broken"}
+    right = [step for step in judged if step not in wrong and all(found[step].get(law) == "held" for law in asked)]
+    return StepsAlone(tuple(wrong), len(right), judged[-1] if judged else 0)
 
 
 def _each(case: Case) -> Iterator[tuple[int, Case]]:

@@ -6,7 +6,7 @@ from harness.judging.verdict import Verdict
 
 __all__ = ["is_open", "is_plain"]
 
-_PLAIN = 1e4
+PLAIN = 1e4
 """Times its bound: one draw and such an error say as much as four draws and an error of one bound, see
 `harness.judging.tolerance.K`.
 """
@@ -23,4 +23,4 @@ def is_open(verdict: Verdict) -> bool:
 def is_plain(verdict: Verdict) -> bool:
     """Whether something is wrong that no accident of a few draws explains: bit for bit, or far beyond its bound."""
     exact = any(law.status == "broken" and law.worst_ratio is None for law in verdict.judgements)
-    return exact or any(bool(found.bound) and (found.ratio or 0) >= _PLAIN for found in verdict.findings)
+    return exact or any(bool(found.bound) and (found.ratio or 0) >= PLAIN for found in verdict.findings)

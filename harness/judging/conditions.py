@@ -12,14 +12,24 @@ from dataclasses import dataclass, replace
 
 from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace
-from harness.judging.laws.protocol import Case, Judgement
+from harness.judging.laws.protocol import Case, Judgement, not_judged
 
-__all__ = ["DRAWN_DATA", "EQUAL_DRAWS", "ORDER", "OWN", "OWN_STATISTICS", "Condition", "conditions_of", "given"]
+__all__ = [
+    "DRAWN_DATA",
+    "EQUAL_DRAWS",
+    "ORDER",
+    "OWN",
+    "OWN_SHARES",
+    "OWN_STATISTICS",
+    "Condition",
+    "conditions_of",
+    "given",
+]
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
-OWN, OWN_STATISTICS = "own", "own_statistics"
+OWN, OWN_SHARES, OWN_STATISTICS = "own", "own_shares", "own_statistics"
 _SHOWN = 4
-_EXAMPLES = "examples_match_reference"
+_EXAMPLES, _ROWS = "examples_match_reference", "rows_whole"
 _ORDER_TEXT = "the run's own order of examples, which is not that of one device"
 
 
@@ -40,8 +50,13 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
     """
     found = [*_equal_draws(case.reference), *_own_statistics(case.reference)]
     order = _is_order_only(case.run, case.reference)
+    shares = _cut_by_worker(case.run, case.reference)
     kept = []
     for judgement in judgements:
+        if judgement.law == _ROWS and judgement.status == "broken" and shares is not None:
+            kept.append(not_judged(_ROWS, "one device reads the examples of the first worker only"))
+            found.append(shares)
+            continue
         if judgement.law == _EXAMPLES and judgement.status == "broken" and order:
             kept.append(replace(judgement, status="held", findings=()))
             found.append(Condition(ORDER, _ORDER_TEXT))
@@ -49,7 +64,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
             kept.append(judgement)
     compared = any(judgement.law == _EXAMPLES and judgement.status != "not_judged" for judgement in judgements)
     counters = case.reference.clients[0].counters
-    if (others := counters.others) and not compared:
+    if (others := counters.others) and not compared and shares is None:
         if counters.all_examples is not None and not counters.all_examples.others:
             found.append(Condition(ORDER, _ORDER_TEXT))
             return tuple(kept), tuple(found)
@@ -86,6 +101,25 @@ def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
 def _shown(places: Sequence[str]) -> str:
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return ", ".join(places[:_SHOWN]) + more
+
+
+def _cut_by_worker(run: RunTrace, reference: RunTrace) -> Condition | None:
+    """That workers have shares of their own, where the reference of a script reads that of the first worker.
+
+    At each step it has what the run has, but for the other workers' rows, none of which any two workers have.
+    """
+    told = reference.clients[0].counters.stand_ins
+    place = next((each for each in told if each.what == "TF_CONFIG"), None)
+    given = [step.seen.given for step in reference.clients[0].steps if step.seen is not None and step.seen.given]
+    if place is None or not given or any(each.others != each.rows - each.own or not each.others for each in given):
+        return None
+    rows = [set(_examples(RunTrace((client,)))) for client in run.clients]
+    if len(rows) < 2 or not all(rows) or len(set().union(*rows)) < sum(map(len, rows)):
+        return None
+    text = (
+        f"that each worker reads examples of its own, by its number ({place.where}); whether they are all is not judged"
+    )
+    return Condition(OWN_SHARES, text)
 
 
 def _is_order_only(run: RunTrace, reference: RunTrace) -> bool:

@@ -25,11 +25,15 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Or a `condition`, by its code: then the verdict need not be inconsistent.
 
+    `within` is a part of a place that has to be in the task's traceback, or in its stacks where it hangs, since other
+    programs end with the same message.
+
     `laws` are all the laws that break: one more broken law is something new, one less is something repaired.
     """
 
     exception: str | None = None
     message: str | None = None
+    within: str | None = None
     laws: tuple[str, ...] = ()
     rule: str | None = None
     condition: str | None = None
@@ -39,7 +43,9 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.exception is None or not isinstance(failure, RunFailed):
             return False
         return any(
-            self.exception in cause.bases and (self.message or "") in f"{cause.message}\n{cause.traceback}"
+            self.exception in cause.bases
+            and (self.message or "") in f"{cause.message}\n{cause.traceback}"
+            and (self.within or "") in f"{cause.traceback}\n{failure.stacks.get(cause.task, '')}"
             for cause in failure.causes
         )
 
@@ -55,7 +61,8 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __str__(self) -> str:
         if self.exception is not None:
-            return f"{self.exception} with {self.message!r}" if self.message else self.exception
+            within = f" within {self.within!r}" if self.within else ""
+            return (f"{self.exception} with {self.message!r}" if self.message else self.exception) + within
         if self.condition is not None:
             return f"condition {self.condition}"
         wanted = [f"broken: {', '.join(self.laws)}"] if self.laws else []

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.alone import StepsAlone
-from harness.judging.conditions import Condition, given
+from harness.judging.conditions import OWN, Condition, given
 from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.resolution import Resolution, described
-from harness.relations import Proof
+from harness.relations import Counterexample, Proof
 from harness.subject.devices import hardware_of
 
 __all__ = ["Outcome", "Verdict", "broken_by"]
@@ -89,14 +89,30 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """`inconsistent` if a law is broken, `abstained` if none is but too little could be judged."""
-        if self._with("broken"):
+        """`inconsistent` if a law is broken or a batch refutes the step, `abstained` if too little could be judged."""
+        if self._with("broken") or self._counterexample is not None:
             return "inconsistent"
         shown = any(judgement.suffices for judgement in self._with("held"))
         return "consistent" if shown and self.abstained is None else "abstained"
 
     def __bool__(self) -> bool:
         return self.consistent
+
+    @property
+    def _claim(self) -> Proof | None:
+        """What is proved; where replicas may have something for themselves, no batch refutes the step."""
+        proof = self.proof
+        if proof is None or proof.culprit is None or all(each.code != OWN for each in self.conditions):
+            return proof
+        shown = proof.culprit.counterexample
+        why = "a batch differs, which what is given explains" + ("" if shown is None else f": {shown.text}")
+        return replace(proof, status="open", suspects=(), reasons=(why,))
+
+    @property
+    def _counterexample(self) -> Counterexample | None:
+        """The batch that refutes the step."""
+        claim = self._claim
+        return None if claim is None or claim.culprit is None else claim.culprit.counterexample
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -172,7 +188,8 @@ class Verdict:
         why = None if self.explanation is None else self.explanation.rule
         first = None if self.first_divergence is None else self.first_divergence.text
         line = None if self.culprit is None else self.culprit.where
-        found = filter(None, (why, line, first, self.abstained))
+        batch = None if (shown := self._counterexample) is None else shown.text
+        found = filter(None, (why, line, first, batch, self.abstained))
         return "; ".join([f"{self.program} under {self._under} {said}", *found])
 
     def to_json(self) -> dict[str, Any]:
@@ -219,8 +236,8 @@ class Verdict:
             plain |= self.looked.to_json()
         if self.alone is not None:
             plain |= {"wrong_steps": self.alone.wrong, "right_steps": self.alone.right}
-        if self.proof is not None:
-            plain["proof"] = self.proof.to_json()
+        if self._claim is not None:
+            plain["proof"] = self._claim.to_json()
         if self.course is not None:
             plain["course"] = self.course.to_json()
         if self.conditions:
@@ -249,9 +266,7 @@ class Verdict:
             for judgement in sorted(broken, key=lambda law: min(map(_when, law.findings))):
                 yield from (f"    {judgement.law}: {finding.text}" for finding in judgement.findings)
             if any(finding.observable is not None for finding in self.findings):  # else there are no numbers to explain
-                why = self.explanation
-                cause = f"no rule reproduces these numbers{self._near()}" if why is None else f"{why.rule}: {why.text}"
-                yield from _wrapped("  explanation: ", cause, width)
+                yield from self._explained(width)
         yield from self._blamed(width)
         yield from self._for_every_batch(width)
         if self.ledger is not None:
@@ -264,6 +279,12 @@ class Verdict:
         if self.links is not None:
             yield f"  bytes between tasks: {_carried(self.links)}"
         yield from self._unjudged(width, verbose)
+
+    def _explained(self, width: int) -> Iterator[str]:
+        if (why := self.explanation) is not None:
+            yield from _wrapped("  explanation: ", f"{why.rule}: {why.text}", width)
+        elif self.culprit is None:
+            yield from _wrapped("  explanation: ", f"no rule reproduces these numbers{self._near()}", width)
 
     def _unjudged(self, width: int, verbose: bool) -> Iterator[str]:
         unjudged = self._with("not_judged")
@@ -287,9 +308,10 @@ class Verdict:
         yield f"    (step {culprit.step} watched in {looked.seconds:.1f} s)"
 
     def _for_every_batch(self, width: int) -> Iterator[str]:
-        if self.proof is not None and not (self.consistent and self.proof.status == "proved"):  # the heading says that
-            yield f"  for every batch: {self.proof.status}"
-            yield from (f"  {line}" for line in self.proof.lines(width - 2))
+        claim = self._claim
+        if claim is not None and not (self.consistent and claim.status == "proved"):  # the heading says that
+            yield f"  for every batch: {claim.status}"
+            yield from (f"  {line}" for line in claim.lines(width - 2))
 
     def _resolved(self, width: int) -> Iterator[str]:
         if self.resolution:
@@ -297,7 +319,9 @@ class Verdict:
 
     def _heading(self, width: int) -> Iterator[str]:
         outcome = {"consistent": "consistent", "inconsistent": "INCONSISTENT", "abstained": "NOT JUDGED"}[self.outcome]
-        shown = outcome if self.proof is None or not self.consistent else f"{outcome}, {self.proof.short}"
+        shown = outcome if self._claim is None or not self.consistent else f"{outcome}, {self._claim.short}"
+        if (batch := self._counterexample) is not None and not self._with("broken"):
+            shown = f"{outcome} for a batch of {'+'.join(map(str, batch.shards))} examples"
         yield f"{self.program} under {self._under}: {shown} ({self.tolerance} tier, {self.seconds:.1f} s)"
         if self.abstained is not None:
             yield from _wrapped("  ", self.abstained, width)

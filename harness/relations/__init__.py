@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.relations.facts import EVEN, NONEMPTY
-from harness.relations.proof import Met, Proof, proof_again
+from harness.relations.facts import COARSE, EVEN, NONEMPTY
+from harness.relations.proof import Counterexample, Met, Proof, proof_again
 from harness.relations.proving import proof_of
 
-__all__ = ["EVEN", "NONEMPTY", "Met", "Proof", "proof_again", "proof_of"]
+__all__ = ["COARSE", "EVEN", "NONEMPTY", "Counterexample", "Met", "Proof", "proof_again", "proof_of"]

@@ -17,7 +17,8 @@ Every fact is a statement about numbers, for every batch:
 | UNKNOWN | nothing is known, and `why` says since when |
 
 Facts hold under conditions: EVEN, all replicas have equally many examples, at least one; NONEMPTY, none is without;
-WITHIN, no sum of whole numbers is too large for its dtype, on one device or in a replica.
+WITHIN, no sum of whole numbers is too large for its dtype, on one device or in a replica; COARSE, no number of 16 bits
+is, and no count.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any
 from harness.evidence.traced import Node
 from harness.relations.terms import ONE, Scaled
 
-__all__ = ["EVEN", "NONEMPTY", "WITHIN", "Condition", "Fact", "Kind", "Made", "Shape", "Unknown", "made_by"]
+__all__ = ["COARSE", "EVEN", "NONEMPTY", "WITHIN", "Condition", "Fact", "Kind", "Made", "Shape", "Unknown", "made_by"]
 
 Shape = tuple[int | None, ...] | None
 
@@ -53,6 +54,9 @@ class Kind(Enum):
 
 EVEN, NONEMPTY = "even shards", "no empty shard"
 WITHIN = "whole numbers stay within their dtype"
+COARSE = (
+    "numbers of 16 bits stay within their dtype: float16 goes to 65504, and counts to 2048, in bfloat16 counts to 256"
+)
 
 
 @dataclass(frozen=True)

@@ -190,8 +190,7 @@ class Proof:
         """For the first line of a verdict that is consistent in numbers."""
         if self.status == "conditional":
             return self._only_while
-        words = {"proved": "and right for every batch", "refuted": "but wrong for other batches"}
-        return words.get(self.status, "tested only")
+        return "and right for every batch" if self.status == "proved" else "tested only"
 
     @property
     def _beside(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.evidence.traced import Graph, Node, Traced
 from harness.relations.calls import CALLS
-from harness.relations.facts import EVEN, Condition, Fact, Kind, Made, Unknown, made_by
+from harness.relations.facts import COARSE, EVEN, Condition, Fact, Kind, Made, Unknown, made_by
 from harness.relations.folding import fact_of_constant, folded
 from harness.relations.lengths import closer
 from harness.relations.protocol import Rule, Step, World, attributes_of
@@ -18,7 +18,7 @@ from harness.relations.rules import all_rules
 from harness.relations.rules.drawing import DRAWING
 from harness.relations.rules.iterators import only_present
 from harness.relations.rules.replicas import everywhere, met
-from harness.relations.terms import ROWS, Terms
+from harness.relations.terms import ONE, ROWS, Terms
 from harness.relations.variables import on_variable
 
 __all__ = ["Seen", "Walker", "plain_name", "walk"]
@@ -30,6 +30,8 @@ _QUIET = {"NoOp", "Assert", "PrintV2", "Placeholder", "DeleteIterator", "AssertE
 
 # Python functions of the process, by a name that another process gives to another one; stateless or not.
 _OUTSIDE = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+
+_16_BITS = (("float16",), ("bfloat16",))
 
 _REPLICA = re.compile(r"(^|/)replica_\d+/")
 
@@ -137,12 +139,19 @@ class Walker:
         for output, each in enumerate(results):
             local = self.world.terms.made("local", *unit, output) if each.local < 0 else each.local
             whose = frozenset[int]() if each.shared else each.replicas or replicas
-            result = made_by(each, made, local, whose)
+            result = made_by(self._within_16_bits(node, output, each), made, local, whose)
             self.seen.by_name.setdefault(plain_name(node.name), []).append(result)
             finished.append(result)
             if result.kind is not Kind.UNKNOWN:
                 self.seen.values.add(result.scaled)
         return finished
+
+    def _within_16_bits(self, node: Node, output: int, found: Fact) -> Fact:
+        """The fact, with the range of its dtype where that is small and the value another one than on one device."""
+        other = found.kind in (Kind.PARTIAL, Kind.ROWS) or (abs(found.scale) != 1 and found.term != ONE)
+        if self.world.replicas == 1 or not other or node.dtypes[output : output + 1] not in _16_BITS:
+            return found
+        return replace(found, conditions=found.conditions | {Condition(COARSE, node.caller, node.type)})
 
     def _results(self, step: Step, replicas: frozenset[int]) -> list[Fact]:
         count = len(step.node.shapes)

@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from _lockstep import names
+from harness.subject.environment import set_before_tensorflow
 from harness.subject.script import Anew, Script
 from simulator import UsageError
 from simulator.launch import pack, unpack
@@ -33,6 +35,8 @@ class Program:
         digest: changes whenever the program does; the reference run is cached under it.
         script: what is run, if it is an unmodified script; it has no function.
         origin: the function as `FILE.py:FUNCTION` with an absolute path, None where no other Python can find it so.
+        variables: of the environment that its processes begin with, since its file sets them before it imports
+            TensorFlow.
     """
 
     name: str
@@ -40,6 +44,12 @@ class Program:
     digest: str
     script: Script | None = None
     origin: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What `Cluster.start` gives to the processes that are called with the program."""
+        return dict(self.variables)
 
     @classmethod
     def of(cls, program: Callable[..., Any] | str | Sequence[str] | Program) -> Program:
@@ -68,9 +78,10 @@ class Program:
             source = file.read_bytes()
         except OSError as error:
             raise UsageError(f"{script.path!r} cannot be read: {error.strerror}") from error
-        _check_imports(_parsed(source, file.name), file)
-        asked = msgspec.json.encode(script)
-        return cls(name=script.name, payload=b"", digest=_digest(source, asked), script=script)
+        _check_imports(tree := _parsed(source, file.name), file)
+        variables = _variables(tree)
+        digest = _digest(source, msgspec.json.encode(script), msgspec.json.encode(variables))
+        return cls(name=script.name, payload=b"", digest=digest, script=script, variables=variables)
 
     def under(self, strategy: str, replicas: int, workers: int, ps: int = 0, *, disturbed: bool = False) -> Program:
         """The program, ready to be its own reference: that of a script depends on what it stands for."""
@@ -168,7 +179,9 @@ class Program:
         _check_imports(tree, path.resolve())
         payload = pack(_from_file, (str(path.resolve()), function), {})
         origin = f"{path.resolve()}:{function}"
-        return cls(name=f"{path.name}:{function}", payload=payload, digest=_digest(payload, source), origin=origin)
+        variables = _variables(tree)
+        digest = _digest(payload, source, msgspec.json.encode(variables))
+        return cls(f"{path.name}:{function}", payload, digest, origin=origin, variables=variables)
 
     def load(self) -> Callable[..., Any]:
         """The function itself; called in a task, where it may import TensorFlow."""
@@ -193,6 +206,10 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
     spec.loader.exec_module(module)
     loaded: Callable[..., Any] = getattr(module, function)
     return loaded
+
+
+def _variables(tree: ast.Module) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(set_before_tensorflow(tree, os.environ).items()))
 
 
 # What a literal makes cannot be called.

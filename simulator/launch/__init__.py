@@ -1,5 +1,6 @@
 """Ways to start a task's process; the forkserver starts Python functions."""
 
+from simulator.launch.environment import environ_of
 from simulator.launch.forkserver import (
     DEFAULT_PRELOAD,
     Forkserver,
@@ -17,6 +18,7 @@ __all__ = [
     "Launched",
     "also_preload",
     "at_import",
+    "environ_of",
     "fork",
     "forkserver",
     "pack",

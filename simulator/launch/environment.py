@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
 
-__all__ = ["changed_environment", "task_environment"]
+__all__ = ["changed_environment", "environ_of", "task_environment"]
 
 _OPTIONS = "TF_GRPC_DEFAULT_OPTIONS"
 # When a peer's server is not up yet, gRPC waits a second before it tries again, then 1.6 s, 2.6 s and so on up to two
@@ -35,6 +36,20 @@ def changed_environment(variables: Mapping[str, str]) -> Iterator[None]:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
+
+
+@runtime_checkable
+class _Needing(Protocol):
+    """An argument of a call that says what the environment of its process has to have."""
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """By name."""
+
+
+def environ_of(args: Iterable[object]) -> dict[str, str]:
+    """What the arguments of a call say of the environment that its process has to begin with."""
+    return {name: value for each in args if isinstance(each, _Needing) for name, value in each.environ.items()}
 
 
 def task_environment(task: str, tf_config: str | None, given: Mapping[str, str]) -> dict[str, str]:

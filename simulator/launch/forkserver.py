@@ -37,8 +37,14 @@ __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "at_impo
 
 # tf_keras costs 0.1 s on top of TensorFlow (which imports Keras 3 itself).
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
-# What TensorFlow reads when it is imported, and never again.
-_AT_IMPORT = ("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "TF_ENABLE_ONEDNN_OPTS")
+# What TensorFlow and Keras read when they are imported, and never again.
+_AT_IMPORT = (
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_USE_LEGACY_KERAS",
+    "KERAS_BACKEND",
+    "KERAS_HOME",
+)
 
 
 @dataclass

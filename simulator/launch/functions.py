@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.agent import main
@@ -25,11 +26,13 @@ class Functions:
         preload: modules that the forkserver has imported.
         private: directories below which, on other machines, tasks are to write in a view of their machine's own; None
             where they are not.
+        environ: variables of the environment that the arguments ask for.
     """
 
     call: bytes
     preload: tuple[str, ...] = DEFAULT_PRELOAD
     private: tuple[str, ...] | None = None
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def clients(self, topology: Topology) -> tuple[str, ...]:
         """Those that call the function."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,6 +37,11 @@ class InHosts:
     def call(self) -> bytes | None:
         """As without hosts."""
         return self.inner.call
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """As without hosts."""
+        return self.inner.environ
 
     def clients(self, topology: Topology) -> tuple[str, ...]:
         """As without hosts."""

@@ -57,6 +57,11 @@ class Programs:
         """A program begins and ends when it likes."""
         return
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """It sets by itself what it wants, before it imports anything."""
+        return {}
+
     @classmethod
     def of(cls, argv: Sequence[str], cwd: str | Path | None = None, steps: str = "auto") -> Programs:
         """Check a command before anything is started.

@@ -6,7 +6,7 @@ nothing else of what tasks execute.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,6 +71,10 @@ class Launcher(Protocol):
 
         Where they are told nothing they are on their own: each begins and ends when it likes.
         """
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Variables of the environment that what is executed asks for."""
 
     def clients(self, topology: Topology) -> tuple[str, ...]:
         """The tasks that have to finish for the job to be done."""

@@ -88,7 +88,7 @@ class Starter:
         return TaskSpec(
             task=task.name,
             incarnation=task.incarnation,
-            environ={**given, **self.hardware, **environ, **self.options.env},
+            environ={**self.launcher.environ, **given, **self.hardware, **environ, **self.options.env},
             devices=str(self.topology.devices_of(task.job)),
             rank=here.index(task.name),
             threads=max(1, machine.facts.cores // len(here)),

@@ -88,7 +88,7 @@ def test_a_mistake_in_a_chaotic_run_is_seen_where_it_was_made_and_only_forced() 
     verdict = _judged(run, _reference(run), forced=True)
     assert verdict.to_json()["wrong_steps"] == [40, 57]
     assert verdict.to_json()["right_steps"] == 58
-    assert "steps 40 and 57 are wrong by themselves, 58 steps are right" in str(verdict)
+    assert "steps 40 and 57 are wrong by themselves, 58 steps agree" in str(verdict)
     assert verdict.first_divergence is not None
     assert verdict.first_divergence.step == 40
 
@@ -140,6 +140,16 @@ def test_what_is_not_finite_in_the_reference_is_neither_right_nor_wrong() -> Non
     assert steps_alone(Case(run, reference, Exact())) == StepsAlone((4,), 3, 4)
 
 
+def test_a_step_does_not_agree_by_what_is_wrong_nowhere() -> None:
+    """Of steps whose loss is not known nobody knows whether it is wrong as well: their examples do not tell."""
+    unknown = {f"at_{k}": {"loss": None} for k in range(7, 11)}
+    run, _ = _traces(at_3={"loss": 0.5}, **unknown)
+    reference, _ = _traces(**unknown)
+    assert steps_alone(Case(run, reference, Exact())) == StepsAlone((3,), 5, 10)
+    run, _ = _traces(at_3={"variables": {"w": np.array([0.5], np.float32)}}, **unknown)
+    assert steps_alone(Case(run, reference, Exact())) == StepsAlone((3,), 9, 10)
+
+
 def test_a_run_with_fewer_steps_is_judged_at_those_it_took() -> None:
     """And one with more at those of the reference."""
     run, reference = _traces(at_3={"loss": 0.5})
@@ -170,14 +180,14 @@ def test_epochs_are_judged_where_a_run_has_only_those() -> None:
 @pytest.mark.parametrize(
     ("wrong", "right", "last", "text"),
     [
-        ((3, 7), 8, 10, "steps 3 and 7 are wrong by themselves, 8 steps are right"),
-        ((3,), 9, 10, "step 3 is wrong by itself, 9 steps are right"),
-        ((10,), 9, 10, "step 10 is wrong by itself, 9 steps are right"),
-        ((3, 4, 5, 8, 9), 5, 10, "steps 3 to 5, 8 and 9 are wrong by themselves, 5 steps are right"),
-        ((9, 10), 8, 10, "each step from 9 on is wrong by itself, 8 steps are right"),
-        ((2, 3), 1, 3, "each step from 2 on is wrong by itself, 1 step is right"),
+        ((3, 7), 8, 10, "steps 3 and 7 are wrong by themselves, 8 steps agree with the reference"),
+        ((3,), 9, 10, "step 3 is wrong by itself, 9 steps agree with the reference"),
+        ((10,), 9, 10, "step 10 is wrong by itself, 9 steps agree with the reference"),
+        ((3, 4, 5, 8, 9), 5, 10, "steps 3 to 5, 8 and 9 are wrong by themselves, 5 steps agree with the reference"),
+        ((9, 10), 8, 10, "each step from 9 on is wrong by itself, 8 steps agree with the reference"),
+        ((2, 3), 1, 3, "each step from 2 on is wrong by itself, 1 step agrees with the reference"),
         ((1, 2, 3), 0, 3, "each step from 1 on is wrong by itself"),
-        ((), 3, 3, "no step is wrong by itself, 3 steps are right"),
+        ((), 3, 3, "no step is wrong by itself, 3 steps agree with the reference"),
     ],
 )
 def test_steps_are_said_in_words(wrong: tuple[int, ...], right: int, last: int, text: str) -> None:

@@ -124,7 +124,7 @@ def test_a_right_program_has_no_culprit(loss: Any, factor: float, shards: Any) -
     run, reference = watched(_program(loss, factor), _X, *shards)
     found = find_culprit([run], reference, [])
     assert isinstance(found, NoCulprit)
-    assert "in its relation" in found.why
+    assert "no operation was found" in found.why
 
 
 def test_a_mean_of_parts_is_the_reduction_s_line() -> None:
@@ -203,7 +203,7 @@ def test_of_a_run_on_other_machines_no_line_is_named_that_what_was_wrong_there_d
     assert "that run was on this machine" in found.why
     right = find_culprit(*_one(watched(_program(_sum), _X, *_EVEN)), [], elsewhere=True)
     assert isinstance(right, NoCulprit)
-    assert "in its relation to the reference's; that run was on this machine" in right.why
+    assert "and gives what is wrong; that run was on this machine" in right.why
 
 
 def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:

@@ -154,6 +154,44 @@ def test_a_run_that_fails_as_a_known_issue_does_is_told_so() -> None:
     assert not shown_by(LookupError("no shard"), "mirrored-2")
 
 
+_OF_FIT = 'File "site-packages/keras/src/backend/tensorflow/trainer.py", line 399, in fit'
+_AT_EXIT = 'File "cluster_coordinator.py", line 860 in stop; File "cluster_coordinator.py", line 1010 in __del__'
+
+
+@pytest.mark.parametrize(
+    ("issue", "kind", "message", "place", "other"),
+    [
+        (
+            "keras3-fit-steps-per-execution",
+            "InvalidArgumentError",
+            "You must feed a value for placeholder tensor 'cond/then/_1/P'",
+            _OF_FIT,
+            'File "train.py", line 18, in <module>',
+        ),
+        (
+            "tf-coordinator-exit-hang",
+            "Hang",
+            "did not finish within 60 s",
+            _AT_EXIT,
+            'File "train.py", line 3 in <module>: time.sleep(1000)',
+        ),
+    ],
+)
+def test_a_message_that_others_share_tells_by_where_it_came_up(
+    issue: str, kind: str, message: str, place: str, other: str
+) -> None:
+    """A loop of one's own is not told of `fit`, and a program that sleeps not of a coordinator."""
+
+    def told(where: str) -> list[str]:
+        cause = TaskError("chief:0", kind, message, traceback=where if kind != "Hang" else "")
+        stacks = {"chief:0": where} if kind == "Hang" else {}
+        failure = RunFailed((cause,), RunResult({}, 0.0, Path()), stacks=stacks)
+        return [each.id for each in shown_by(failure, "mirrored-2")]
+
+    assert issue in told(place)
+    assert issue not in told(other)
+
+
 def _verdict(*laws: str, rule: str | None = None) -> Verdict:
     broken = tuple(Judgement(law, "broken", "", (Finding(law, "it differs"),), 2.0, 1) for law in laws)
     held = Judgement("steps_match_reference", "held", "", (), None, 1)

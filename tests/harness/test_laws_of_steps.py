@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.evidence.stand_ins import StandIn
 from harness.evidence.trace import (
     Array,
     Counters,
@@ -17,6 +18,7 @@ from harness.evidence.trace import (
     Seen,
     SeenVariable,
     Start,
+    merge,
 )
 from harness.judging.conditions import conditions_of
 from harness.judging.laws import Case, Judgement, all_laws
@@ -54,6 +56,26 @@ def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
         assert (found.status, found.compared) == ("broken", 2)
         assert found.findings[0].text.startswith("before step 1, variable 'w'")
     assert _judged("begins_alike", Case(truth, truth, Derived(truth, []))).status == "held"
+
+
+def test_variables_that_share_a_name_are_paired_where_they_are_as_many() -> None:
+    """One more on one side, such as one for each device, leaves nobody to tell which is which."""
+
+    def begun(*values: Any) -> RunTrace:
+        seen = [SeenVariable("Variable", "copies", (Array.of(np.asarray(each)),)) for each in values]
+        seen.append(SeenVariable("rate", "copies", (Array.of(np.float32(0.5)),)))
+        (made,) = _trace().clients
+        return RunTrace((msgspec.structs.replace(made, start=Start(0.0, tuple(seen))),))
+
+    zero, five, row = np.float32(0), np.float32(5), np.zeros(3, np.float32)
+    for ours, theirs, status, compared in (
+        ((zero, zero, five), (zero, five), "held", 1),
+        ((zero, row, five), (row, zero, five), "held", 4),
+        ((zero, five), (zero, five), "held", 3),
+        ((zero, five), (zero, zero), "broken", 3),
+    ):
+        found = _judged("begins_alike", Case(begun(*ours), begun(*theirs), Exact()))
+        assert (found.status, found.compared) == (status, compared)
 
 
 def test_nothing_is_asked_of_a_twin() -> None:
@@ -159,3 +181,39 @@ def test_replicas_that_stand_for_a_whole_acquit_nobody_who_differs_from_them_too
     assert settled(wrong, _verdict(broken), ["draws"]) is wrong
     nothing = Judgement("variables_match_reference", "not_judged")
     assert settled(unjudged, _verdict(nothing), ["draws"]) is unjudged
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "cut", "code"),
+    [
+        (((1, 2), (3, 4)), 2, True, "own_shares"),
+        (((1, 2), (1, 2)), 2, True, None),  # each worker reads everything
+        (((1, 2), (2, 3)), 2, True, None),  # shares that overlap
+        (((1, 2), (3, 4)), 4, True, None),  # one device reads nothing of the run's
+        (((1, 2), (3, 4)), 2, False, None),  # nothing in the script depends on the worker
+    ],
+)
+def test_shares_that_a_script_cuts_by_its_worker_are_given(
+    ours: tuple[tuple[int, ...], ...], others: int, cut: bool, code: str | None
+) -> None:
+    """One device reads the first worker's, so that it has fewer: that is no finding where the others have their own."""
+    run = merge(
+        [
+            msgspec.structs.replace(
+                client(task=f"worker:{k}", clients=2, replicas=2),
+                steps=(step(1, loss=1.0, seen=Seen(index=1, at=0.0, examples=(rows,))),),
+            )
+            for k, rows in enumerate(ours)
+        ]
+    )
+    told = (StandIn("TF_CONFIG", "train.py:18", "2 workers, of which this is the first"),) if cut else ()
+    truth = _trace(given=GivenSeen(4, 2, others, 0), counters=Counters(others=1, stand_ins=told))
+    case = Case(run, truth, Exact())
+    broken = _judged("rows_whole", case)
+    assert broken.status == "broken"
+    (found,), conditions = conditions_of(case, [broken])
+    assert found.status == ("broken" if code is None else "not_judged")
+    assert (code in [each.code for each in conditions]) is (code is not None)
+    if code is not None:
+        assert "train.py:18" in conditions[0].text
+        assert len(conditions) == 1  # nothing is said to be drawn

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-import harness.refuting
 from harness.evidence.trace import Array
 from harness.evidence.traced import Argument
 from harness.recording.tracing import Outcome
-from harness.refuting import confirmed, refuted
+from harness.refuting import batches, confirmed, deciding, refuted
 from harness.relations import EVEN, Proof, proof_of
 from harness.relations.proof import Under
+from harness.running.making import FIRST_SEEDS, MORE_SEEDS
 from harness.running.traced import Graphs, Tried
 from harness.subject.strategies import strategy_case
 from tests.harness.test_proving import _step
@@ -35,6 +37,26 @@ def _outcome(after: float) -> Outcome:
     return Outcome({"w": (Array.of(np.zeros(1)),)}, {"w": (Array.of(np.asarray([after])),)})
 
 
+_Noise = Callable[[int], float | None]
+"""By the seed what one device makes of a batch with noise; None where that fails."""
+
+
+def _carried_out(monkeypatch: pytest.MonkeyPatch, carried_out: Any, noise: _Noise = lambda _: 1.0) -> list[int]:
+    """Batches are carried out like this, and with such noise; returns the seeds of that."""
+    seeds: list[int] = []
+
+    def noisy(program: Any, whole: Any, replicas: int, noisy_seeds: Any, **_: Any) -> list[tuple[Outcome, ...]]:
+        seeds.extend(noisy_seeds)
+        found = [
+            Outcome(failed="failed") if (after := noise(each)) is None else _outcome(after) for each in noisy_seeds
+        ]
+        return [(each,) * len(whole) for each in found]
+
+    monkeypatch.setattr(deciding, "try_batches", carried_out)
+    monkeypatch.setattr(deciding, "noisy_outcomes", noisy)
+    return seeds
+
+
 def _result(
     monkeypatch: pytest.MonkeyPatch, lengths: tuple[tuple[int, ...], ...], wrong: set[str]
 ) -> tuple[list[tuple[int, ...]], Any]:
@@ -49,7 +71,7 @@ def _result(
         found = tuple(_outcome(2.0 if kind in wrong else 1.0) for kind in kinds)
         return Tried((found,), tuple(_outcome(1.0) for _ in kinds))
 
-    monkeypatch.setattr(harness.refuting, "try_batches", carried_out)
+    _carried_out(monkeypatch, carried_out)
     proof = proof_of([run], reference, program="p", strategy="s")
     assert proof.status == "open"
     case = strategy_case("mirrored-2")
@@ -57,7 +79,7 @@ def _result(
     return tried, refuted(proof, Graphs((run,), reference), program, case, seed=0, timeout=1.0)
 
 
-_EVEN = [(1, 1), (2, 2), (4, 4)]
+_EVEN: list[tuple[int, ...]] = [(1, 1), (2, 2), (4, 4)]
 
 
 def test_uneven_shards_are_not_tried_where_the_data_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +105,12 @@ def test_even_shards_refute_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proof.status == "open"
 
 
-def _confirmed(monkeypatch: pytest.MonkeyPatch, wrong: set[tuple[int, ...]], conditions: tuple[str, ...] = ()) -> Any:
+def _confirmed(
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: set[tuple[int, ...]],
+    conditions: tuple[str, ...] = (),
+    noise: _Noise = lambda _: 1.0,
+) -> Any:
     """The proof of a step that was inferred to be right, where these batches are wrong, and what was tried."""
     run, reference = _rows(_step(2, divide=2), 8), _rows(_step(1, divide=4), 16)
     tried: list[Any] = []
@@ -94,7 +121,7 @@ def _confirmed(monkeypatch: pytest.MonkeyPatch, wrong: set[tuple[int, ...]], con
         found = tuple(_outcome(2.0 if each in wrong else 1.0) for each in lengths)
         return Tried((found,), tuple(_outcome(1.0) for _ in lengths))
 
-    monkeypatch.setattr(harness.refuting, "try_batches", carried_out)
+    _carried_out(monkeypatch, carried_out, noise)
     under = tuple(Under(each, ()) for each in conditions)
     proof = Proof("conditional" if under else "proved", "p", "mirrored-2", conditions=under)
     program: Any = None
@@ -121,6 +148,34 @@ def test_a_batch_that_contradicts_refutes_unless_it_is_one_that_never_comes(monk
     assert "with 4+4 examples" in proof.reasons[0]
 
 
+_FIRST, _ALL = list(FIRST_SEEDS), [*FIRST_SEEDS, *MORE_SEEDS]
+
+
+@pytest.mark.parametrize(
+    ("noise", "status", "seeds"),
+    [
+        (lambda seed: 1 + math.copysign(1e-6, seed), "refuted", _FIRST),  # 6e4 bounds
+        (lambda seed: 1 + math.copysign(1e-5, seed), "refuted", _ALL),  # 6e3 bounds: it may be an accident
+        (lambda seed: 1 + math.copysign(0.1, seed), "proved", _FIRST),  # 0.6 bounds: nothing but rounding
+        (lambda seed: 1.1 if seed == MORE_SEEDS[-1] else 1.0 + 1e-5, "proved", _ALL),
+        (lambda _: None, "open", _FIRST),
+    ],
+)
+def test_what_rounding_does_refutes_nothing(
+    monkeypatch: pytest.MonkeyPatch, noise: _Noise, status: str, seeds: list[int]
+) -> None:
+    """A batch counts by its bounds of rounding, as a step in numbers does; without any, nothing is known of it."""
+    seen = list[int]()
+
+    def noted(seed: int) -> float | None:
+        seen.append(seed)
+        return noise(seed)
+
+    proof, _ = _confirmed(monkeypatch, {*_EVEN, (8, 8), (2, 1), (4, 2)}, noise=noted)
+    assert proof.status == status
+    assert seen == seeds
+
+
 def test_a_small_batch_alone_contradicts_nothing_for_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two examples statistics may be nothing but rounding: the step is open, and neither refuted nor proved."""
     for wrong in list[set[tuple[int, ...]]](({(1, 1)}, {(2, 1)})):
@@ -141,8 +196,8 @@ def test_a_row_is_known_by_all_its_values() -> None:
 
     run = msgspec.structs.replace(run, arguments=(*given(0, slice(4)), *given(1, slice(4, 8))), lengths=((4, 4),))
     reference = msgspec.structs.replace(reference, arguments=given(None, slice(8)))
-    assert harness.refuting._rows(Graphs((run,), reference)) == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
+    assert batches.rows_of(Graphs((run,), reference)) == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
     other = msgspec.structs.replace(
         reference, arguments=(*given(None, slice(8))[:1], Argument("example", "1", rows=ids[::-1]))
     )
-    assert harness.refuting._rows(Graphs((run,), other)) == {0: (7, 6, 5, 4), 1: (3, 2, 1, 0)}
+    assert batches.rows_of(Graphs((run,), other)) == {0: (7, 6, 5, 4), 1: (3, 2, 1, 0)}

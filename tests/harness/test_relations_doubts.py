@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.evidence.traced import Graph, Node, Traced
-from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind
+from harness.relations.facts import COARSE, EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind
 from harness.relations.protocol import Step, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms
@@ -178,6 +178,28 @@ def test_a_part_of_a_sum_of_whole_numbers_may_not_fit_where_the_sum_does() -> No
     for scale, needed in ((1, []), (1 << 24, [WITHIN])):
         counted = replace(_COUNT, scale=Fraction(scale))
         assert _needs(_by(world, "Cast", (), counted, SrcT="int32", DstT="float32")) == needed
+
+
+def test_what_is_another_number_in_16_bits_than_on_one_device_has_a_range() -> None:
+    """Parts of a sum, counts and multiples; neither rows that are one device's, nor the same with 32 bits."""
+    drawing = Drawing(0)
+    axes = drawing.constant(np.asarray([0], np.int32)).fact
+    rows = replace(drawing.operand(Kind.SPLIT, (3,)).fact, scale=Fraction(1))
+    for replicas, dtype, needed in (
+        (2, "float16", [COARSE]),
+        (2, "bfloat16", [COARSE]),
+        (2, "float32", []),
+        (1, "float16", []),
+    ):
+        walker = Walker(Traced("local:0", replicas), World(replicas, drawing.terms))
+
+        def told(kind: str, *given: Fact, walker: Walker = walker, dtype: str = dtype) -> Fact:
+            return walker.told(Node(kind, "op", shapes=(given[0].shape,), dtypes=(dtype,)), given)[0]
+
+        assert _needs(told("Sum", rows, axes)) == needed
+        assert _needs(told("Identity", _COUNT)) == needed
+        assert _needs(told("Identity", replace(rows, scale=Fraction(2)))) == needed
+        assert not _needs(told("Neg", rows))
 
 
 def test_zeros_that_make_a_sum_larger_are_not_forgotten() -> None:

@@ -39,7 +39,7 @@ def test_a_mistake_at_two_steps_is_wrong_at_these_two(strategy: str) -> None:
     program = sharing(halving(_WRONG), halving())
     verdict = verify(program, strategy, tier="exact", forced=True)
     assert _steps(verdict) == ([*_WRONG], STEPS - len(_WRONG)), str(verdict)
-    assert "steps 3 and 7 are wrong by themselves, 8 steps are right" in str(verdict)
+    assert "steps 3 and 7 are wrong by themselves, 8 steps agree" in str(verdict)
 
 
 @pytest.mark.full  # the steps that are right show it too

@@ -9,13 +9,16 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.cli._exits import Exit, of_outcome
 from harness.evidence.trace import RunTrace
+from harness.judging.conditions import ORDER, OWN, Condition
 from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.tolerance import Exact
 from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
+from harness.relations.proof import Counterexample, Proof, Suspect
 from tests.harness._traces import client, derived_case, exact_case, step
 
 
@@ -90,6 +93,38 @@ def test_a_reference_that_is_not_finite_is_said_first_and_is_not_consistent() ->
         assert "not finite in 1 of 1 recorded values" in str(verdict).splitlines()[1]
         assert "step 1, variables 'w': nan (1 of 2 elements)" in verdict.to_json()["abstained"]
     assert not_finite(RunTrace((client(step(1, loss=1.0)),))) is None
+
+
+def _refuted(**changes: Any) -> Verdict:
+    shown = Counterexample((1, 1), "variable 'w'[0]", 1.0, 2.0)
+    suspect = Suspect(None, "a mean that is summed", "variable 'w'", definite=True, counterexample=shown)
+    return _verdict(exact_case(), proof=Proof("refuted", "p", "s", suspects=(suspect,)), **changes)
+
+
+def test_a_batch_that_refutes_the_step_makes_it_inconsistent() -> None:
+    """All numbers of the run held; the batch is told in the first line. A proof that is open changes nothing."""
+    verdict = _refuted()
+    assert verdict.outcome == "inconsistent"
+    assert not verdict
+    assert verdict.to_json()["consistent"] is False
+    assert of_outcome(verdict.outcome) is Exit.INCONSISTENT
+    lines = str(verdict).splitlines()
+    assert lines[0] == (
+        "train.py:train under multi_worker-2x2: INCONSISTENT for a batch of 1+1 examples (exact tier, 1.2 s)"
+    )
+    assert "with 1+1 examples variable 'w'[0] is 2, on one device 1" in str(verdict)
+    assert verdict.summary.endswith("with 1+1 examples variable 'w'[0] is 2, on one device 1")
+    assert _verdict(exact_case(), proof=Proof("open", "p", "s")).outcome == "consistent"
+
+
+def test_a_batch_refutes_nothing_that_is_given() -> None:
+    """Statistics of each replica's own differ in every batch: what is given is not accused by another one."""
+    verdict = _refuted(conditions=(Condition(OWN, "that each replica has its own batch statistics"),))
+    assert verdict.outcome == "consistent"
+    assert "for every batch: open" in str(verdict)
+    assert "which what is given explains: with 1+1 examples" in " ".join(str(verdict).split())
+    assert verdict.to_json()["proof"]["status"] == "open"
+    assert _refuted(conditions=(Condition(ORDER, "the run's own order of examples"),)).outcome == "inconsistent"
 
 
 def test_one_broken_law_makes_it_inconsistent() -> None:

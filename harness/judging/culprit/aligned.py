@@ -12,6 +12,7 @@ from harness.evidence.asked import Asked
 from harness.evidence.eps import EPS
 from harness.evidence.watched import BATCHES, REPLICA, Op, Seen, Watched
 from harness.judging.culprit.entering import Entering, order_of
+from harness.judging.culprit.naming import alike_named
 from harness.judging.culprit.relations import Order, Relation, holding
 from harness.judging.culprit.sides import Side, assigns, matched
 
@@ -65,7 +66,8 @@ class Aligned:
     ) -> None:
         self._turns = turns
         asked = Asked.none(clients, noisy) if asked is None else asked
-        self.sides = [Side(client, numbers) for client, numbers in zip(clients, asked.clients, strict=True)]
+        named = (alike_named(client, reference) for client in clients)
+        self.sides = [Side(client, numbers) for client, numbers in zip(named, asked.clients, strict=True)]
         self.reference = Side(reference, asked.reference)
         self._noisy = [Side(each, numbers) for each, numbers in zip(noisy, asked.noisy, strict=True)]
         self._relations: dict[int, frozenset[Relation] | None] = {}

@@ -71,7 +71,7 @@ def find_culprit(
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit("what was reported is what one replica has; the others have other values")
     if found is None:
-        why = "every value that was seen stands in its relation to the reference's"
+        why = "no operation was found that is given what is right and gives what is wrong"
         return NoCulprit(f"{why}; {_HERE}" if elsewhere else why)
     op = aligned.op(found.node)
     # What a variable begins the first step with was given to it where it was made.

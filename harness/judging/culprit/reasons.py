@@ -21,6 +21,8 @@ __all__ = ["reason"]
 _RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 _SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
+_ROUNDED = 1e-2
+"""A factor is told as a whole number if the values have it but for this share."""
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
 
 
@@ -62,9 +64,7 @@ def reason(aligned: Aligned, broken: Broken, summed: str | None) -> str:
     for prove in _PROOFS:
         if (found := prove(scene)) is not None:
             return found
-    if broken.mode is Mode.SCALED:
-        return _scaled(scene)
-    return "what it gives is in no relation to the reference's value, although everything that it is computed from is"
+    return _scaled(scene) if broken.mode is Mode.SCALED else _unrelated(scene)
 
 
 def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
@@ -259,15 +259,37 @@ def _is_split(relations: frozenset[Relation]) -> bool:
     return any(relation.kind == SPLIT for relation in relations)
 
 
+def _unrelated(scene: _Scene) -> str:
+    what = "what it gives is in no relation to the reference's value"
+    if not all(relations for relations, _, _ in scene.inputs):
+        return f"{what}, and neither is all that it is computed from"
+    seen = "everything that" if scene.all_seen else "all that was seen of what"
+    return f"{what}, although {seen} it is computed from is"
+
+
 def _scaled(scene: _Scene) -> str:
     best = min(scene.relations, key=lambda each: (abs(each.power), each.kind != PARTIAL), default=None)
     if best is None:
         return "what it gives is another multiple of the reference's value"
     factor = scene.replicas ** abs(best.power)
     times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
+    if (measured := _measured(scene, best)) is not None and abs(measured * scene.replicas**-best.power - 1) > _ROUNDED:
+        times = f"{measured:.3g} times"  # which rounding does not tell from the factor
     who = "the parts of the replicas add up to" if best.kind == PARTIAL else "each replica has"
     where = f"; {scene.summed} sums over the replicas" if scene.summed else ""
     return f"{who} {times} the reference's value{where}"
+
+
+def _measured(scene: _Scene, relation: Relation) -> float | None:
+    """The factor that the values themselves have; None where they are not kept, or vanish."""
+    import numpy as np
+
+    if scene.value is None or any(part.shape != scene.value.shape for part in scene.parts):
+        return None
+    truth = scene.value.astype(np.float64)
+    found = np.sum(scene.parts, axis=0, dtype=np.float64) if relation.kind == PARTIAL else scene.parts[0]
+    size = float(np.sum(truth * truth))
+    return float(np.sum(truth * found)) / size if 0 < size < np.inf else None
 
 
 _PROOFS: tuple[Callable[[_Scene], str | None], ...] = (

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import compare
-from harness.evidence.observed import OBSERVABLES, History, Moment, history, items, moments
+from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments
 from harness.evidence.trace import Step, Value, Variable
+from harness.judging.laws._begun import begun
 from harness.judging.laws.protocol import Case
 
 if TYPE_CHECKING:
@@ -138,6 +139,19 @@ class View:
         names = self.names("variables", step)
         return [name for name in names if not self.on_read(step, name) and self.apart(step, name)]
 
+    @cached_property
+    def begun_apart(self) -> Mapping[str, list[Floats]]:
+        """By name, the value on each worker of every variable that workers began with different values of."""
+        starts = [client.start for client in self.case.run.clients]
+        known = [start for start in starts if start is not None]
+        if len(known) < max(2, len(starts)):
+            return {}
+        return {
+            several[0].name: [_wide(each.value.numpy()) for each in several]
+            for several in zip(*begun(known, _WHOLE), strict=True)
+            if not is_integer(several[0].value.dtype) and any(each.value != several[0].value for each in several)
+        }
+
     def on_read(self, step: int | None, name: str) -> bool:
         """Whether copies of a variable may differ until somebody reads it."""
         found = self._recorded("variables", step, name)
@@ -181,6 +195,9 @@ def _wide(array: np.ndarray[Any, Any]) -> Floats:
 
     return np.real(array).astype(np.float64)
 
+
+_WHOLE = ("copies", "plain", "mirrored")
+"""Kinds of variables of which every replica has the same."""
 
 _latest: list[View] = []
 

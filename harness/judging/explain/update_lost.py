@@ -13,11 +13,12 @@ from harness.judging.explain.protocol import Attempt, Rule
 __all__ = ["RULES"]
 
 _ID = "update_lost"
-_CURE = (
+_OF_CLOSURES = (
     "Schedule every update and wait for all of them, ClusterCoordinator.join(), before reading; let join() raise what "
     "a closure raised instead of ignoring it; update variables with assign_add and assign_sub, which add, and not with "
     "assign of a value that was read before, which overwrites what others have added meanwhile."
 )
+_OF_COPIES = "Update all copies: in every replica's function, or outside of it, where an assignment reaches each copy."
 
 
 def _attempts(view: View) -> Iterable[Attempt | None]:
@@ -26,11 +27,14 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     if found.scheduled is not None:
         known = f"{found.text()}. " if lost > 0 else ""
         for step, checks in changed_by(view, -1):
-            text = f"{known}The variables at the end lack exactly what update {step} of the reference adds. {_CURE}"
+            text = (
+                f"{known}The variables at the end lack exactly what update {step} of the reference adds. {_OF_CLOSURES}"
+            )
             yield judged(_ID, text, checks)
     if lost > 0:
+        cure = f" {_OF_CLOSURES}" if found.scheduled is not None else ""
         yield evident(
-            _ID, f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell. {_CURE}"
+            _ID, f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell.{cure}"
         )
     yield _stale_copy(view)
     yield _saved_too_early(view)
@@ -75,7 +79,7 @@ def _stale_copy(view: View) -> Attempt | None:
     return evident(
         _ID,
         f"At step {step} the copies of {', '.join(names)} on replica {', '.join(map(str, sorted(stale)))} keep their "
-        f"value of step {step - 1}, while the others are right: an update did not reach them. {_CURE}",
+        f"value of step {step - 1}, while the others are right: an update did not reach them. {_OF_COPIES}",
     )
 
 

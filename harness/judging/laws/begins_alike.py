@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from harness.evidence.comparing import compare
 from harness.evidence.cut import steps_between
-from harness.evidence.observed import history, unique_names
-from harness.evidence.trace import ClientTrace, RunTrace, Step
+from harness.evidence.observed import history
+from harness.evidence.trace import ClientTrace, RunTrace, Start, Step, Variable
+from harness.judging.laws._begun import begun
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
-from harness.judging.tolerance import Derived, Exact, Tolerance
+from harness.judging.tolerance import Derived, Exact
 
 __all__ = ["LAW"]
 
@@ -29,15 +30,18 @@ class _BeginsAlike(Law):
 
     def judge(self, case: Case) -> Judgement:
         """Compare each variable that both have, of which every replica holds the whole."""
-        begun, truth = _begun(case.run), _begun(case.reference)
-        if begun is None or truth is None:
+        starts = [trace.clients[0].start for trace in (case.run, case.reference)]
+        known = [start for start in starts if start is not None]
+        if len(known) < len(starts):
             return not_judged(self.id, "what the first step begins with is not known of both")
-        tolerance, step = _tolerance(case, truth), case.begin + 1
-        ours, theirs = (history(each, "variables").get(1, {}) for each in (begun, truth))
+        clients = [case.run.clients[0], *[case.reference.clients[0]] * (1 + len(perturbed := _perturbed(case)))]
+        variables = begun([*known, *perturbed], _WHOLE)
+        run, truth, *others = map(_as_step, clients, variables)
+        step = case.begin + 1
+        tolerance = Derived(truth, others) if isinstance(case.tolerance, Derived) else Exact()
+        ours, theirs = (history(each, "variables").get(1, {}) for each in (run, truth))
         findings, compared, worst = [], 0, 0.0
         for name in theirs:
-            if name not in ours or ours[name].array.shape != theirs[name].array.shape:
-                continue
             found = compare(ours[name], theirs[name], tolerance.bound("variables", name, 1))
             compared += 1
             worst = max(worst, found.ratio)
@@ -60,23 +64,16 @@ class _BeginsAlike(Law):
         return judged(self.id, compared, first_per_value(findings) if findings else (), worst)
 
 
-def _tolerance(case: Case, truth: RunTrace) -> Tolerance:
+def _perturbed(case: Case) -> list[Start]:
     if not isinstance(case.tolerance, Derived):
-        return Exact()
+        return []
     runs = (steps_between(each, case.begin + 1, None) for each in case.tolerance.perturbed)
-    perturbed = [begun for each in runs if (begun := _begun(each)) is not None]
-    return Derived(truth, perturbed)
+    return [start for each in runs if (start := each.clients[0].start) is not None]
 
 
-def _begun(run: RunTrace) -> RunTrace | None:
-    """The first client's variables as those of a run of one step."""
-    client = run.clients[0]
-    if client.start is None:
-        return None
-    whole = [each for each in client.start.variables if each.kind in _WHOLE]
-    names = unique_names([each.name for each in whole])
-    variables = tuple(each.as_reported(name) for name, each in zip(names, whole, strict=True))
-    return RunTrace((ClientTrace(client.header, (Step(index=1, at=client.start.at, variables=variables),)),))
+def _as_step(client: ClientTrace, variables: tuple[Variable, ...]) -> RunTrace:
+    """Variables as those of a run of one step by a client."""
+    return RunTrace((ClientTrace(client.header, (Step(index=1, at=0.0, variables=variables),)),))
 
 
 LAW = _BeginsAlike()

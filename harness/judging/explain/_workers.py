@@ -1,0 +1,35 @@
+"""What each worker has of a variable, where all replicas of a worker have the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.judging.explain._view import Floats, View
+
+__all__ = ["apart", "of_workers"]
+
+
+def of_workers(view: View, step: int, name: str) -> list[Floats] | None:
+    """A variable's value on each of several workers; None where replicas of a worker have different ones."""
+    clients, copies = view.case.run.clients, view.copies(step, name)
+    counts = [client.header.local_replicas for client in clients]
+    if len(clients) < 2 or sum(counts) != len(copies):
+        return None
+    found = []
+    for count in counts:
+        mine, copies = copies[:count], copies[count:]
+        if not mine or any(copy.tobytes() != mine[0].tobytes() for copy in mine):
+            return None
+        found.append(mine[0])
+    return found
+
+
+def apart(view: View, name: str, values: Sequence[Floats]) -> str:
+    """The values of workers in words, in the first element that is not the same for all."""
+    import numpy as np
+
+    different = np.any([value != values[0] for value in values], axis=0)
+    index = tuple(int(each) for each in np.argwhere(different)[0])
+    tasks = [client.header.task for client in view.case.run.clients]
+    said = [f"{value[index]:.6g} on {task}" for value, task in zip(values, tasks, strict=True)]
+    return f"{name!r}{list(index) if index else ''} is {', '.join(said[:-1])} and {said[-1]}"

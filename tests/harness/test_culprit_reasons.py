@@ -1,0 +1,82 @@
+"""What is said of a culprit: nothing that its own values, its operands or the explanation beside it deny."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import culprits
+from harness.culprits import with_culprit
+from harness.evidence.watched import OUTER, Op
+from harness.judging.culprit import Culprit, reasons
+from harness.judging.culprit.aligned import Node
+from harness.judging.culprit.relations import PARTIAL, REPLICATED, Relation
+from harness.judging.explain.protocol import Explanation
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.verdict import Verdict
+
+
+def _scene(value: float, parts: tuple[float, ...], relations: Any, inputs: Any = (), *, all_seen: bool = True) -> Any:
+    """An operation that gives a number, with what its operands are related by."""
+    aligned: Any = SimpleNamespace(replicas=len(parts))
+    one = np.ones((), np.float32)
+    given = tuple((frozenset(each), one, [one]) for each in inputs)
+    found = [np.asarray(part, np.float32) for part in parts]
+    return reasons._Scene(
+        aligned,
+        Node(0, 1),
+        Op(1, "Mul", "m", OUTER, 0, (), None, (), ()),
+        given,
+        frozenset(relations),
+        np.asarray(value, np.float32),
+        found,
+        None,
+        all_seen,
+    )
+
+
+def test_a_factor_is_told_as_the_values_have_it() -> None:
+    """In coarse arithmetic they may have another one than the number of replicas."""
+    relations = {Relation(PARTIAL, 1)}
+    assert "add up to 3 times" in reasons._scaled(_scene(2.0, (2.0, 2.0, 2.001), relations))
+    assert "add up to 3.56 times" in reasons._scaled(_scene(2.0, (2.0, 3.0, 2.12), relations))
+    assert "each replica has 1/3 of" in reasons._scaled(_scene(3.0, (1.0, 1.0, 1.0), {Relation(REPLICATED, -1)}))
+
+
+def test_operands_are_not_said_to_be_right_that_are_not() -> None:
+    """The line after it tells of each operand."""
+    right, wrong = {Relation(REPLICATED)}, set[Relation]()
+    assert "although everything that it is computed from is" in reasons._unrelated(
+        _scene(1, (2, 3), (), (right, right))
+    )
+    assert "neither is all that it is computed from" in reasons._unrelated(_scene(1, (2, 3), (), (right, wrong)))
+    unseen = reasons._unrelated(_scene(1, (2, 3), (), (right,), all_seen=False))
+    assert "although all that was seen of what it is computed from is" in unseen
+
+
+@pytest.mark.parametrize(
+    ("op", "rule", "kept"),
+    [
+        ("ReadVariableOp", "gradients_not_reduced", False),
+        ("ReadVariableOp", "not_broadcast", True),
+        ("AssignSubVariableOp", "gradients_not_reduced", True),
+    ],
+)
+def test_an_explanation_does_not_deny_the_culprit(
+    monkeypatch: pytest.MonkeyPatch, op: str, rule: str, kept: bool
+) -> None:
+    """A variable that began with another value was not made wrong by the step."""
+    culprit = Culprit("train.py", 3, "w = tf.Variable(1.0)", op, None, "what it is", "1, found 2", (), 1)
+    monkeypatch.setattr(culprits, "_looked", lambda *args, **options: culprit)
+    monkeypatch.setattr(culprits, "read_parts", lambda directory: SimpleNamespace(last=None))
+    broken = Judgement("replicas_agree", "broken", findings=(Finding("replicas_agree", "x", observable="variables"),))
+    verdict = Verdict("p", "s", (broken,), explanation=Explanation(rule, "why"))
+    nothing: Any = None
+    found = with_culprit(verdict, nothing, nothing, Path(), nothing)
+    assert (found.explanation == verdict.explanation) is kept
+    assert f"culprit: {culprit.where}" in str(found)
+    assert "no rule reproduces" not in str(found)

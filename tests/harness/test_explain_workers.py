@@ -1,0 +1,115 @@
+"""Rules about workers that each do something by themselves, and what other rules need before they speak of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.evidence.trace import Array, RunTrace, SeenVariable, Start, Step, merge
+from harness.judging.explain import explain
+from harness.judging.explain.protocol import Explanation
+from harness.judging.laws import Case
+from harness.judging.tolerance import Derived
+from tests.harness._traces import client, step
+
+
+def _case(workers: list[list[Step]], reference: list[Step], begin: list[Any] | None = None) -> Case:
+    """Workers of one replica, of which each begins with a value of `w`, if that is known."""
+    count = len(workers)
+    clients = [client(*steps, task=f"worker:{k}", clients=count, replicas=count) for k, steps in enumerate(workers)]
+    if begin is not None:
+        starts = [Start(0.0, (SeenVariable("w", "copies", (Array.of(value),)),)) for value in begin]
+        clients = [msgspec.structs.replace(each, start=start) for each, start in zip(clients, starts, strict=True)]
+    truth = RunTrace((client(*reference),))
+    return Case(merge(clients), truth, Derived(truth, [truth]))
+
+
+def _explained(case: Case) -> Explanation:
+    found = explain(case)
+    assert found is not None
+    return found
+
+
+def _rates(*rates: float) -> list[Step]:
+    """The rate at each step beside a weight, which begins to differ one step later than the rate."""
+    return [step(k, variables={"w": np.float32(k), "rate": np.float32(rate)}) for k, rate in enumerate(rates, 1)]
+
+
+def test_a_rate_that_each_worker_sets_is_no_lost_update() -> None:
+    """It is told with its values, and without a word of a coordinator, which there is none."""
+    case = _case([_rates(0.2, 0.2), _rates(0.2, 0.02)], _rates(0.2, 0.02))
+    found = _explained(case)
+    assert found.rule == "set_by_each_worker"
+    assert "At step 2 'rate' is 0.2 on worker:0 and 0.02 on worker:1" in found.text
+    assert "Coordinator" not in found.text
+
+
+def test_what_is_trained_or_counted_is_not_said_to_be_set() -> None:
+    """A weight whose copies differ was updated apart, and a counter that differs counts updates."""
+
+    def steps(last: float, dtype: Any) -> list[Step]:
+        return [
+            step(k, gradients={"w": np.float32(1)}, variables={"w": dtype(value)}) for k, value in ((1, 1), (2, last))
+        ]
+
+    trained = _case([steps(1, np.float32), steps(2, np.float32)], steps(2, np.float32))
+    assert _explained(trained).rule == "update_lost"
+    counted = _case([steps(1, np.int64), steps(2, np.int64)], steps(2, np.int64))
+    assert _explained(counted).rule == "update_lost"
+
+
+def test_a_number_that_moves_on_every_worker_may_be_trained() -> None:
+    """Where no gradients are known only one that stays what it was on some worker is known to be set."""
+
+    def steps(*values: float) -> list[Step]:
+        return [step(k, variables={"w": np.float32(value)}) for k, value in enumerate(values, 1)]
+
+    moved = explain(_case([steps(1, 2), steps(1, 3)], steps(1, 2.5)))
+    assert moved is None or moved.rule != "set_by_each_worker"
+    kept = _explained(_case([steps(1, 1), steps(1, 3)], steps(1, 2.5)))
+    assert kept.rule == "set_by_each_worker"
+
+
+def test_a_lost_update_is_cured_with_a_coordinator_only_where_there_is_one() -> None:
+    """Copies are those of a strategy that mirrors them."""
+    run = [
+        step(1, variables={"w": [np.ones(3)] * 3}),
+        step(2, variables={"w": [2 * np.ones(3), np.ones(3), 2 * np.ones(3)]}),
+    ]
+    reference = [step(1, variables={"w": np.ones(3)}), step(2, variables={"w": 2 * np.ones(3)})]
+    truth = RunTrace((client(*reference),))
+    found = _explained(Case(RunTrace((client(*run, replicas=3),)), truth, Derived(truth, [truth])))
+    assert found.rule == "update_lost"
+    assert "Coordinator" not in found.text
+
+
+@pytest.mark.parametrize(("begin", "rule"), [((1.0, 4.0), "not_broadcast"), ((1.0, 1.0), "gradients_not_reduced")])
+def test_other_beginnings_are_no_gradients_that_are_not_reduced(begin: tuple[float, float], rule: str) -> None:
+    """Only copies that began alike are said to have drifted apart."""
+    first, second = (
+        [step(1, variables={"w": start + np.asarray(more)})] for start, more in zip(begin, _MOVES, strict=True)
+    )
+    case = _case([first, second], [step(1, variables={"w": np.asarray([1.5, 1.5])})], [np.full(2, x) for x in begin])
+    found = _explained(case)
+    assert found.rule == rule
+    if rule == "not_broadcast":
+        assert "Before step 1 'w'[0] is 1 on worker:0 and 4 on worker:1" in found.text
+
+
+_MOVES = ((0.25, 0.5), (0.75, 0.125))
+
+
+@pytest.mark.parametrize(
+    ("names", "rule"),
+    [(("bn/moving_mean", "bn/moving_variance"), "batch_statistics_local"), (("bn/moving_mean", "w"), None)],
+)
+def test_copies_of_moving_statistics_alone_are_each_replicas_own(names: tuple[str, ...], rule: str | None) -> None:
+    """What else differs is not explained by them."""
+    copies = [np.asarray([1.0, 2.0], np.float32), np.asarray([3.0, 4.0], np.float32)]
+    run = [step(k, variables=dict.fromkeys(names, copies)) for k in (1, 2)]
+    truth = RunTrace((client(*(step(k, variables=dict.fromkeys(names, copies[0])) for k in (1, 2))),))
+    found = explain(Case(RunTrace((client(*run, replicas=2),)), truth, Derived(truth, [truth])))
+    assert (None if found is None or found.rule != "batch_statistics_local" else found.rule) == rule

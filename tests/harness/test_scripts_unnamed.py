@@ -1,0 +1,49 @@
+"""A script whose variables have no names, and one more for each device: they are paired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import verify
+
+_SCRIPT = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+rng = np.random.default_rng(0)
+x, y = rng.normal(size=(16, 6)).astype("float32"), rng.normal(size=(16, 3)).astype("float32")
+marks = [tf.Variable(float(number)) for number, _ in enumerate(tf.config.list_logical_devices("CPU"))]
+with strategy.scope():
+    shapes = (6, 8), (8,), (8, 3), (3,)
+    weights = [tf.Variable(rng.normal(size=shape).astype("float32")) for shape in shapes]
+    moments = [tf.Variable(tf.zeros(shape)) for shape in shapes]
+
+def replica_step(x, y):
+    with tf.GradientTape() as tape:
+        predicted = tf.tanh(x @ weights[0] + weights[1]) @ weights[2] + weights[3]
+        loss = tf.nn.compute_average_loss(tf.reduce_sum((predicted - y) ** 2, 1), global_batch_size=8)
+    gradients = tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, weights))
+    for weight, moment, gradient in zip(weights, moments, gradients):
+        moment.assign(0.9 * moment + gradient)
+        weight.assign_sub(0.05 * moment)
+
+step = tf.function(lambda batch: strategy.run(replica_step, args=batch))
+for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, y)).batch(8)):
+    step(batch)
+"""
+
+
+@pytest.mark.full  # in the quick profile tests/harness/test_laws_of_steps.py pairs them
+@pytest.mark.parametrize("wrong", [False, True])
+def test_variables_without_names_are_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
+    """None is compared with another one, where they begin and at each step."""
+    mean = "loss = tf.reduce_mean(tf.reduce_sum((predicted - y) ** 2, 1))"
+    right = next(line.strip() for line in _SCRIPT.splitlines() if "compute_average_loss" in line)
+    (tmp_path / "train.py").write_text(_SCRIPT.replace(right, mean) if wrong else _SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
+    assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
+    assert next(law for law in verdict.judgements if law.law == "begins_alike").status == "held"

@@ -1,0 +1,129 @@
+"""Scripts of two workers as people have met them, right and wrong: each with what its verdict says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import verify
+
+pytestmark = pytest.mark.full  # in the quick profile tests/harness/test_explain_workers.py and test_laws_of_steps.py
+
+_BY_HAND = """
+import json, os
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+me = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+x = np.random.default_rng(1).normal(size=(32, 3)).astype("float32")
+with strategy.scope():
+    w = tf.Variable(tf.ones(3), name="w", aggregation=tf.VariableAggregation.MEAN)
+
+def replica_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((tf.linalg.matvec(batch, w) - 1) ** 2)
+    w.assign_sub(0.1 * tape.gradient(loss, w))
+
+@tf.function
+def step(batch):
+    strategy.run(replica_step, args=(batch,))
+
+for batch in tf.data.Dataset.from_tensor_slices(x[me::2]).batch(8):
+    step(batch)
+"""
+
+_BEGUN = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+x = np.random.default_rng(1).normal(size=(32, 3)).astype("float32")
+first = np.random.default_rng().normal(size=3).astype("float32")
+with strategy.scope():
+    w = tf.Variable(first, name="w", aggregation=tf.VariableAggregation.MEAN)
+
+def replica_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((tf.linalg.matvec(batch, w) - 1) ** 2)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("MEAN", tape.gradient(loss, w)))
+
+@tf.function
+def step(batch):
+    strategy.run(replica_step, args=(batch,))
+
+for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(16)):
+    step(batch)
+"""
+
+_RATED = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+x = np.random.default_rng(1).normal(size=(64, 3)).astype("float32")
+check = tf.data.Dataset.from_tensor_slices(np.float32([1, 9])).batch(1).shard(2, strategy.cluster_resolver.task_id)
+with strategy.scope():
+    w = tf.Variable(tf.zeros(3), name="w")
+    optimizer = keras.optimizers.SGD(0.2)
+    optimizer.build([w])
+
+def replica_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum((tf.linalg.matvec(batch, w) - 1) ** 2) / 16
+    optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+    return loss
+
+@tf.function
+def step(batch):
+    return strategy.reduce("SUM", strategy.run(replica_step, args=(batch,)), axis=None)
+
+total = tf.function(lambda value: strategy.reduce("SUM", strategy.run(lambda: tf.identity(value)), axis=None))
+data = tf.data.Dataset.from_tensor_slices(x).batch(16)
+for number, batch in enumerate(strategy.experimental_distribute_dataset(data)):
+    step(batch)
+    seen = total(tf.constant(sum(float(tf.reduce_sum(each)) for each in check)))
+    if number == 1 and float(seen) > 5:
+        optimizer.learning_rate.assign(0.02)
+"""
+
+
+def _verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, **asked: Any) -> Any:
+    (tmp_path / "train.py").write_text(script)
+    monkeypatch.chdir(tmp_path)
+    return verify(["python", "train.py"], "multi_worker-2", **asked)
+
+
+@pytest.mark.parametrize(("wrong", "outcome"), [("", "consistent"), ("(1 + me) * ", "inconsistent")])
+def test_shares_that_are_cut_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, outcome: str) -> None:
+    """They are a condition, which hides no step that is wrong."""
+    verdict = _verified(tmp_path, monkeypatch, _BY_HAND.replace("0.1 * ", f"0.1 * {wrong}"), explain=False)
+    assert verdict.outcome == outcome, str(verdict)
+    assert [each.code for each in verdict.conditions] == ["own_shares"]
+
+
+@pytest.mark.parametrize(("wrong", "outcome"), [(False, "consistent"), (True, "inconsistent")])
+def test_first_values_of_each_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool, outcome: str
+) -> None:
+    """The explanation and the culprit say the same."""
+    script = _BEGUN.replace("with strategy.scope():", "if True:") if wrong else _BEGUN
+    verdict = _verified(tmp_path, monkeypatch, script, explain=wrong)
+    assert verdict.outcome == outcome, str(verdict)
+    if wrong:
+        assert verdict.explanation.rule == "not_broadcast"
+        assert verdict.culprit.source.startswith('w = tf.Variable(first, name="w"')
+
+
+@pytest.mark.parametrize(("wrong", "outcome"), [(False, "consistent"), (True, "inconsistent")])
+def test_a_rate_of_each_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool, outcome: str) -> None:
+    """One of two workers lowers it, by what only that one has seen."""
+    own = "seen = sum(float(tf.reduce_sum(each)) for each in check)"
+    shared = next(line.strip() for line in _RATED.splitlines() if "seen = total" in line)
+    verdict = _verified(tmp_path, monkeypatch, _RATED.replace(shared, own) if wrong else _RATED, explain=False)
+    assert verdict.outcome == outcome, str(verdict)
+    if wrong:
+        assert verdict.explanation.rule == "set_by_each_worker"
