@@ -60,7 +60,8 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
     killed = {name: fault.name for fault in result.faults for name in fault.ended}
     for name, task in result.items():
         end = f"ended by fault {killed[name]}" if name in killed else "stopped by Lockstep" if task.stopped else ""
-        told = [end or task.signal or f"exit code {task.exit}"] + ([f"{task.steps} steps"] if task.counted_by else [])
+        code = "its end is not known" if task.exit is None else f"exit code {task.exit}"
+        told = [end or task.signal or code] + ([f"{task.steps} steps"] if task.counted_by else [])
         if task.loss is not None:
             told.append(f"loss {task.loss:.6g}")
         if any(not device.startswith("cpu:") for device in task.devices):

@@ -219,6 +219,8 @@ class Events:
         cut_off(task, event.at, partial(self._write, task=task))
         signal = signal_name(event.code)
         self._write("exit", task, code=event.code, signal=signal, asked=task.stopped, at=event.at)
+        if why is None and event.code is None:
+            return  # how it ended is not known, of which the machine has told why
         if not task.stopped and task.error is None and (found := why or self._wrong_end(task, event)):
             self._fail(task, TaskError(task.name, *found, at=event.at))
 

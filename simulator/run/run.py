@@ -395,12 +395,11 @@ class Run:
             faults=tuple(self.companion.faults()),
             clocks=self.placement.clocks,
         )
-        causes = (*unexpected(self.tasks, self.expectations), *wrong)
-        if not causes and self._is_unled and all(task.stopped for task in self.clients):
-            name = self.clients[0].name
-            causes = (TaskError(name, "NotFinished", "the plan ended every task that could finish the job", at=0.0),)
-        if self.breakdown.cause is not None:
-            causes = (self.breakdown.cause, *causes)
+        broken = filter(None, [self.breakdown.cause])
+        causes = (*unexpected(self.tasks, self.expectations), *wrong, *broken)
+        if not (causes or self._cut_off()) and self._is_unled and all(task.stopped for task in self.clients):
+            name, text = self.clients[0].name, "the plan ended every task that could finish the job"
+            causes = (TaskError(name, "NotFinished", text, at=time.monotonic()),)
         if causes := (*causes, *network_causes(self._network, alone=not causes)):
             self._how = "failed"
             raise RunFailed(causes, result, stacks=stacks, shown=self.options.stream)

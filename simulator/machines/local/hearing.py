@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from simulator.errors import LockstepError
 from simulator.machines.local.connection import Connection
 from simulator.machines.protocol import (
     Broke,
@@ -26,12 +27,16 @@ from simulator.machines.protocol import (
 from simulator.wire import control
 from simulator.wire.framing import Malformed
 
-__all__ = ["Ear"]
+__all__ = ["Ear", "ForkserverEnded"]
 
 _BACKLOG = 128
 # How many may connect without a greeting, besides the tasks.
 _STRANGERS_MAX = 64
 _POLL_SECONDS = 0.02
+
+
+class ForkserverEnded(LockstepError):
+    """Raised when a process by which tasks are started has ended before they had."""
 
 
 class Ear:
@@ -199,6 +204,10 @@ class Ear:
     def _ended(self, who: Who) -> None:
         process = self._watched[who]
         code = process.exit_code()
+        if process.lost:
+            error = ForkserverEnded("the forkserver that had started it was killed")
+            self._hear(Broke(f"how {who.task} ended is not known", error))
+            code = None
         at = process.ended_at or time.monotonic()
         with contextlib.suppress(KeyError):
             self._selector.unregister(process.sentinel)
