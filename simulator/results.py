@@ -16,7 +16,7 @@ __all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "Saved", "Ta
 
 @dataclass(frozen=True)
 class Saved:
-    """A save or restore of a task that came to its end.
+    """A save or restore of a task.
 
     Attributes:
         kind: the outermost call, such as `tf.train.CheckpointManager.save`.
@@ -24,6 +24,7 @@ class Saved:
         step: number of the last training step that the task had announced by then.
         restores: whether it read.
         failed: class of the exception with which it ended, or `None`.
+        unfinished: whether the process ended before it did; what it writes may be complete nevertheless.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Saved:
     step: int
     restores: bool
     failed: str | None
+    unfinished: bool = False
 
 
 @dataclass(frozen=True)

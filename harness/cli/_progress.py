@@ -147,7 +147,7 @@ def _state(task: Task) -> tuple[str, str]:
         return f"{step} {doing}".lstrip(), "cyan"
     if step:
         return step, "green"
-    return "runs" if task.connection is not None else "starts", ""
+    return "runs" if task.is_up else "starts", ""
 
 
 def _loss(task: Task) -> str:

@@ -64,6 +64,8 @@ class Task:
     machine: Machine | None = None
     pid: int | None = None
     connection: Hears | None = None
+    # Whether its agent connects for certain; a program may be none of Python's, or never ask for it.
+    greets: bool = True
     ready: bool = False
     # A client that was told to call the function.
     told: bool = False
@@ -121,6 +123,11 @@ class Task:
     def alive(self) -> bool:
         """Whether the process was started and has not ended. It leads a process group."""
         return self.pid is not None and not self.ended
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it lives and has greeted, if that is to be expected: not of a program none of whose processes has."""
+        return self.connection is not None or (self.alive and not self.greets)
 
     @property
     def finished(self) -> bool:

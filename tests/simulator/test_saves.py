@@ -163,9 +163,11 @@ def _dies(fakes: str) -> None:
 
 
 def test_a_save_that_death_cuts_off(fakes: str, tmp_path: Path) -> None:
-    """It is an event nevertheless, unfinished, and not in the canonical history."""
-    with pytest.raises(RunFailed):
+    """It is an event nevertheless, unfinished, also in the outcome, and not in the canonical history."""
+    with pytest.raises(RunFailed) as caught:
         run_one(_dies, tmp_path / "out", fakes)
+    (saved,) = caught.value.result["worker:0"].incarnations[0].saves
+    assert (saved.path, saved.failed, saved.unfinished) == ("x-1", None, True)
     (event,) = saves_of(tmp_path / "out")
     assert (event["kind"], event["path"], event["failed"], event["unfinished"]) == (
         f"{CHECKPOINT}.save",
