@@ -101,7 +101,7 @@ def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Inca
 
 
 def _saved(saves: Sequence[Saved], path: str) -> Saved | None:
-    """The last one that was complete, or else one of which nobody has heard the end: what can be restored was written."""
+    """The last one that was complete, or else one whose end nobody has heard: what can be restored was written."""
     found = [save for save in saves if not save.restores and not save.failed and save.path == path]
     return max(reversed(found), key=_is_done, default=None)
 

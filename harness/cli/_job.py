@@ -2,47 +2,96 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from harness.cli._incarnations import Chapter, described, histories_of, warnings_of
 from harness.cli._progress import Progress
-from harness.cli._saved_job import Job
+from harness.cli._saved_job import Job, make_place, renew_place, save_job
 from simulator import Cluster, FaultPlan, LockstepError, RunFailed, RunResult, TaskResult, UsageError
+from simulator.out import NotKept
 from simulator.results import PlannedFault
 
-__all__ = ["as_json", "carry_out", "counted_by", "summary"]
+__all__ = ["Done", "as_json", "carry_out", "counted_by", "summary"]
 
 
-def carry_out(cluster: Cluster, job: Job, *, quiet: bool = False) -> tuple[RunResult | None, LockstepError | None]:
-    """Run the job to its end; returns its outcome, if there is one, and how it failed, if it did.
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What came of a job.
+
+    Attributes:
+        result: its outcome, if there is one.
+        failure: how it failed, if it did.
+        not_kept: why that could not be written where it was wanted, if so.
+        data: all of it.
+    """
+
+    result: RunResult | None
+    failure: LockstepError | None
+    not_kept: NotKept | None
+    data: dict[str, Any]
+
+
+def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, quiet: bool = False) -> Done:
+    """Run the job to its end.
 
     Args:
-        cluster: what carries it out.
+        cluster: what carries it out, and keeps others out of `out`.
         job: what to run.
+        plan: of its faults, expanded.
+        out: where job and outcome are written, in place of earlier ones.
         quiet: whether nothing is said meanwhile.
 
     Raises:
         UsageError: the command cannot be run.
+        NotKept: nothing can be written there, and so nothing was run.
     """
-    try:
-        with (
-            cluster,
-            Progress(quiet=quiet) as progress,
-            cluster.start_command(job.command, cwd=job.cwd, steps=job.steps) as started,
-        ):
-            progress.follow(started)
-            return started.join(), None
-    except UsageError:
-        raise
-    except RunFailed as error:
-        return error.result, error
-    except LockstepError as error:
-        return None, error
+    result: RunResult | None = None
+    failure: LockstepError | None = None
+    not_kept: NotKept | None = None
+    if out is not None:
+        make_place(out)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(cluster)
+        except UsageError:
+            raise
+        except LockstepError as error:
+            return Done(None, error, None, as_json(job.command, str(plan.topology), None, error, plan))
+        if out is not None:
+            renew_place(out)
+            # What is wanted is there already if the run is interrupted.
+            save_job(out, job, plan, {"topology": str(plan.topology), "ended_well": None})
+        try:
+            result = _joined(cluster, job, quiet=quiet)
+        except UsageError:
+            raise
+        except RunFailed as error:
+            result, failure = error.result, error
+        except LockstepError as error:
+            failure = error
+        data = as_json(job.command, str(plan.topology), result, failure, plan)
+        try:
+            if out is not None:
+                save_job(out, job, plan, data)
+        except NotKept as error:
+            not_kept = error
+    return Done(result, failure, not_kept, data)
+
+
+def _joined(cluster: Cluster, job: Job, *, quiet: bool) -> RunResult:
+    with (
+        Progress(quiet=quiet) as progress,
+        cluster.start_command(job.command, cwd=job.cwd, steps=job.steps) as started,
+    ):
+        progress.follow(started)
+        return started.join()
 
 
 def counted_by(result: RunResult) -> list[str]:

@@ -11,7 +11,7 @@ from harness.damaged import reading
 from simulator import Cluster, FaultPlan, UsageError
 from simulator.out import NotKept, OutDirectory
 
-__all__ = ["FILES", "Job", "check_place", "load_job", "make_place", "save_job"]
+__all__ = ["FILES", "Job", "check_place", "load_job", "make_place", "renew_place", "save_job"]
 
 _RUN, _PLAN = FILES = "run.json", "plan.toml"
 
@@ -103,15 +103,21 @@ def check_place(directory: Path) -> None:
 
 
 def make_place(directory: Path) -> None:
-    """Make the directory of a job, without an earlier one: what that has left must not be taken for the next one's.
+    """Make the directory of a job.
 
     Raises:
-        UsageError: it holds something else, cannot be written to, or another run writes to it now.
+        UsageError: as of `check_place`.
     """
-    place = OutDirectory(directory, option="--out")
-    place.make()
-    with place.held():
-        place.renew("0", _RUN, _PLAN)
+    OutDirectory(directory, option="--out").make()
+
+
+def renew_place(directory: Path) -> None:
+    """Remove an earlier job: what that has left must not be taken for the next one's. The caller keeps others out.
+
+    Raises:
+        UsageError: something is in the way.
+    """
+    OutDirectory(directory, option="--out").renew("0", _RUN, _PLAN)
 
 
 def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:

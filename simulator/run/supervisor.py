@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from simulator.errors import DeadlineExceeded
+from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.run.population import Population
 from simulator.run.restarts import RestartPolicy
 
@@ -70,6 +70,8 @@ class Supervisor:
         try:
             while self._next_failure():
                 self._answer()
+        except OSError as error:
+            self.problem = LockstepError(f"what failed cannot be started again: {error}")
         except BaseException as error:  # noqa: BLE001 - whatever it is, `Run.join` raises it
             self.problem = error
         finally:

@@ -56,6 +56,13 @@ def test_a_full_temporary_directory_is_one_clear_error(when: str, disk: Path) ->
     assert found["left"] == []
 
 
+def test_a_program_that_ends_where_logs_have_no_room_says_so(disk: Path) -> None:
+    """Its exit code alone would hide it."""
+    text = call_on_small_disk("tests.simulator._full_out", disk, 4 * 2**20, timeout=60)
+    assert "worker:0 failed first: Exit: ended with exit code 1; there is no room left in" in text
+    assert "make room there, or name another directory" in text
+
+
 def test_a_journal_that_cannot_be_written_says_so_and_keeps_whole_lines(tmp_path: Path) -> None:
     """What the last room has taken of an event is taken back; later events are not tried."""
     failures: list[OSError] = []

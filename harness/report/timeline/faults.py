@@ -153,7 +153,7 @@ def _recovery(row: FaultRow, lives: Sequence[Life]) -> Sighting | None:
 
 
 def _return(last: Mapping[str, int], lives: Sequence[Life]) -> Sighting | None:
-    """When the last of these tasks, by number of its last dead process, was there again: where nobody announces steps."""
+    """When all of these tasks were there again, each with the number of its last dead process; for want of steps."""
     back = [
         next((life for life in lives if life.task == task and life.incarnation > dead), None)
         for task, dead in last.items()
