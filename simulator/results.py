@@ -126,6 +126,11 @@ class PlannedFault:
     at: float | None = None
     ended: tuple[str, ...] = ()
 
+    @property
+    def when(self) -> str:
+        """The trigger, without its tasks where those are the ones that it struck."""
+        return self.trigger.removesuffix(f" of {self.where}")
+
 
 @dataclass(frozen=True)
 class RunResult(Mapping[str, TaskResult]):
@@ -232,7 +237,7 @@ class RunFailed(LockstepError):
         """The fault that had ended a task before the first failure, of which that is the consequence."""
         for fault in self.result.faults:
             if fault.fired and fault.ended and fault.at is not None and (not first.at or fault.at <= first.at):
-                what = f"{where}fault {fault.name} ({fault.kind} at {fault.trigger}) ended {', '.join(fault.ended)}"
+                what = f"{where}fault {fault.name} ({fault.kind} at {fault.when}) ended {', '.join(fault.ended)}"
                 advice = "allow restarts with --restarts N (in Python restarts=N), or give the fault restart=1s"
                 return [f"{what}, and nothing started it again: {advice}"]
         return []

@@ -122,7 +122,7 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
     ways = counted_by(result)
     for fault in result.faults:
         what = "struck" if fault.fired else "did not strike"
-        lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.trigger}")
+        lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.when}")
     lines += [f"link: {condition}" for condition in _conditions(plan)]
     if packets := sum(link.packets for link in result.links):
         lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")

@@ -173,7 +173,7 @@ def _strikes(run: Run) -> Iterator[tuple[list[str], list[str]]]:
 
 def _struck(event: dict[str, Any], began: float) -> str:
     where = f" {', '.join(event['tasks'])}" if event.get("tasks") else ""
-    what = f"fault {event['fault']} ({event['kind']}) struck{where} at {event['trigger']}"
+    what = f"fault {event['fault']} ({event['kind']}) struck{where} at {event['trigger'].removesuffix(f' of{where}')}"
     return f"{what}, after {event['t'] - began:.1f} s"
 
 

@@ -78,8 +78,8 @@ def _replay(directory: Path, out: Path, options: dict[str, Any]) -> int:
     from simulator.machines.far.checks import MachinesUnavailable
 
     job, plan, before = load_job(directory)
-    confirm_command(directory, job, sure=options["sure"])
     job = _changed(job, options)
+    confirm_command(directory, job, sure=options["sure"])
     source = directory / "0" / "journal.jsonl"
     saved = read_timeline(source)
     with reading(source):

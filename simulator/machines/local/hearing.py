@@ -171,6 +171,10 @@ class Ear:
             return False
         return True
 
+    def _read_all(self, connection: Connection | None) -> None:
+        while connection is not None and not connection.closed and self._read(connection):
+            pass
+
     # -- who speaks
 
     def _take(self, connection: Connection, message: control.FromTask) -> None:
@@ -191,6 +195,8 @@ class Ear:
         if not hmac.compare_digest(hello.key.encode(), self._key.encode()):
             raise Malformed(f"it greets as {hello.task} without the key of the run")
         connection.owner = who
+        # It connects again where the program has closed all that was open: what it has said before comes first.
+        self._read_all(self._connections.get(who))
         self._connections[who] = connection
         self._hear(Greeted(who, hello.pid))
 
@@ -215,8 +221,7 @@ class Ear:
         connection = self._connections.get(who)
         try:
             # The process may have ended before its last words were read.
-            while connection is not None and not connection.closed and self._read(connection):
-                pass
+            self._read_all(connection)
         finally:
             self._hear(Ended(who, code, at, "" if connection is None else connection.half_said))
             self._told_of_end(who)
