@@ -128,8 +128,20 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
         lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")
     unknown = "not known (the program neither imported TensorFlow and trained, nor called simulator.step())"
     lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {unknown}")
-    lines += [f"warning: {text}" for text in warnings_of(histories)]
+    lines += [f"warning: {text}" for text in (*warnings_of(histories), *_strangers(result))]
     return "\n".join(lines)
+
+
+def _strangers(result: RunResult) -> list[str]:
+    """That tasks which have trained have not exchanged a byte, as far as that is known."""
+    trained = [name for name, task in result.items() if task.steps and not name.startswith("evaluator")]
+    between = [link for link in result.links if link.src in result and link.dst in result and link.src != link.dst]
+    met = any(link.bytes or link.packets for link in between) if result.met is None else result.met
+    if met or len(trained) < 2 or (result.met is None and not result.links):
+        return []
+    remedy = "build tf.distribute.MultiWorkerMirroredStrategy before anything else, which reads TF_CONFIG"
+    seen = f"{', '.join(trained)} have made steps, and no connection of one to another was seen"
+    return [f"{seen}: if each shall not train alone, {remedy}"]
 
 
 def _conditions(plan: FaultPlan | None) -> list[str]:
@@ -157,7 +169,7 @@ def as_json(
         "faults": [] if result is None else [_fault(fault) for fault in result.faults],
         "links": [] if result is None else msgspec.to_builtins(result.links),
         "conditions": _conditions(plan),
-        "warnings": warnings_of(histories),
+        "warnings": [*warnings_of(histories), *([] if result is None else _strangers(result))],
         "seconds": None if result is None else round(result.seconds, 3),
     }
 

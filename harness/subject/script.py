@@ -132,8 +132,8 @@ def _check_python(program: str) -> None:
     is_ours = path.name == program or path.absolute().parent.resolve() == Path(sys.executable).parent.resolve()
     if not is_ours or version not in (None, *here):
         raise UsageError(
-            f"a script is verified by the Python that Lockstep is installed in, {sys.executable}, and not by {program}; "
-            "write python, or install Lockstep there and use its own command"
+            f"a script is verified by the Python that Lockstep is installed in, {sys.executable}, and not by {program}"
+            "; write python, or install Lockstep there and use its own command"
         )
 
 

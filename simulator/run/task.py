@@ -97,6 +97,10 @@ class Task:
     planned: bool = False
     # Set before Lockstep itself ends the process, so that the exit is not taken for a failure.
     stopped: bool = False
+    # It has returned, and was told to end although others have not.
+    let_go: bool = False
+    # When it had returned, or its program had ended with exit code 0.
+    done_at: float | None = None
     # It was sent SIGKILL, as a crash of its own: the run does not stop it before it has seen that.
     killed: bool = False
     # The end was asked for and a new incarnation follows, so that the run waits for that one.
@@ -234,4 +238,5 @@ class Task:
             devices=self.devices,
             machine=self.machine_name,
             loss=self.loss,
+            done_at=self.done_at,
         )
