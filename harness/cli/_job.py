@@ -150,7 +150,7 @@ def _conditions(plan: FaultPlan | None) -> list[str]:
 
 def as_json(
     command: Sequence[str],
-    topology: str,
+    topology: str | None,
     result: RunResult | None,
     error: LockstepError | None,
     plan: FaultPlan | None = None,

@@ -87,8 +87,10 @@ def save_job(directory: Path, job: Job, plan: FaultPlan, outcome: dict[str, Any]
     asked = msgspec.to_builtins(job)
     text = msgspec.json.format(msgspec.json.encode({**outcome, "job": asked}))
     try:
-        (directory / _PLAN).write_text(plan.to_toml())
-        (directory / _RUN).write_bytes(text + b"\n")
+        for name, data in ((_PLAN, plan.to_toml().encode()), (_RUN, text + b"\n")):
+            new = directory / f"{name}.new"
+            new.write_bytes(data)
+            new.replace(directory / name)  # whoever is killed meanwhile leaves the whole of one or the other
     except OSError as error:
         raise NotKept(directory, error) from error
 
@@ -117,7 +119,7 @@ def renew_place(directory: Path) -> None:
     Raises:
         UsageError: something is in the way.
     """
-    OutDirectory(directory, option="--out").renew("0", _RUN, _PLAN)
+    OutDirectory(directory, option="--out").renew("0", _RUN, _PLAN, f"{_RUN}.new", f"{_PLAN}.new")
 
 
 def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:

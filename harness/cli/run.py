@@ -87,16 +87,21 @@ def run(command: tuple[str, ...], **options: Any) -> int:
     exit code 0; with ps tasks when the chief has, since the program's servers wait for ever. What the tasks write
     appears on stderr, each line with its task in front.
     """
-    from simulator import UsageError
+    from simulator import LockstepError, UsageError
 
     try:
         return _run(command, options)
+    except KeyboardInterrupt:
+        if options["as_data"]:
+            unknown = as_json(command, None, None, LockstepError("interrupted"))
+            click.echo(msgspec.json.encode({**unknown, "ended_well": None}))
+        raise
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
 
 def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
-    from simulator import HostsUnavailable, LockstepError, UsageError
+    from simulator import HostsUnavailable, UsageError
     from simulator.hardware import HardwareMissing
     from simulator.launch.programs import Programs
     from simulator.machines.far.checks import MachinesUnavailable
@@ -122,13 +127,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["dry_run"]:
         _show(topology, plan, cluster, as_data=options["as_data"])
         return Exit.FINE
-    try:
-        done = carry_out(cluster, job, plan, out=options["out"], quiet=quiet)
-    except KeyboardInterrupt:
-        if options["as_data"]:
-            unknown = as_json(command, str(topology), None, LockstepError("interrupted"), plan)
-            click.echo(msgspec.json.encode({**unknown, "ended_well": None}))
-        raise
+    done = carry_out(cluster, job, plan, out=options["out"], quiet=quiet)
     result, failure = done.result, done.failure
     if options["as_data"]:
         click.echo(msgspec.json.encode(done.data))

@@ -24,10 +24,10 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
 
-__all__ = ["END", "FORKSERVER_VARIABLE", "MARK_VARIABLE", "kill_marked", "kill_orphans", "remove_tree"]
+__all__ = ["DONE", "END", "FORKSERVER_VARIABLE", "MARK_VARIABLE", "kill_marked", "kill_orphans", "remove_tree"]
 
-# The last word of a parent that ends in order.
-END = b"end"
+# The last word of a parent that ends in order, and that of the warden itself.
+END, DONE = b"end", b"done\n"
 MARK_VARIABLE = "LOCKSTEP_RUN"
 # Another one, since a forkserver may belong to a task of a run, whose mark it keeps.
 FORKSERVER_VARIABLE = "LOCKSTEP_FORKSERVER"
@@ -183,6 +183,8 @@ def _main() -> None:
         kill_marked(mark.decode())
     for directory in watched[b"directory"]:
         remove_tree(os.fsdecode(directory))
+    with contextlib.suppress(OSError):  # the parent has ended, or did not want to know
+        os.write(1, DONE)
 
 
 def _leave_the_parent() -> None:

@@ -26,6 +26,7 @@ from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
 from _lockstep.preloads import also_preload, asked_for
+from simulator.errors import ForkserverEnded
 from simulator.helpers.warden import FORKSERVER_VARIABLE, kill_orphans
 from simulator.launch.environment import changed_environment
 from simulator.launch.protocol import Entry
@@ -100,11 +101,18 @@ class Forkserver:
         self._mark = uuid.uuid4().hex
 
     def start(self, target: Callable[..., None], args: tuple[Any, ...], name: str) -> Launched:
-        """Start `target(*args)` in a fresh process called `name`."""
+        """Start `target(*args)` in a fresh process called `name`.
+
+        Raises:
+            ForkserverEnded: it was killed meanwhile.
+        """
         with self._lock:
             self._ensure_running()
             self._forget_ended()
-            popen = Popen(self._context.Process(target=target, args=args, name=name), self._server)
+            try:
+                popen = Popen(self._context.Process(target=target, args=args, name=name), self._server)
+            except (EOFError, ConnectionError) as error:
+                raise ForkserverEnded(f"the forkserver was killed while it started {name}") from error
             launched = Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
             self._launched.append(launched)
         return launched

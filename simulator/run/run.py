@@ -183,8 +183,7 @@ class Run:
             # A task that is stopped, or a server that never listens, must not outlast the run's own time.
             start_timeout=min(self.options.start_timeout, self.options.timeout),
         )
-        alone = isinstance(self.companion, Alone) and not self.options.network.links
-        self._supervisor = Supervisor(self._population, self.options, cut_off=self._cut_off, undisturbed=alone)
+        self._supervisor = Supervisor(self._population, self.options, cut_off=self._cut_off, companion=self.companion)
         self._stack.callback(self._population.end, self.options.stop_grace)
         self._population.launch(list(self.tasks.values()))
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.run.companion import Alone, Companion
 from simulator.run.options import Options
 from simulator.run.partings import Partings
 from simulator.run.population import Population
@@ -28,16 +29,18 @@ class Supervisor:
         population: what it starts again.
         options: of the run.
         cut_off: whether there is no point in going on with the run.
-        undisturbed: whether nothing of the plan makes tasks wait, neither a fault nor a link.
+        companion: what makes tasks fail, wait and come back by plan.
     """
 
     def __init__(
-        self, population: Population, options: Options, *, cut_off: Callable[[], bool], undisturbed: bool
+        self, population: Population, options: Options, *, cut_off: Callable[[], bool], companion: Companion
     ) -> None:
         self._population = population
         self._policy = options.restarts
         self._peer_grace = options.peer_grace
         self._cut_off = cut_off
+        self._companion = companion
+        undisturbed = isinstance(companion, Alone) and not options.network.links
         kept = undisturbed and population.call is not None and not population.starter.topology.ps
         self._partings = Partings(population.tasks, population.journal) if kept else None
         self._changed = population.events.changed
@@ -110,7 +113,7 @@ class Supervisor:
             self._population.fail_left_behind(at_once=False)
 
     def _has_failed(self) -> bool:
-        if self._policy.kind == "job":
+        if self._policy.kind == "job" and not self._companion.busy():
             # The answer is another start. Under policy `task` they need not wait for each other.
             self._population.fail_left_behind(at_once=True)
         return self._population.failed

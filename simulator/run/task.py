@@ -130,8 +130,8 @@ class Task:
 
     @property
     def is_up(self) -> bool:
-        """Whether it lives and has greeted, if that is to be expected: not of a program none of whose processes has."""
-        return self.connection is not None or (self.alive and not self.greets)
+        """Whether it lives and has greeted; of a program none of whose processes has, whether it leads its group."""
+        return self.connection is not None or (self.alive and not self.greets and self.signal_group(0))
 
     @property
     def finished(self) -> bool:

@@ -19,10 +19,12 @@ import pytest
 from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology
 from simulator.agent import main
 from simulator.capabilities.namespaces import try_namespaces
+from simulator.errors import ForkserverEnded
 from simulator.faults import DiskFull, Kill, Pause
 from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.injector import Injector
 from simulator.journal.journal import Journal, read_journal
+from simulator.launch.forkserver import Forkserver
 from simulator.machines.local.small_disk import call_on_small_disk
 from simulator.wire.spec import TaskSpec
 from tests.simulator._faults import plan_of, steps
@@ -187,6 +189,21 @@ def test_a_plan_that_ends_every_task_is_told_and_when() -> None:
     (cause,) = caught.value.causes
     assert cause.kind == "NotFinished"
     assert time.monotonic() - 30 < cause.at <= time.monotonic()
+
+
+def test_a_forkserver_that_is_killed_while_it_starts_a_task_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one sentence, whether the connection to it or its answer breaks off."""
+    for error in (EOFError("no number"), ConnectionResetError("by peer")):
+
+        def broken(*_: Any, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(sys.modules[Forkserver.__module__], "Popen", broken)
+        with (
+            bare(Topology(worker=1)) as cluster,
+            pytest.raises(ForkserverEnded, match="killed while it started worker:0"),
+        ):
+            cluster.run_command(["true"])
 
 
 def test_a_killed_forkserver_is_the_cause_and_its_tasks_have_no_exit_code() -> None:

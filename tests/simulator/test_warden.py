@@ -149,6 +149,22 @@ def test_only_the_marked_are_killed() -> None:
             process.wait(10)
 
 
+def test_what_a_killed_warden_would_have_removed_is_removed() -> None:
+    """Nobody has noticed its end; when the parent ends in order, another one tidies up."""
+    script = """
+        import os, signal, sys
+        from simulator.machines.local import scratch, warden
+        place = scratch.make_scratch("test")
+        os.kill(warden.warden.pid, signal.SIGKILL)
+        print(place)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "lockstep-test-" in done.stdout
+    assert not Path(done.stdout.strip()).exists()
+
+
 class _Gone:
     """A process that has ended, and whose number is given to others."""
 

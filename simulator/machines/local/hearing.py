@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from simulator.errors import LockstepError
+from simulator.errors import ForkserverEnded
 from simulator.machines.local.connection import Connection
 from simulator.machines.protocol import (
     Broke,
@@ -27,16 +27,12 @@ from simulator.machines.protocol import (
 from simulator.wire import control
 from simulator.wire.framing import Malformed
 
-__all__ = ["Ear", "ForkserverEnded"]
+__all__ = ["Ear"]
 
 _BACKLOG = 128
 # How many may connect without a greeting, besides the tasks.
 _STRANGERS_MAX = 64
 _POLL_SECONDS = 0.02
-
-
-class ForkserverEnded(LockstepError):
-    """Raised when a process by which tasks are started has ended before they had."""
 
 
 class Ear:
