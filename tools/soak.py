@@ -29,6 +29,7 @@ __all__ = ["Result", "main", "result_of"]
 
 # So many cases are followed by a measurement of what links do.
 _MEASURED_EACH = 20
+_TOLD_EACH = 100
 
 EPILOG = """\b
 Examples:
@@ -90,6 +91,8 @@ def main(seed: int, runs: int, jobs: int, show: bool, shrink: bool, defect: str 
     with planted(defect) if defect else contextlib.nullcontext(ROOT) as packages:
         for result in results_of(cases, jobs, partial(result_of, packages=packages)):
             results.append(result)
+            if len(results) % _TOLD_EACH == 0:
+                click.echo(f"{len(results)} of {runs} runs", err=True)
             if result.wrong:
                 _tell(result, packages if shrink and defect is None else None)
             if defect and any(wrong.invariant == DEFECTS[defect].invariant for wrong in result.wrong):

@@ -12,6 +12,6 @@ __all__ = ["other_history"]
 
 def other_history(one: Seen, other: Seen) -> list[Wrong]:
     """Where they part, if they do."""
-    journals = [seen.folder / "0" / "journal.jsonl" for seen in (one, other)]
-    difference = first_difference(*map(history, journals), read_timeline(journals[0]))
+    first, second = (seen.folder / "0" / "journal.jsonl" for seen in (one, other))
+    difference = first_difference(history(first), history(second), read_timeline(first))
     return [] if difference is None else [Wrong("same history", str(difference))]
