@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from tools.soaking.cases import Case, command_of, drawn  # noqa: E402
 from tools.soaking.checking import Wrong, wrong_with  # noqa: E402
 from tools.soaking.defects import DEFECTS, planted  # noqa: E402
-from tools.soaking.measuring import Measured, measured  # noqa: E402
+from tools.soaking.measuring import measured  # noqa: E402
 from tools.soaking.repeating import other_history  # noqa: E402
 from tools.soaking.running import carried_out  # noqa: E402
 from tools.soaking.shrinking import shrunk  # noqa: E402
@@ -28,7 +29,7 @@ from tools.working import results_of  # noqa: E402
 __all__ = ["Result", "main", "result_of"]
 
 # So many cases are followed by a measurement of what links do.
-_MEASURED_EACH = 20
+_MEASURED_EACH = 10
 _TOLD_EACH = 100
 
 EPILOG = """\b
@@ -61,13 +62,16 @@ def result_of(case: Case, packages: Path = ROOT) -> Result:
             with carried_out(case, packages) as again:
                 wrong += other_history(seen, again)
         result = Result(case, tuple(wrong), seen.seconds, seen.struck, seen.code)
-    if case.seed % _MEASURED_EACH == 0:
+    if case.seed % _MEASURED_EACH == 0 and not result.wrong:
         result = msgspec.structs.replace(result, wrong=(*result.wrong, *_not_as_asked(case, packages)))
     return result
 
 
 def _not_as_asked(case: Case, packages: Path) -> list[Wrong]:
-    found: list[Measured] = measured(case.seed, packages)
+    try:
+        found = measured(case.seed, packages)
+    except (ChildProcessError, subprocess.TimeoutExpired) as error:
+        return [Wrong("measured", str(error))]
     return [Wrong("as asked", str(each)) for each in found if not each.holds]
 
 

@@ -146,6 +146,8 @@ def _cause(case: Case, seen: Seen, outcome: dict[str, Any]) -> Iterator[tuple[st
         allowed += [("worker:*", "Signal")]
         if case.restarts:
             allowed.append(None)
+        if case.program == "exits_once":  # the restarts may have been spent
+            allowed.append((f"worker:{case.which}", "Exit"))
     elif blow is not None and blow.target == "lockstep":
         allowed.append(("", None))  # it was told to stop when it had its outcome
     cause = outcome["root_cause"]

@@ -29,7 +29,7 @@ DEFECTS = {
         "simulator/run/run.py",
         '        self._how = "finished"\n',
         '        self._how = "finished"\n        import subprocess\n\n'
-        '        subprocess.Popen(["sleep", "600"], start_new_session=True)\n',
+        '        subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)\n',
         "nothing left",
     ),
     "loss": _Defect(

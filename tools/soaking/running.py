@@ -108,19 +108,22 @@ def _carried_out(case: Case, packages: Path, folder: Path) -> Seen:
         struck = _limited(process, case.limit)
     elif case.blow is not None:
         struck = _struck(process, case.blow)
-    code, stdout, stderr = _ended(process)
+    code = _ended(process)
     seconds = time.monotonic() - began
-    return Seen(code, stdout, stderr, struck, _left(folder), out, seconds)
+    # What is left may hold the pipes open, and is killed by this.
+    left = _left(folder)
+    stdout, stderr = process.communicate()
+    return Seen(code, stdout, stderr, struck, left, out, seconds)
 
 
-def _ended(process: subprocess.Popen[str]) -> tuple[int | None, str, str]:
+def _ended(process: subprocess.Popen[str]) -> int | None:
+    """The exit code; what it writes fits into pipes, since tasks write into logs."""
     try:
-        stdout, stderr = process.communicate(timeout=_SECONDS_MAX)
+        return process.wait(_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         process.kill()
-        stdout, stderr = process.communicate()
-        return None, stdout, stderr
-    return process.returncode, stdout, stderr
+        process.wait()
+        return None
 
 
 def _limited(process: subprocess.Popen[str], limit: Limit) -> bool:
