@@ -313,9 +313,14 @@ def test_two_runs_of_one_seed_save_alike(fakes: str, tmp_path: Path) -> None:
 class _Interrupted:
     """A connection that a handler of signals interrupts in the middle of the first message."""
 
-    def __init__(self, handler: Callable[[], None]) -> None:
+    def __init__(self, handler: Callable[[], None], real: socket.socket) -> None:
         self._handlers = [handler]
+        self._real = real
         self.sent = b""
+
+    def fileno(self) -> int:
+        """That of the connection which is there."""
+        return self._real.fileno()
 
     def sendall(self, data: bytes) -> None:
         """Take the data in two pieces."""
@@ -335,7 +340,7 @@ def test_a_handler_of_signals_may_save(tmp_path: Path) -> None:
         listener.listen()
         agent = Agent(spec, lambda *_: None)
     with agent._connection:
-        connection = _Interrupted(lambda: agent.send(messages[1]))
+        connection = _Interrupted(lambda: agent.send(messages[1]), agent._connection)
         agent._connection = connection  # type: ignore[assignment]
         agent.send(messages[0])
     assert list(control.Inbox().feed(connection.sent)) == messages
