@@ -69,3 +69,5 @@ def kept_in(out: str | Path | None) -> Iterator[Path]:
             if error.filename is None or not Path(error.filename).is_relative_to(place.path):
                 raise
             raise NotKept(place.path, error) from error
+        finally:
+            place.unmake()

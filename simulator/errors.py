@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DeadlineExceeded", "LockstepError", "TaskError", "UsageError", "meant"]
+__all__ = ["DeadlineExceeded", "ForkserverEnded", "LockstepError", "TaskError", "UsageError", "meant"]
 
 
 class LockstepError(Exception):
@@ -22,6 +22,10 @@ class DeadlineExceeded(LockstepError, TimeoutError):
         self.waiting_for = waiting_for
         self.seconds = seconds
         super().__init__(f"gave up after {seconds:g} s waiting for {waiting_for}" + (f": {detail}" if detail else ""))
+
+
+class ForkserverEnded(LockstepError):
+    """Raised when a process by which tasks are started was ended by somebody else."""
 
 
 class TaskError(LockstepError):

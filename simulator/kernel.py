@@ -14,6 +14,7 @@ __all__ = [
     "NEW_PROCESSES",
     "NEW_USER",
     "NEW_UTS",
+    "adopt_orphans",
     "bind_file",
     "bind_tree",
     "die_with_parent",
@@ -34,6 +35,7 @@ NEW_PROCESSES = 0x20000000
 NEW_NETWORK = 0x40000000
 # linux/prctl.h, linux/mount.h
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 _BIND = 4096
 _RECURSIVE = 16384
@@ -71,6 +73,11 @@ def map_user(inside: int, outside: int, group_inside: int, group_outside: int) -
 def die_with_parent() -> None:
     """Be killed when the thread that forked this process ends."""
     _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
+
+
+def adopt_orphans() -> None:
+    """Be the parent of every descendant whose parent ends, until this process ends."""
+    _check(_libc().prctl(_PR_SET_CHILD_SUBREAPER, 1), "prctl")
 
 
 def keep_mounts_private() -> None:

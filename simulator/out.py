@@ -68,6 +68,7 @@ class OutDirectory:
         # A program may change its working directory, and must not take its state along.
         self.path = Path(path).absolute()
         self._is_ours = is_ours
+        self._is_new = False
         self._called = f"{option}{' ' if option.startswith('-') else '='}{path}"
 
     def check(self) -> None:
@@ -103,12 +104,21 @@ class OutDirectory:
             UsageError: as `check`, or it cannot be made.
         """
         self.check()
+        self._is_new = self._is_new or not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if self._entries() is None:
                 self._mark(path.name for path in self.path.iterdir())
         except OSError as error:
             raise self._refused(error) from error
+
+    def unmake(self) -> None:
+        """As it was before `make`, if nothing has been put into it since: nothing was run."""
+        with contextlib.suppress(OSError):
+            if {path.name for path in self.path.iterdir()} <= {MARKER}:
+                (self.path / MARKER).unlink(missing_ok=True)
+                if self._is_new:
+                    self.path.rmdir()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

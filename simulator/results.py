@@ -16,7 +16,7 @@ __all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "Saved", "Ta
 
 @dataclass(frozen=True)
 class Saved:
-    """A save or restore of a task that came to its end.
+    """A save or restore of a task.
 
     Attributes:
         kind: the outermost call, such as `tf.train.CheckpointManager.save`.
@@ -24,6 +24,7 @@ class Saved:
         step: number of the last training step that the task had announced by then.
         restores: whether it read.
         failed: class of the exception with which it ended, or `None`.
+        unfinished: whether the process ended before it did; what it writes may be complete nevertheless.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Saved:
     step: int
     restores: bool
     failed: str | None
+    unfinished: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class TaskResult:
         devices: what it computed on: a description of each GPU, or `cpu:N`; empty where Lockstep has not prepared
             TensorFlow, as in an unmodified program on `cpu:1`.
         machine: the name of that on which it ran; `None` for this one.
+        done_at: when it had returned, or had ended with exit code 0, in seconds of CLOCK_MONOTONIC; `None` if neither.
     """
 
     task: str
@@ -96,6 +99,7 @@ class TaskResult:
     loss: float | None = None
     devices: tuple[str, ...] = ()
     machine: str | None = None
+    done_at: float | None = None
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the log."""
@@ -124,6 +128,11 @@ class PlannedFault:
     at: float | None = None
     ended: tuple[str, ...] = ()
 
+    @property
+    def when(self) -> str:
+        """The trigger, without its tasks where those are the ones that it struck."""
+        return self.trigger.removesuffix(f" of {self.where}")
+
 
 @dataclass(frozen=True)
 class RunResult(Mapping[str, TaskResult]):
@@ -136,6 +145,7 @@ class RunResult(Mapping[str, TaskResult]):
         links: what each directed link between tasks has carried, in a cluster with a relay or with hosts.
         faults: what came of each fault of the plan.
         clocks: by machine, by how much times of what happened there may be wrong, in seconds.
+        met: whether a program was seen connected to the address of another; `None` where `links` would say it.
     """
 
     tasks: Mapping[str, TaskResult]
@@ -144,6 +154,7 @@ class RunResult(Mapping[str, TaskResult]):
     links: tuple[LinkCounters, ...] = ()
     faults: tuple[PlannedFault, ...] = ()
     clocks: Mapping[str, float] = field(default_factory=dict)
+    met: bool | None = None
 
     def __getitem__(self, task: str) -> TaskResult:
         try:
@@ -199,6 +210,7 @@ class RunFailed(LockstepError):
         said = f"{first.task} failed first{self._undecided()}: {first.kind}: {_first_line(first.message, 400)}"
         planned = self._planned(first, where)
         lines = [*planned, said] if planned else [f"{where}{said}"]
+        lines += self._done_before(first)
         if first.traceback:
             lines += ["", f"--- traceback of {first.task}", _shortened(first.traceback.rstrip())]
         elif not self.shown:
@@ -226,11 +238,21 @@ class RunFailed(LockstepError):
         ]
         return f" (or {', '.join(tied)}: the clocks of machines are not known so well)" if tied else ""
 
+    def _done_before(self, first: TaskError) -> list[str]:
+        """Who had come to its end before the first failure, of whom that may be the consequence."""
+        failed = self.result.tasks.get(first.task)
+        return [
+            f"{name} was done before that, after step {task.steps}; {first.task} was in step {failed.steps + 1}"
+            for name, task in self.result.items()
+            if failed is not None and failed.steps and task.steps and task.done_at is not None
+            if task.done_at < first.at - self.result.doubt(name, first.task)
+        ]
+
     def _planned(self, first: TaskError, where: str) -> list[str]:
         """The fault that had ended a task before the first failure, of which that is the consequence."""
         for fault in self.result.faults:
             if fault.fired and fault.ended and fault.at is not None and (not first.at or fault.at <= first.at):
-                what = f"{where}fault {fault.name} ({fault.kind} at {fault.trigger}) ended {', '.join(fault.ended)}"
+                what = f"{where}fault {fault.name} ({fault.kind} at {fault.when}) ended {', '.join(fault.ended)}"
                 advice = "allow restarts with --restarts N (in Python restarts=N), or give the fault restart=1s"
                 return [f"{what}, and nothing started it again: {advice}"]
         return []

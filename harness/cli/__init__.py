@@ -202,9 +202,12 @@ def _run(asked: _Asked) -> int:
         click.echo("interrupted", err=True)
         return asked.code
     except Exception as error:  # noqa: BLE001 - a defect of Lockstep must not exit with 1, which says "inconsistent"
-        if (limit := limit_of(error)) is not None:
-            click.echo(f"Error: {limit}", err=True)
-            return Exit.LACKING
+        from simulator import LockstepError
+
+        limit = limit_of(error)
+        if (said := str(error) if isinstance(error, LockstepError) else limit) is not None:
+            click.echo(f"Error: {said}", err=True)
+            return Exit.FAILED if limit is None else Exit.LACKING
         if isinstance(error, SystemError) and _is_gone():
             # Python 3.13.0 cannot import half of its library in a directory that is gone.
             click.echo("Error: the working directory has been deleted; change to one that exists", err=True)

@@ -23,6 +23,7 @@ class Restored:
         task: that had saved it in this job, None if none had.
         incarnation: of that task.
         step: that this process had announced by then.
+        unfinished: whether that process ended before the save had returned.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Restored:
     task: str | None
     incarnation: int | None
     step: int | None
+    unfinished: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _history(name: str, every: Mapping[str, Sequence[Incarnation]]) -> tuple[Cha
 
 def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Incarnation]]) -> Restored | None:
     """The last thing that it restored before its first step."""
-    reads = [save for save in process.saves if save.restores and save.path and not save.failed and not save.step]
+    reads = [save for save in process.saves if save.restores and save.path and _is_done(save) and not save.step]
     if not reads:
         return None
     read = reads[-1]
@@ -94,12 +96,18 @@ def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Inca
         # A task's own save says most; else that of another one, which trains in step with it.
         for task in sorted(every, key=lambda other: other != name):
             if number < len(every[task]) and (save := _saved(every[task][number].saves, str(read.path))) is not None:
-                return Restored(str(read.path), read.kind, task, number, save.step)
+                return Restored(str(read.path), read.kind, task, number, save.step, save.unfinished)
     return Restored(str(read.path), read.kind, None, None, None)
 
 
 def _saved(saves: Sequence[Saved], path: str) -> Saved | None:
-    return next((save for save in reversed(saves) if not save.restores and not save.failed and save.path == path), None)
+    """The last one that was complete, or else one whose end nobody has heard: what can be restored was written."""
+    found = [save for save in saves if not save.restores and not save.failed and save.path == path]
+    return max(reversed(found), key=_is_done, default=None)
+
+
+def _is_done(save: Saved) -> bool:
+    return not (save.failed or save.unfinished)
 
 
 def described(history: Sequence[Chapter]) -> list[str]:
@@ -115,7 +123,9 @@ def _begun(chapter: Chapter) -> str:
         return "began from scratch" if chapter.number else "began"
     if restored.incarnation is None:
         return f"restored {restored.path}, which none of the processes of this job had saved"
-    return f"restored {restored.path}, saved at step {restored.step} of incarnation {restored.incarnation}"
+    saved = f"saved at step {restored.step} of incarnation {restored.incarnation}"
+    cut_off = ", which ended before the save had returned" if restored.unfinished else ""
+    return f"restored {restored.path}, {saved}{cut_off}"
 
 
 def _lost(chapter: Chapter, history: Sequence[Chapter]) -> str:

@@ -2,47 +2,96 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from harness.cli._incarnations import Chapter, described, histories_of, warnings_of
 from harness.cli._progress import Progress
-from harness.cli._saved_job import Job
+from harness.cli._saved_job import Job, make_place, renew_place, save_job
 from simulator import Cluster, FaultPlan, LockstepError, RunFailed, RunResult, TaskResult, UsageError
+from simulator.out import NotKept
 from simulator.results import PlannedFault
 
-__all__ = ["as_json", "carry_out", "counted_by", "summary"]
+__all__ = ["Done", "as_json", "carry_out", "counted_by", "summary"]
 
 
-def carry_out(cluster: Cluster, job: Job, *, quiet: bool = False) -> tuple[RunResult | None, LockstepError | None]:
-    """Run the job to its end; returns its outcome, if there is one, and how it failed, if it did.
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What came of a job.
+
+    Attributes:
+        result: its outcome, if there is one.
+        failure: how it failed, if it did.
+        not_kept: why that could not be written where it was wanted, if so.
+        data: all of it.
+    """
+
+    result: RunResult | None
+    failure: LockstepError | None
+    not_kept: NotKept | None
+    data: dict[str, Any]
+
+
+def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, quiet: bool = False) -> Done:
+    """Run the job to its end.
 
     Args:
-        cluster: what carries it out.
+        cluster: what carries it out, and keeps others out of `out`.
         job: what to run.
+        plan: of its faults, expanded.
+        out: where job and outcome are written, in place of earlier ones.
         quiet: whether nothing is said meanwhile.
 
     Raises:
         UsageError: the command cannot be run.
+        NotKept: nothing can be written there, and so nothing was run.
     """
-    try:
-        with (
-            cluster,
-            Progress(quiet=quiet) as progress,
-            cluster.start_command(job.command, cwd=job.cwd, steps=job.steps) as started,
-        ):
-            progress.follow(started)
-            return started.join(), None
-    except UsageError:
-        raise
-    except RunFailed as error:
-        return error.result, error
-    except LockstepError as error:
-        return None, error
+    result: RunResult | None = None
+    failure: LockstepError | None = None
+    not_kept: NotKept | None = None
+    if out is not None:
+        make_place(out)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(cluster)
+        except UsageError:
+            raise
+        except LockstepError as error:
+            return Done(None, error, None, as_json(job.command, str(plan.topology), None, error, plan))
+        if out is not None:
+            renew_place(out)
+            # What is wanted is there already if the run is interrupted.
+            save_job(out, job, plan, {"topology": str(plan.topology), "ended_well": None})
+        try:
+            result = _joined(cluster, job, quiet=quiet)
+        except UsageError:
+            raise
+        except RunFailed as error:
+            result, failure = error.result, error
+        except LockstepError as error:
+            failure = error
+        data = as_json(job.command, str(plan.topology), result, failure, plan)
+        try:
+            if out is not None:
+                save_job(out, job, plan, data)
+        except NotKept as error:
+            not_kept = error
+    return Done(result, failure, not_kept, data)
+
+
+def _joined(cluster: Cluster, job: Job, *, quiet: bool) -> RunResult:
+    with (
+        Progress(quiet=quiet) as progress,
+        cluster.start_command(job.command, cwd=job.cwd, steps=job.steps) as started,
+    ):
+        progress.follow(started)
+        return started.join()
 
 
 def counted_by(result: RunResult) -> list[str]:
@@ -60,7 +109,8 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
     killed = {name: fault.name for fault in result.faults for name in fault.ended}
     for name, task in result.items():
         end = f"ended by fault {killed[name]}" if name in killed else "stopped by Lockstep" if task.stopped else ""
-        told = [end or task.signal or f"exit code {task.exit}"] + ([f"{task.steps} steps"] if task.counted_by else [])
+        code = "its end is not known" if task.exit is None else f"exit code {task.exit}"
+        told = [end or task.signal or code] + ([f"{task.steps} steps"] if task.counted_by else [])
         if task.loss is not None:
             told.append(f"loss {task.loss:.6g}")
         if any(not device.startswith("cpu:") for device in task.devices):
@@ -72,14 +122,26 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
     ways = counted_by(result)
     for fault in result.faults:
         what = "struck" if fault.fired else "did not strike"
-        lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.trigger}")
+        lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.when}")
     lines += [f"link: {condition}" for condition in _conditions(plan)]
     if packets := sum(link.packets for link in result.links):
         lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")
     unknown = "not known (the program neither imported TensorFlow and trained, nor called simulator.step())"
     lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {unknown}")
-    lines += [f"warning: {text}" for text in warnings_of(histories)]
+    lines += [f"warning: {text}" for text in (*warnings_of(histories), *_strangers(result))]
     return "\n".join(lines)
+
+
+def _strangers(result: RunResult) -> list[str]:
+    """That tasks which have trained have not exchanged a byte, as far as that is known."""
+    trained = [name for name, task in result.items() if task.steps and not name.startswith("evaluator")]
+    between = [link for link in result.links if link.src in result and link.dst in result and link.src != link.dst]
+    met = any(link.bytes or link.packets for link in between) if result.met is None else result.met
+    if met or len(trained) < 2 or (result.met is None and not result.links):
+        return []
+    remedy = "build tf.distribute.MultiWorkerMirroredStrategy before anything else, which reads TF_CONFIG"
+    seen = f"{', '.join(trained)} have made steps, and no connection of one to another was seen"
+    return [f"{seen}: if each shall not train alone, {remedy}"]
 
 
 def _conditions(plan: FaultPlan | None) -> list[str]:
@@ -88,7 +150,7 @@ def _conditions(plan: FaultPlan | None) -> list[str]:
 
 def as_json(
     command: Sequence[str],
-    topology: str,
+    topology: str | None,
     result: RunResult | None,
     error: LockstepError | None,
     plan: FaultPlan | None = None,
@@ -107,7 +169,7 @@ def as_json(
         "faults": [] if result is None else [_fault(fault) for fault in result.faults],
         "links": [] if result is None else msgspec.to_builtins(result.links),
         "conditions": _conditions(plan),
-        "warnings": warnings_of(histories),
+        "warnings": [*warnings_of(histories), *([] if result is None else _strangers(result))],
         "seconds": None if result is None else round(result.seconds, 3),
     }
 

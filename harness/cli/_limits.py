@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 
 __all__ = ["limit_of"]
 
@@ -27,9 +28,19 @@ def limit_of(error: BaseException) -> str | None:
             return f"{_LIMITS[error.errno]}{where}"
         if isinstance(error, MemoryError):
             return _LIMITS[errno.ENOMEM]
+        if isinstance(error, FileNotFoundError) and not _has_temporary():
+            return "no temporary directory can be written to; name one with TMPDIR"
         # Python has no exception of its own for this.
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             return _LIMITS[errno.EAGAIN]
         if error.__cause__ is None:
             return None
         error = error.__cause__
+
+
+def _has_temporary() -> bool:
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        return False
+    return True

@@ -147,7 +147,7 @@ def _state(task: Task) -> tuple[str, str]:
         return f"{step} {doing}".lstrip(), "cyan"
     if step:
         return step, "green"
-    return "runs" if task.connection is not None else "starts", ""
+    return "runs" if task.is_up else "starts", ""
 
 
 def _loss(task: Task) -> str:
@@ -173,7 +173,7 @@ def _strikes(run: Run) -> Iterator[tuple[list[str], list[str]]]:
 
 def _struck(event: dict[str, Any], began: float) -> str:
     where = f" {', '.join(event['tasks'])}" if event.get("tasks") else ""
-    what = f"fault {event['fault']} ({event['kind']}) struck{where} at {event['trigger']}"
+    what = f"fault {event['fault']} ({event['kind']}) struck{where} at {event['trigger'].removesuffix(f' of{where}')}"
     return f"{what}, after {event['t'] - began:.1f} s"
 
 

@@ -11,7 +11,7 @@ from harness.damaged import reading
 from simulator import Cluster, FaultPlan, UsageError
 from simulator.out import NotKept, OutDirectory
 
-__all__ = ["FILES", "Job", "check_place", "load_job", "make_place", "save_job"]
+__all__ = ["FILES", "Job", "check_place", "load_job", "make_place", "renew_place", "save_job"]
 
 _RUN, _PLAN = FILES = "run.json", "plan.toml"
 
@@ -87,8 +87,10 @@ def save_job(directory: Path, job: Job, plan: FaultPlan, outcome: dict[str, Any]
     asked = msgspec.to_builtins(job)
     text = msgspec.json.format(msgspec.json.encode({**outcome, "job": asked}))
     try:
-        (directory / _PLAN).write_text(plan.to_toml())
-        (directory / _RUN).write_bytes(text + b"\n")
+        for name, data in ((_PLAN, plan.to_toml().encode()), (_RUN, text + b"\n")):
+            new = directory / f"{name}.new"
+            new.write_bytes(data)
+            new.replace(directory / name)  # whoever is killed meanwhile leaves the whole of one or the other
     except OSError as error:
         raise NotKept(directory, error) from error
 
@@ -103,15 +105,21 @@ def check_place(directory: Path) -> None:
 
 
 def make_place(directory: Path) -> None:
-    """Make the directory of a job, without an earlier one: what that has left must not be taken for the next one's.
+    """Make the directory of a job.
 
     Raises:
-        UsageError: it holds something else, cannot be written to, or another run writes to it now.
+        UsageError: as of `check_place`.
     """
-    place = OutDirectory(directory, option="--out")
-    place.make()
-    with place.held():
-        place.renew("0", _RUN, _PLAN)
+    OutDirectory(directory, option="--out").make()
+
+
+def renew_place(directory: Path) -> None:
+    """Remove an earlier job: what that has left must not be taken for the next one's. The caller keeps others out.
+
+    Raises:
+        UsageError: something is in the way.
+    """
+    OutDirectory(directory, option="--out").renew("0", _RUN, _PLAN, f"{_RUN}.new", f"{_PLAN}.new")
 
 
 def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:

@@ -11,9 +11,9 @@ import msgspec
 
 from harness.cli._exits import Exit
 from harness.cli._fitting import show
-from harness.cli._job import as_json, carry_out
+from harness.cli._job import carry_out
 from harness.cli._options import machines_options, out_option, placing, timeout_option
-from harness.cli._saved_job import Job, check_place, load_job, make_place, save_job
+from harness.cli._saved_job import Job, check_place, load_job
 from harness.cli._trust import confirm_command
 
 if TYPE_CHECKING:
@@ -78,17 +78,17 @@ def _replay(directory: Path, out: Path, options: dict[str, Any]) -> int:
     from simulator.machines.far.checks import MachinesUnavailable
 
     job, plan, before = load_job(directory)
-    confirm_command(directory, job, sure=options["sure"])
     job = _changed(job, options)
+    confirm_command(directory, job, sure=options["sure"])
     source = directory / "0" / "journal.jsonl"
     saved = read_timeline(source)
     with reading(source):
         then = history(source)
-    make_place(out)
     cluster = job.cluster(plan, out=out, stream=not options["quiet"])
-    result, failure = carry_out(cluster, job, quiet=options["quiet"])
-    outcome = as_json(job.command, str(plan.topology), result, failure, plan)
-    save_job(out, job, plan, outcome)
+    done = carry_out(cluster, job, plan, out=out, quiet=options["quiet"])
+    if done.not_kept is not None:
+        raise done.not_kept
+    failure, outcome = done.failure, done.data
     wrong = _failed_otherwise(before, outcome)
     journal = out / "0" / "journal.jsonl"
     # A cluster that could not be started has none.

@@ -134,7 +134,7 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
         click.echo(text) if isinstance(text, bytes) else show(text)
     if cut := [str(path) for path in journals(directory) if is_cut_off(path)]:
         raise UsageError(f"{cut[0]} was cut off within a line, as by a full disk: what came after that is not known")
-    return 0
+    return Exit.FAILED if any(timeline.ending == "cut off" for timeline in timelines) else Exit.FINE
 
 
 def _matrix(directory: Path, html: Path | None, as_json: bool) -> int:

@@ -22,7 +22,7 @@ from harness.cli._options import (
     restart_options,
     timeout_option,
 )
-from harness.cli._saved_job import Job, check_place, make_place, save_job
+from harness.cli._saved_job import Job, check_place
 
 if TYPE_CHECKING:
     from simulator import Cluster, FaultPlan, Topology
@@ -44,7 +44,7 @@ Examples:
 Exit codes:
   0  the job ended well, after restarts if they were allowed
   2  usage error
-  3  the job failed; the root cause is named first
+  3  the job failed, the root cause is named first; or its outcome could not be kept in DIR
   4  this machine lacks the devices, or gives no hosts for --network=namespaces; a machine cannot be used
   130  interrupted; 143 by SIGTERM, 129 by SIGHUP
 """
@@ -87,10 +87,15 @@ def run(command: tuple[str, ...], **options: Any) -> int:
     exit code 0; with ps tasks when the chief has, since the program's servers wait for ever. What the tasks write
     appears on stderr, each line with its task in front.
     """
-    from simulator import UsageError
+    from simulator import LockstepError, UsageError
 
     try:
         return _run(command, options)
+    except KeyboardInterrupt:
+        if options["as_data"]:
+            unknown = as_json(command, None, None, LockstepError("interrupted"))
+            click.echo(msgspec.json.encode({**unknown, "ended_well": None}))
+        raise
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
@@ -122,24 +127,20 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["dry_run"]:
         _show(topology, plan, cluster, as_data=options["as_data"])
         return Exit.FINE
-    if options["out"] is not None:
-        make_place(options["out"])
-        # What is wanted is there already if the run is interrupted.
-        save_job(options["out"], job, plan, {"topology": str(topology), "ended_well": None})
-    result, failure = carry_out(cluster, job, quiet=quiet)
-    outcome = as_json(command, str(topology), result, failure, plan)
-    if options["out"] is not None:
-        save_job(options["out"], job, plan, outcome)
+    done = carry_out(cluster, job, plan, out=options["out"], quiet=quiet)
+    result, failure = done.result, done.failure
     if options["as_data"]:
-        click.echo(msgspec.json.encode(outcome))
+        click.echo(msgspec.json.encode(done.data))
     elif result is not None:
         state = "ended well" if failure is None else "failed"
         show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan)}")
+    if done.not_kept is not None:
+        show(str(done.not_kept), err=True)
     if failure is not None:
         show(f"the job failed: {failure}", err=True)
         lacking = (HardwareMissing, HostsUnavailable, MachinesUnavailable)
         return Exit.LACKING if isinstance(failure, lacking) else Exit.FAILED
-    return Exit.FINE
+    return Exit.FINE if done.not_kept is None else Exit.FAILED
 
 
 def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -211,20 +212,21 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
         check_machines(case)
     if options["reference_python"] is not None:
         asked["reference_python"] = Interpreter.of(options["reference_python"])
-    folders = _folders(options["out"], cases)
     outcomes = []
-    for case, folder in zip(cases, folders, strict=True):
-        if not as_json:
-            click.echo(f"{case.name}: running ...", err=True)
-        outcomes.append(_one(under_test, case, {**asked, "out": folder}, options))
+    with _folders(options["out"], cases) as folders:
+        for case, folder in zip(cases, folders, strict=True):
+            if not as_json:
+                click.echo(f"{case.name}: running ...", err=True)
+            outcomes.append(_one(under_test, case, {**asked, "out": folder}, options))
     if as_json:
         objects = [found for _, found in outcomes]
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
     return worst(code for code, _ in outcomes)
 
 
-def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | None]:
-    """A folder of --out for each strategy, all checked before the first of them runs.
+@contextlib.contextmanager
+def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> Iterator[Sequence[Path | None]]:
+    """A folder of --out for each strategy, all checked before the first of them runs; those that stay empty go again.
 
     Raises:
         UsageError: one of them holds something else than a run.
@@ -233,19 +235,24 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> list[Path | Non
     from simulator.out import OutDirectory
 
     if out is None:
-        return [None] * len(cases)
+        yield [None] * len(cases)
+        return
     names = [re.sub(r"[^\w.-]", "_", case.name) for case in cases]
     places = [run_directory(out / name, option="--out") for name in names]
     whole = OutDirectory(out, holds_verdicts, option="--out")
     for place in (whole, *places):
         place.check()
-    whole.make()
-    whole.add(*names)
-    for place in places:
-        place.make()
-        # A run that fails has none, and that of an earlier one must not stand for it.
-        place.renew(VERDICT)
-    return [place.path for place in places]
+    try:
+        whole.make()
+        whole.add(*names)
+        for place in places:
+            place.make()
+            # A run that fails has none, and that of an earlier one must not stand for it.
+            place.renew(VERDICT)
+        yield [place.path for place in places]
+    finally:
+        for place in (*places, whole):
+            place.unmake()
 
 
 def _one(

@@ -9,6 +9,7 @@ environment variables: a cache that outlives a session has to be keyed by those.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import sysconfig
@@ -29,6 +30,8 @@ _PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "ml_dtypes")
 _OWN = ("_lockstep", "harness", "simulator")
 _DIGITS = 12
 _PART_BYTES = 1 << 20
+# By so much the time of a file may be behind the clock, which Linux asks at each of its ticks.
+_CLOCK_SECONDS = 0.01
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -63,7 +66,10 @@ def code_digest() -> str:
 
 
 def keep_depends(folder: Path, touches: Iterable[Touch], script: str | None = None) -> None:
-    """Note in a run's folder the files that it has read and not written, as they are now.
+    """Note in a run's folder the files that it has read and not written, as they were then.
+
+    What they held then is known if they have not been changed since the run began to read. One that has been is noted
+    as what is never the same again.
 
     Args:
         folder: of the run.
@@ -75,7 +81,11 @@ def keep_depends(folder: Path, touches: Iterable[Touch], script: str | None = No
     written = {touch.path for touch in touches if touch.writes}
     installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})  # versions stand for it
     read = {touch.path for touch in touches if not touch.writes} - written
-    known = [_known(Path(path)) for path in sorted(read) if not path.startswith(installed) and Path(path).is_file()]
+    # A module is noted at the end of the run, and was read before.
+    began = min((touch.at for touch in touches if touch.at), default=math.inf)
+    known = [
+        _as_of(began, Path(path)) for path in sorted(read) if not path.startswith(installed) and Path(path).is_file()
+    ]
     (folder / _DEPENDS).write_bytes(msgspec.json.encode([each for each in known if each is not None]))
 
 
@@ -107,6 +117,14 @@ def _is_same(known: _Known) -> bool:
         return True
     now = _known(path) if stat.st_size == known.size else None
     return now is not None and now.content == known.content
+
+
+def _as_of(began: float, path: Path) -> _Known | None:
+    known = _known(path)
+    # Not its time of modification, which comes along with a file that takes the place of another.
+    if known is not None and path.stat().st_ctime > began - _CLOCK_SECONDS:
+        return _Known(known.path, -1, -1, "")
+    return known
 
 
 def _known(path: Path) -> _Known | None:

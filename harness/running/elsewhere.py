@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import threading
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,8 @@ from simulator.machines.local.scratch import scratch
 __all__ = ["Failed", "Reply", "Request", "made_elsewhere"]
 
 _END_SECONDS_MAX = 10.0
+# The imports of a forkserver on a busy machine.
+_BEGIN_SECONDS_MAX = 60.0
 _ANSWER = "from _lockstep.elsewhere import answer; answer(*sys.argv[1:])"
 
 
@@ -104,7 +107,14 @@ def made_elsewhere(runs: Runs, wanted: Wanted, python: Interpreter) -> Reference
     with scratch("elsewhere") as folder:
         question, answer, log = folder / "request.json", folder / "reply.json", folder / "log"
         question.write_bytes(msgspec.json.encode(request))
-        code = _call(python, question, answer, log)
+        # Each run has a deadline of its own; two may be made again for what differs, and each has to begin.
+        count = 3 + wanted.noise + len(wanted.others)
+        seconds = count * (runs.timeout + _BEGIN_SECONDS_MAX)
+        code = _call(python, question, answer, log, seconds)
+        if code is None:
+            text = f"did not answer within {seconds:g} s, in which {count} runs could be made\n{_end(log)}"
+            error = TaskError("local:0", "Hang", text)
+            raise RunFailed((error,), RunResult({}, 0.0, folder), during=_where(python))
         if not answer.exists():
             text = f"ended with exit code {code} without an answer"
             error = TaskError("local:0", "NoResult", f"{text}\n{_end(log)}")
@@ -116,14 +126,17 @@ def made_elsewhere(runs: Runs, wanted: Wanted, python: Interpreter) -> Reference
     return reply.made
 
 
-def _call(python: Interpreter, question: Path, answer: Path, log: Path) -> int:
+def _call(python: Interpreter, question: Path, answer: Path, log: Path, seconds: float) -> int | None:
+    """The exit code; None if it does not come within so many seconds."""
     command = python.running(_ANSWER, str(question), str(answer))
     with log.open("wb") as file:
         process = subprocess.Popen(command, env=its_environ(), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         try:
-            return process.wait()  # each of its runs has a deadline
+            return process.wait(min(seconds, threading.TIMEOUT_MAX))
+        except subprocess.TimeoutExpired:
+            return None
         finally:
-            # After an interruption: what it has started goes with it.
+            # Also after an interruption: what it has started goes with it.
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -20,10 +21,10 @@ Updates = Literal["updates", "shares"]
 """What a coordinator's closures are: each an update of its own, or those of all workers together one update."""
 
 _CLOSURES = "closures="
-_PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+_PYTHON = re.compile(r"python(?P<version>\d+(\.\d+)?)?")
 _FORM = "give the command that starts it, for example: python train.py --epochs 1"
-# Options of Python's that change nothing of what a script computes.
-_HARMLESS = ("-u", "-B", "-O", "-s", "-E")
+# Options of Python's that change nothing of what a script computes; others, such as -O, are not those of its tasks.
+_HARMLESS = ("-u", "-B")
 
 
 class Anew(msgspec.Struct, frozen=True):
@@ -92,6 +93,7 @@ class Script(msgspec.Struct, frozen=True):
         program, *rest = command
         if _PYTHON.fullmatch(Path(program).name) is None:
             raise UsageError(f"{program!r} is not Python, and only Python scripts can be verified as they are; {_FORM}")
+        _check_python(program)
         while rest and rest[0] in _HARMLESS:
             rest = rest[1:]
         if not rest or rest[0].startswith("-"):
@@ -114,6 +116,25 @@ class Script(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """What reports call it."""
         return Path(self.path).name
+
+
+def _check_python(program: str) -> None:
+    """Refuse another Python than this one, which runs the script; a bare `python` is this one.
+
+    Raises:
+        UsageError: it is of another version, or of another environment.
+    """
+    path = Path(program).expanduser()
+    match = _PYTHON.fullmatch(path.name)
+    version = match["version"] if match is not None else None
+    here = (str(sys.version_info.major), f"{sys.version_info.major}.{sys.version_info.minor}")
+    # A virtual environment is the folder of its Python, which is a link to that of another one.
+    is_ours = path.name == program or path.absolute().parent.resolve() == Path(sys.executable).parent.resolve()
+    if not is_ours or version not in (None, *here):
+        raise UsageError(
+            f"a script is verified by the Python that Lockstep is installed in, {sys.executable}, and not by {program}"
+            "; write python, or install Lockstep there and use its own command"
+        )
 
 
 def _number(first: int) -> int:

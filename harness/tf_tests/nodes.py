@@ -73,13 +73,15 @@ class HostedFile(pytest.File):
                 pytest.skip(said.text, allow_module_level=True)
             raise self.CollectError(said.text)
         assert isinstance(said, Collected)
-        return _children(self, [(number, each.names, each) for number, each in enumerate(said.entries)], self)
+        entries = [(number, each.names, each) for number, each in enumerate(said.entries)]
+        # As the `main` of TensorFlow's tests has it, and unittest's: classes by their names, some of which rely on it.
+        return _children(self, sorted(entries, key=lambda each: each[1][0] if len(each[1]) > 1 else ""), self)
 
 
 def _children(
     parent: pytest.Collector, entries: list[tuple[int, tuple[str, ...], Entry]], file: HostedFile
 ) -> Iterator[pytest.Item | pytest.Collector]:
-    # A class's tests follow each other, so this keeps the order in which the file has them.
+    # A class's tests follow each other, so this keeps their order.
     for name, group in groupby(entries, key=lambda each: each[1][0]):
         below = list(group)
         if len(below[0][1]) == 1:

@@ -31,15 +31,13 @@ class Agent:
         self.pid = os.getpid()
         # What the task computes on, once TensorFlow has been prepared.
         self.devices: tuple[str, ...] = ()
-        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._connection.connect(spec.control)
         # A handler of signals may send while its own thread does.
         self._lock = threading.RLock()
         self._outbox: deque[bytes] = deque()
         self._sending = False
         self._gates = frozenset(spec.gates)
         self._at_gate = threading.Lock()
-        self.send(control.Hello(task=spec.task, incarnation=spec.incarnation, pid=self.pid, key=spec.key))
+        self._connect()
 
     def send(self, message: control.FromTask) -> None:
         """Send one message to the parent; safe from any thread, and from a handler of signals."""
@@ -49,10 +47,28 @@ class Agent:
                 return  # the call that this one has interrupted sends it, after its own message
             self._sending = True
             try:
+                if not self._is_there():
+                    self._connection.detach()
+                    self._connect()
                 while self._outbox:
                     self._connection.sendall(self._outbox.popleft())
             finally:
                 self._sending = False
+
+    def _connect(self) -> None:
+        spec = self.spec
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connection.connect(spec.control)
+        self._inode = os.fstat(self._connection.fileno()).st_ino
+        hello = control.Hello(task=spec.task, incarnation=spec.incarnation, pid=self.pid, key=spec.key)
+        self._connection.sendall(control.encode(hello))
+
+    def _is_there(self) -> bool:
+        """Whether the connection is still open; a program may close all descriptors, and its own get their numbers."""
+        try:
+            return os.fstat(self._connection.fileno()).st_ino == self._inode
+        except OSError:
+            return False
 
     def receive(self) -> control.ToTask | None:
         """Wait for the parent's next message; `None` when the parent has gone."""

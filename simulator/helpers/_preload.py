@@ -6,6 +6,8 @@ not be forked.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import importlib
 import os
@@ -20,8 +22,9 @@ from typing import Any
 
 from multiprocess import forkserver
 
+from simulator import kernel
 from simulator.agent.site.sitecustomize import SAVES, watch
-from simulator.helpers.warden import FORKSERVER_VARIABLE
+from simulator.helpers.warden import FORKSERVER_VARIABLE, kill_orphans
 from simulator.wire.ends import STAMPED
 
 __all__: list[str] = []
@@ -33,6 +36,10 @@ _NUMBER = struct.Struct("q")
 def _preload() -> None:
     # A server that does not hear of the end of its children would be silent for ever.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    with contextlib.suppress(OSError):
+        kernel.adopt_orphans()
+        # The end of the parent; tasks are killed at that of this process, what they have started is not.
+        atexit.register(_leave_none, os.getpid())
     forkserver.write_signed = _Stamping()
     forkserver._serve_one = partial(_serve_alone, forkserver._serve_one)  # noqa: SLF001 - no other way is offered
     # What a task starts is known by the mark of its run.
@@ -61,6 +68,11 @@ def _preload() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def _leave_none(server: int) -> None:
+    if os.getpid() == server:
+        kill_orphans(server)
 
 
 class _Stamping:

@@ -4,7 +4,8 @@ The parent keeps the write end of a pipe open. Whatever ends the parent, SIGKILL
 child that the parent has forked keeps it open, the kernel says that the parent has ended. The warden then kills every
 process group and removes every directory that is still registered, and kills what has a mark in its environment. A run
 has one, which whatever a task starts inherits, also if it leaves its process group. A forkserver has one, and so has
-all that is forked from it, whether its number was ever told or not. Tasks also ask the kernel for PR_SET_PDEATHSIG,
+all that is forked from it, whether its number was ever told or not; it adopts what has lost its parents, so that this
+is found without a mark as well. Tasks also ask the kernel for PR_SET_PDEATHSIG,
 but that reaches neither the processes they started nor the files they left.
 
 It is run as a program, and uses the standard library alone, so that it
@@ -21,12 +22,12 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
-__all__ = ["END", "FORKSERVER_VARIABLE", "MARK_VARIABLE", "kill_marked", "remove_tree"]
+__all__ = ["DONE", "END", "FORKSERVER_VARIABLE", "MARK_VARIABLE", "kill_marked", "kill_orphans", "remove_tree"]
 
-# The last word of a parent that ends in order.
-END = b"end"
+# The last word of a parent that ends in order, and that of the warden itself.
+END, DONE = b"end", b"done\n"
 MARK_VARIABLE = "LOCKSTEP_RUN"
 # Another one, since a forkserver may belong to a task of a run, whose mark it keeps.
 FORKSERVER_VARIABLE = "LOCKSTEP_FORKSERVER"
@@ -68,16 +69,50 @@ def _open_folders(directory: str | os.PathLike[str]) -> None:
 def kill_marked(mark: str) -> list[int]:
     """SIGKILL every process of this user that began with `LOCKSTEP_RUN=mark` in its environment; their process ids."""
     wanted = f"{MARK_VARIABLE}={mark}".encode()
-    return _kill_all(lambda pid: _carries(pid, wanted))
+    return _kill_all(lambda: {pid: _carries(pid, wanted) for pid in _processes()})
 
 
 def _kill_forked(mark: str) -> list[int]:
     """SIGKILL the forkserver with this mark and whatever was forked from it and still is what it was."""
     wanted = f"{FORKSERVER_VARIABLE}={mark}".encode()
-    # The command too, which a fork keeps: a stranger may have been started while the parent had the mark to hand on.
-    return _kill_all(
-        lambda pid: _carries(pid, wanted) and any(b"multiprocess.forkserver" in word for word in _said(pid, "cmdline"))
-    )
+
+    def belongs(pid: int) -> bool | None:
+        # The command too, which a fork keeps: a stranger may have been started while the parent had the mark to hand
+        # on.
+        return _carries(pid, wanted) and any(b"multiprocess.forkserver" in word for word in _said(pid, "cmdline"))
+
+    for pid in filter(belongs, _processes()):
+        kill_orphans(pid)
+    return _kill_all(lambda: {pid: belongs(pid) for pid in _processes()})
+
+
+def kill_orphans(adopter: int, known: Collection[int] = ()) -> list[int]:
+    """SIGKILL what a process has adopted, with all that this has started; their process ids.
+
+    Args:
+        adopter: the process.
+        known: its other children, which are left alone with all that they have started; so is each warden, which has
+            left its parent to clean up after it.
+    """
+    return _kill_all(lambda: {pid: not _is_warden(pid) for pid in _descendants(adopter, known)})
+
+
+def _is_warden(pid: int) -> bool:
+    return any(word.endswith(b"/simulator/helpers/warden.py") for word in _said(pid, "cmdline"))
+
+
+def _descendants(adopter: int, known: Collection[int]) -> list[int]:
+    """The living ones of a process, but for those of its children that are known."""
+    children: dict[int, list[int]] = {}
+    for pid in _processes():
+        # PID (NAME) STATE PARENT ...; the name may hold blanks and parentheses.
+        words = b"".join(_said(pid, "stat")).rpartition(b")")[2].split()
+        if words and words[0] not in b"ZX":
+            children.setdefault(int(words[1]), []).append(pid)
+    found = [pid for pid in children.get(adopter, ()) if pid not in known]
+    for pid in found:  # which grows meanwhile
+        found += children.get(pid, ())
+    return found
 
 
 def _carries(pid: int, wanted: bytes) -> bool | None:
@@ -95,12 +130,12 @@ def _carries(pid: int, wanted: bytes) -> bool | None:
     return None
 
 
-def _kill_all(belongs: Callable[[int], bool | None]) -> list[int]:
+def _kill_all(look: Callable[[], dict[int, bool | None]]) -> list[int]:
     began = time.monotonic()
     killed: dict[int, None] = {}
     # Again, since one of them may have started another meanwhile.
     while time.monotonic() < began + _KILL_SECONDS_MAX:
-        known = {pid: belongs(pid) for pid in _processes()}
+        known = look()
         found = [pid for pid, is_one in known.items() if is_one]
         if not found and (None not in known.values() or time.monotonic() > began + _EXEC_SECONDS_MAX):
             break
@@ -148,6 +183,8 @@ def _main() -> None:
         kill_marked(mark.decode())
     for directory in watched[b"directory"]:
         remove_tree(os.fsdecode(directory))
+    with contextlib.suppress(OSError):  # the parent has ended, or did not want to know
+        os.write(1, DONE)
 
 
 def _leave_the_parent() -> None:

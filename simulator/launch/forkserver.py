@@ -26,9 +26,11 @@ from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
 from _lockstep.preloads import also_preload, asked_for
-from simulator.helpers.warden import FORKSERVER_VARIABLE
+from simulator.errors import ForkserverEnded
+from simulator.helpers.warden import FORKSERVER_VARIABLE, kill_orphans
 from simulator.launch.environment import changed_environment
 from simulator.launch.protocol import Entry
+from simulator.machines.local.orphans import orphans
 from simulator.machines.local.scratch import make_scratch
 from simulator.machines.local.warden import warden
 from simulator.wire.forking import Popen
@@ -59,6 +61,12 @@ class Launched:
         """The exit code, negative for a signal; `None` while the process runs. Does not block."""
         code: int | None = self._popen.poll()
         return code
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has ended, and how is not known, since the forkserver was killed that had started it."""
+        lost: bool = self._popen.lost
+        return lost
 
     @property
     def ended_at(self) -> float | None:
@@ -94,14 +102,36 @@ class Forkserver:
         self._context = multiprocess.get_context("forkserver")
         self._lock = threading.Lock()
         self._log: Path | None = None
+        # Those that it was asked for and that may run.
+        self._launched: list[Launched] = []
         self._mark = uuid.uuid4().hex
 
     def start(self, target: Callable[..., None], args: tuple[Any, ...], name: str) -> Launched:
-        """Start `target(*args)` in a fresh process called `name`."""
+        """Start `target(*args)` in a fresh process called `name`.
+
+        Raises:
+            ForkserverEnded: it was killed meanwhile.
+        """
         with self._lock:
             self._ensure_running()
-            popen = Popen(self._context.Process(target=target, args=args, name=name), self._server)
-        return Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
+            self._forget_ended()
+            try:
+                popen = Popen(self._context.Process(target=target, args=args, name=name), self._server)
+            except (EOFError, ConnectionError) as error:
+                raise ForkserverEnded(f"the forkserver was killed while it started {name}") from error
+            launched = Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
+            self._launched.append(launched)
+        return launched
+
+    def end_orphans(self) -> list[int]:
+        """SIGKILL what its processes have started that has lost its parents; their process ids."""
+        with self._lock:
+            server: int | None = self._server._forkserver_pid  # noqa: SLF001 - no other way is offered
+            self._forget_ended()
+            return [] if server is None else kill_orphans(server, {launched.pid for launched in self._launched})
+
+    def _forget_ended(self) -> None:
+        self._launched = [launched for launched in self._launched if launched.exit_code() is None]
 
     def warm_up(self) -> None:
         """Start the server, if it does not run yet, and wait until its imports are done."""
@@ -117,6 +147,7 @@ class Forkserver:
             # It ends when it reads the end of a pipe, unless it is busy with an import or somebody else has the other
             # end. So the warden knows it and all that is forked from it, before there is anything to know.
             warden.watch_forkserver(self._mark)
+            orphans.adopt(self.end_orphans)
         modules = [*self.preload, *(asked_for() if "tensorflow" in self.preload else ())]
         told = {
             "LOCKSTEP_PRELOAD": " ".join(modules),

@@ -15,6 +15,7 @@ from simulator.agent.program import Program, become
 from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
 from simulator.launch.protocol import End, Entry, Failure, Process
+from simulator.machines.local.room import full_disk
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
@@ -132,7 +133,7 @@ class Programs:
         if end.exit == 0:
             return None
         said = last_exception(_read(end.log))
-        return "Exit", f"ended with exit code {end.exit}{f': {said}' if said else ''}"
+        return "Exit", f"ended with exit code {end.exit}{f': {said}' if said else ''}{full_disk(end.log)}"
 
     def complaint(self, error: TaskError, log: Path) -> str:
         """Its log: nothing else is known of a program."""

@@ -65,6 +65,10 @@ class Process(Protocol):
         """A file descriptor that becomes readable when it has ended."""
 
     @property
+    def lost(self) -> bool:
+        """Whether it has ended, and nobody is left who could say how."""
+
+    @property
     def ended_at(self) -> float | None:
         """When its end was seen where it was started, in seconds of CLOCK_MONOTONIC; `None` if that is not known."""
 
@@ -126,7 +130,7 @@ class Ended:
 
     Attributes:
         who: of which task.
-        code: its exit code, negative for a signal.
+        code: its exit code, negative for a signal; None if that cannot be known, of which `Broke` tells before.
         at: when that was seen.
         half_said: that it had begun a message and not ended it, for the end of a sentence, or nothing.
     """

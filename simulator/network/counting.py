@@ -25,8 +25,11 @@ def summed(counters: Iterable[LinkCounters]) -> tuple[LinkCounters, ...]:
     return tuple(found[pair] for pair in sorted(found))
 
 
-def joined(relayed: LinkCounters, cable: LinkCounters | None) -> LinkCounters:
-    """Bytes as the relay has counted them, packets as the cable has."""
-    if cable is None:
-        return relayed
-    return msgspec.structs.replace(relayed, packets=cable.packets, lost=cable.lost)
+def joined(relayed: Iterable[LinkCounters], cables: Iterable[LinkCounters]) -> tuple[LinkCounters, ...]:
+    """Bytes as the relay has counted them, packets as the cables have, of which datagrams come past the relay."""
+    found = {(link.src, link.dst): link for link in relayed}
+    for cable in cables:
+        if (link := found.get((cable.src, cable.dst))) is not None or cable.packets:
+            link = link or LinkCounters(cable.src, cable.dst)
+            found[link.src, link.dst] = msgspec.structs.replace(link, packets=cable.packets, lost=cable.lost)
+    return tuple(found[pair] for pair in sorted(found))

@@ -148,6 +148,11 @@ class Link:
         rest = tuple(name for name in Conditions.__struct_fields__ if self.is_triggered or name not in _OF_CABLES)
         return _selected(self.conditions, rest)
 
+    @property
+    def is_of_cables(self) -> bool:
+        """Whether cables have to do a part of it, to each packet."""
+        return self.of_cables != Conditions()
+
     def needs_relay(self, *, hosts: bool) -> bool:
         """Whether the relay has to do a part of it."""
         return not hosts or self.of_relay != Conditions()

@@ -379,7 +379,7 @@ class Network:
             seen = [counters[pair] for pair in pairs if pair in counters]
             if rule.link.is_triggered and not rule.fired:
                 found.append(f"the trigger of link {rule.link} was not met")
-            elif not any(link.bytes or link.refused for link in seen):
+            elif not any(link.bytes or link.refused or (link.packets and rule.link.is_of_cables) for link in seen):
                 found.append(f"nothing came by on link {rule.link}")
             elif rule.link.loss and not any(link.lost for link in seen):
                 packets = sum(link.packets for link in seen)
@@ -416,9 +416,8 @@ class Network:
         if self._keeper is None:
             link.check_network(hosts=False)
             return [(helper, link.conditions) for helper in self._helpers]
-        nothing = Conditions()
-        shares = [(self._keeper, link.of_cables)] if link.of_cables != nothing else []
-        if link.of_relay != nothing:
+        shares = [(self._keeper, link.of_cables)] if link.is_of_cables else []
+        if link.of_relay != Conditions():
             if self._relay is None:
                 raise UsageError(f"link {link} needs the relay, and this run was started without; write relay=True")
             shares.append((self._relay.helper, link.of_relay))
@@ -431,8 +430,7 @@ class Network:
         packets = self._keeper.count()
         if self._relay is None:
             return tuple(link for link in packets if link.packets)
-        cables = {(link.src, link.dst): link for link in packets}
-        return tuple(joined(link, cables.get((link.src, link.dst))) for link in self._relay.helper.count())
+        return joined(self._relay.helper.count(), packets)
 
     def _helper_ended(self, name: str) -> None:
         self._note(f"{name}_ended")

@@ -174,6 +174,7 @@ class Events:
             self._write("acted", task, fault=message.fault, effect=message.effect, at=message.at)
         elif isinstance(message, control.Result):
             task.result = message.value
+            task.done_at = message.at
             self._write("result", task, at=message.at)
         elif isinstance(message, control.Error):
             task.leaving = True
@@ -216,9 +217,13 @@ class Events:
     def _end(self, task: Task, event: Ended, why: Failure | None) -> None:
         task.exit = event.code
         task.ended = True
+        if event.code == 0 and task.error is None and task.done_at is None:
+            task.done_at = event.at
         cut_off(task, event.at, partial(self._write, task=task))
         signal = signal_name(event.code)
         self._write("exit", task, code=event.code, signal=signal, asked=task.stopped, at=event.at)
+        if why is None and event.code is None:
+            return  # how it ended is not known, of which the machine has told why
         if not task.stopped and task.error is None and (found := why or self._wrong_end(task, event)):
             self._fail(task, TaskError(task.name, *found, at=event.at))
 

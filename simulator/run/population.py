@@ -217,6 +217,7 @@ class Population:
         self.passed(task)
         new = self.starter.new_task(task.name)
         new.incarnation = task.incarnation + 1
+        new.greets = task.greets or task.connection is not None
         new.earlier = (*task.earlier, task.as_incarnation())
         with new.log_path.open("a") as log:
             log.write(f"--- lockstep: {task.name} starts again, incarnation {new.incarnation}\n")

@@ -28,10 +28,11 @@ from simulator.run.breakdown import Breakdown
 from simulator.run.companion import Alone, Companion
 from simulator.run.events import Events
 from simulator.run.expectations import Expectation, unexpected
+from simulator.run.meetings import Meetings
 from simulator.run.options import Options
 from simulator.run.population import Population
 from simulator.run.restarts import forsaken
-from simulator.run.stacks import python_stacks
+from simulator.run.stacks import fail_hanging, python_stacks
 from simulator.run.starter import Starter
 from simulator.run.stream import LogStream
 from simulator.run.supervisor import Supervisor
@@ -168,6 +169,8 @@ class Run:
     def _populate(self) -> None:
         """Launch every task, and prepare to start some of them again."""
         network = self._network
+        counted = network is not None or not self._is_unled or bool(self.placement.far(self.tasks))
+        self._meetings = Meetings(self.tasks, {} if counted else self._addresses)
         self._population = Population(
             tasks=self.tasks,
             starter=self._starter,
@@ -180,9 +183,7 @@ class Run:
             # A task that is stopped, or a server that never listens, must not outlast the run's own time.
             start_timeout=min(self.options.start_timeout, self.options.timeout),
         )
-        self._supervisor = Supervisor(
-            self._population, self.options.restarts, peer_grace=self.options.peer_grace, cut_off=self._cut_off
-        )
+        self._supervisor = Supervisor(self._population, self.options, cut_off=self._cut_off, companion=self.companion)
         self._stack.callback(self._population.end, self.options.stop_grace)
         self._population.launch(list(self.tasks.values()))
 
@@ -377,7 +378,7 @@ class Run:
         except DeadlineExceeded:
             self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
-            self._fail_hanging()
+            fail_hanging(self.clients, self.options.timeout, self._events.changed, self.journal)
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem
@@ -394,13 +395,13 @@ class Run:
             links=() if self._network is None else self._network.finish(),
             faults=tuple(self.companion.faults()),
             clocks=self.placement.clocks,
+            met=self._meetings.seen,
         )
-        causes = (*unexpected(self.tasks, self.expectations), *wrong)
-        if not causes and self._is_unled and all(task.stopped for task in self.clients):
-            name = self.clients[0].name
-            causes = (TaskError(name, "NotFinished", "the plan ended every task that could finish the job", at=0.0),)
-        if self.breakdown.cause is not None:
-            causes = (self.breakdown.cause, *causes)
+        broken = filter(None, [self.breakdown.cause])
+        causes = (*unexpected(self.tasks, self.expectations), *wrong, *broken)
+        if not (causes or self._cut_off()) and self._is_unled and all(task.stopped for task in self.clients):
+            name, text = self.clients[0].name, "the plan ended every task that could finish the job"
+            causes = (TaskError(name, "NotFinished", text, at=time.monotonic()),)
         if causes := (*causes, *network_causes(self._network, alone=not causes)):
             self._how = "failed"
             raise RunFailed(causes, result, stacks=stacks, shown=self.options.stream)
@@ -424,6 +425,7 @@ class Run:
                     raise DeadlineExceeded("all clients to finish", seconds)
                 # That a task waits in vain is announced by nobody.
                 self.changed.wait(min(left, _LOOK_SECONDS))
+                self._meetings.look()
                 if not self.companion.busy():  # else a peer that is done may be about to come back as well
                     supervisor.notice_left_behind()
             supervisor.close()
@@ -448,19 +450,6 @@ class Run:
         """For how long faults may still be seen to work: no longer than the run may last, and shortly if it fails."""
         most = self.options.peer_grace if self._population.failed or self._cut_off() else _PROOF_SECONDS_MAX
         return min(most, max(0.0, deadline - time.monotonic()))
-
-    # -- judging
-
-    def _fail_hanging(self) -> None:
-        now = time.monotonic()
-        half = {task.name: task.half_said for task in self.clients if not task.finished}
-        with self._events.changed:
-            for task in self.clients:
-                if not task.finished:
-                    said = f"last announced step {task.steps}" if task.steps else "no step was announced"
-                    text = f"did not finish within {self.options.timeout:g} s ({said}){half.get(task.name, '')}"
-                    task.error = TaskError(task.name, "Hang", text, at=now)
-                    self.journal.write("hang", task=task.name)
 
     # -- the end
 

@@ -49,6 +49,8 @@ def note(task: Saving, message: SaveBegun | SaveEnded, write: Write) -> None:
 def cut_off(task: Saving, at: float, write: Write) -> None:
     """Write what the end of its process, at this time, has left unfinished."""
     for save in task.saving.values():
+        begun = save.begun
+        task.saves.append(Saved(begun.kind, begun.path, save.step, begun.restores, None, unfinished=True))
         _write(save, None, at, write)
     task.saving.clear()
 

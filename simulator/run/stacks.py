@@ -1,14 +1,16 @@
-"""Python stacks of tasks that hang, asked for with a signal that each agent answers from C."""
+"""Tasks that hang: their failure, and their Python stacks, asked for with a signal that each agent answers from C."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from simulator.errors import TaskError
+from simulator.journal.journal import Journal
 from simulator.run.task import Task
 
-__all__ = ["python_stacks"]
+__all__ = ["fail_hanging", "python_stacks"]
 
 
 def python_stacks(tasks: Iterable[Task], changed: threading.Condition) -> dict[str, str]:
@@ -31,3 +33,16 @@ def python_stacks(tasks: Iterable[Task], changed: threading.Condition) -> dict[s
         task.name: (task.stacks_path.read_text(errors="replace") or unknown) if task.stacks_path.exists() else unknown
         for task in living
     }
+
+
+def fail_hanging(clients: Sequence[Task], timeout: float, changed: threading.Condition, journal: Journal) -> None:
+    """Fail each of these that has not finished, although the run has had all its seconds."""
+    now = time.monotonic()
+    half = {task.name: task.half_said for task in clients if not task.finished}
+    with changed:
+        for task in clients:
+            if not task.finished:
+                said = f"last announced step {task.steps}" if task.steps else "no step was announced"
+                text = f"did not finish within {timeout:g} s ({said}){half.get(task.name, '')}"
+                task.error = TaskError(task.name, "Hang", text, at=now)
+                journal.write("hang", task=task.name)

@@ -67,6 +67,7 @@ class Starter:
             log_path=self.directory / "logs" / f"{stem}.log",
             stacks_path=self.directory / "stacks" / f"{stem}.txt",
             machine=self.placement.machine(name),
+            greets=self.launcher.call is not None,
         )
 
     def spec(

@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from simulator.errors import DeadlineExceeded
+from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.run.companion import Alone, Companion
+from simulator.run.options import Options
+from simulator.run.partings import Partings
 from simulator.run.population import Population
-from simulator.run.restarts import RestartPolicy
 
 __all__ = ["Supervisor"]
 
@@ -22,16 +24,25 @@ class Supervisor:
 
     It has a thread of its own: the caller may be waiting for a step, or for nothing, and the thread of events has to go
     on hearing the tasks while a restart waits for one to die or to start. Its state is guarded by the run's condition.
+
+    Args:
+        population: what it starts again.
+        options: of the run.
+        cut_off: whether there is no point in going on with the run.
+        companion: what makes tasks fail, wait and come back by plan.
     """
 
     def __init__(
-        self, population: Population, policy: RestartPolicy, *, peer_grace: float, cut_off: Callable[[], bool]
+        self, population: Population, options: Options, *, cut_off: Callable[[], bool], companion: Companion
     ) -> None:
         self._population = population
-        self._policy = policy
-        self._peer_grace = peer_grace
-        # Whether there is no point in going on with the run.
+        self._policy = options.restarts
+        self._peer_grace = options.peer_grace
         self._cut_off = cut_off
+        self._companion = companion
+        undisturbed = isinstance(companion, Alone) and not options.network.links
+        kept = undisturbed and population.call is not None and not population.starter.topology.ps
+        self._partings = Partings(population.tasks, population.journal) if kept else None
         self._changed = population.events.changed
         self._spent = 0
         self._closed = False
@@ -70,6 +81,8 @@ class Supervisor:
         try:
             while self._next_failure():
                 self._answer()
+        except OSError as error:
+            self.problem = LockstepError(f"what failed cannot be started again: {error}")
         except BaseException as error:  # noqa: BLE001 - whatever it is, `Run.join` raises it
             self.problem = error
         finally:
@@ -89,13 +102,18 @@ class Supervisor:
             return self.busy
 
     def notice_left_behind(self) -> None:
-        """Fail tasks that wait for a peer which is done, if there is no policy; needs the run's condition."""
+        """Let go whom a peer waits for in vain, and fail who came back to peers that are done, if there is no policy.
+
+        Needs the run's condition.
+        """
+        if self._partings is not None:
+            self._partings.look()
         # Workers with parameter servers need not wait for each other.
         if self._policy.kind == "none" and not self._population.starter.topology.ps:
             self._population.fail_left_behind(at_once=False)
 
     def _has_failed(self) -> bool:
-        if self._policy.kind == "job":
+        if self._policy.kind == "job" and not self._companion.busy():
             # The answer is another start. Under policy `task` they need not wait for each other.
             self._population.fail_left_behind(at_once=True)
         return self._population.failed

@@ -64,6 +64,8 @@ class Task:
     machine: Machine | None = None
     pid: int | None = None
     connection: Hears | None = None
+    # Whether its agent connects for certain; a program may be none of Python's, or never ask for it.
+    greets: bool = True
     ready: bool = False
     # A client that was told to call the function.
     told: bool = False
@@ -95,6 +97,10 @@ class Task:
     planned: bool = False
     # Set before Lockstep itself ends the process, so that the exit is not taken for a failure.
     stopped: bool = False
+    # It has returned, and was told to end although others have not.
+    let_go: bool = False
+    # When it had returned, or its program had ended with exit code 0.
+    done_at: float | None = None
     # It was sent SIGKILL, as a crash of its own: the run does not stop it before it has seen that.
     killed: bool = False
     # The end was asked for and a new incarnation follows, so that the run waits for that one.
@@ -121,6 +127,11 @@ class Task:
     def alive(self) -> bool:
         """Whether the process was started and has not ended. It leads a process group."""
         return self.pid is not None and not self.ended
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it lives and has greeted; of a program none of whose processes has, whether it leads its group."""
+        return self.connection is not None or (self.alive and not self.greets and self.signal_group(0))
 
     @property
     def finished(self) -> bool:
@@ -227,4 +238,5 @@ class Task:
             devices=self.devices,
             machine=self.machine_name,
             loss=self.loss,
+            done_at=self.done_at,
         )

@@ -37,6 +37,8 @@ class Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has n
         self._server = server
         self._reading = threading.Lock()
         self.ended_at: float | None = None
+        # Whether it has ended, and how cannot be known: who had to say so was killed.
+        self.lost = False
         super().__init__(process)
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
@@ -51,8 +53,8 @@ class Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has n
 
     def _read_end(self) -> None:
         said = os.read(self.sentinel, STAMPED.size)  # written whole; nothing if the forkserver itself was killed
-        whole = len(said) == STAMPED.size
-        code, self.ended_at = STAMPED.unpack(said) if whole else (_UNKNOWN_END, None)
+        self.lost = len(said) != STAMPED.size
+        code, self.ended_at = (_UNKNOWN_END, None) if self.lost else STAMPED.unpack(said)
         self.returncode = code
 
     def _launch(self, process_obj: Any) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import psutil
 import pytest
 from click.testing import CliRunner
@@ -24,8 +25,11 @@ PROGRAM = ["sh", "-c", "echo began; sleep 600"]
 
 
 def _lines_of(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(_lockstep, list(arguments))
-    return result.exit_code, result.output
+    result = CliRunner().invoke(_lockstep, list(arguments), standalone_mode=False)
+    if isinstance(result.exception, click.ClickException):
+        return result.exception.exit_code, result.exception.format_message()
+    assert result.exception is None, result.exception
+    return result.return_value or 0, result.output
 
 
 @pytest.fixture
@@ -43,16 +47,19 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("number", "ending", "says"),
+    ("number", "ending", "says", "known"),
     [
-        (signal.SIGINT, "interrupted", "interrupted, as by Ctrl-C"),
-        (signal.SIGKILL, "cut off", "its journal has no end"),
+        (signal.SIGINT, "interrupted", "interrupted, as by Ctrl-C", 0),
+        (signal.SIGKILL, "cut off", "its journal has no end", 3),
     ],
 )
 def test_the_report_says_that_a_run_did_not_come_to_its_end(
-    number: signal.Signals, ending: str, says: str, running: subprocess.Popen[bytes], tmp_path: Path
+    number: signal.Signals, ending: str, says: str, known: int, running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    """As text, as data and as a page; what the tasks wrote is there, and the next run replaces it."""
+    """As text, as data and as a page; what the tasks wrote is there, and the next run replaces it.
+
+    How one ended that was killed is not known, and neither is how long it took, which the exit code says as well.
+    """
     out, page = tmp_path / "out", tmp_path / "page.html"
     family = psutil.Process(running.pid).children(recursive=True)
     # Nobody takes the directory from a run that still writes there.
@@ -64,12 +71,13 @@ def test_the_report_says_that_a_run_did_not_come_to_its_end(
     assert living(family) == []
     assert (out / "0" / "logs" / "worker-0.log").read_text() == "began\n"
     code, said = _lines_of("report", str(out))
-    assert code == 0
+    assert code == known
+    assert ("at least" in said.splitlines()[0]) is bool(known)
     assert said.splitlines()[1].startswith(ending)
     assert says in said
     code, said = _lines_of("report", str(out), "--json")
     assert [run["ending"] for run in json.loads(said)["runs"]] == [ending]
-    assert _lines_of("report", str(out), "--html", str(page))[0] == 0
+    assert _lines_of("report", str(out), "--html", str(page))[0] == known
     assert says in page.read_text()
     _lines_of("run", "--worker", "1", "--quiet", "--out", str(out), "--", "true")
     assert (out / "0" / "logs" / "worker-0.log").read_text() == ""
@@ -87,3 +95,57 @@ def test_only_what_did_not_come_to_its_end_is_said_so(how: str | None, told: str
     second = lines(timeline_of([{**start, "says_end": True}, *end]))[1]
     assert second.startswith(told or "  worker:0")
     assert lines(timeline_of([start]))[1].startswith("  worker:0")
+
+
+def _json_of(process: subprocess.Popen[bytes]) -> dict[str, object]:
+    assert process.stdout is not None
+    return json.loads(process.stdout.read())  # type: ignore[no-any-return]
+
+
+def test_an_interrupted_run_prints_its_json(tmp_path: Path) -> None:
+    """With the keys of every outcome: how it would have ended is not known."""
+    log = tmp_path / "out" / "0" / "logs" / "worker-0.log"
+    command = [*LOCKSTEP, "run", "--worker", "1", "--json", "--quiet", "--out", str(tmp_path / "out"), "--", *PROGRAM]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        eventually(lambda: log.exists() and log.read_text() == "began\n", "the program to begin")
+        started.send_signal(signal.SIGINT)
+        found = _json_of(started)
+    assert started.returncode == 130
+    assert (found["ended_well"], found["error"], found["tasks"]) == (None, "interrupted", {})
+
+
+def _job(tmp_path: Path, program: str, setup: str = "") -> subprocess.CompletedProcess[str]:
+    job = [*LOCKSTEP, "run", "--worker", "1", "--quiet", "--out", str(tmp_path / "out"), "--", "sh", "-c", program]
+    return subprocess.run(
+        ["bash", "-c", f'{setup} "$@"', "bash", *job], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_directory_that_was_removed_meanwhile_does_not_hide_the_outcome(tmp_path: Path) -> None:
+    """It is shown, then why it is not kept, in one sentence."""
+    done = _job(tmp_path, f"rm -r {tmp_path / 'out'}")
+    assert done.returncode == 3
+    assert done.stdout.startswith("1 worker: ended well")
+    assert "what the run has left cannot be kept in" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("blocks", "code", "said"), [(0, 4, "no temporary directory"), (1, 3, "File too large")])
+def test_files_that_may_not_grow_are_said_in_one_sentence(blocks: int, code: int, said: str, tmp_path: Path) -> None:
+    """As with RLIMIT_FSIZE, where the temporary directory or the outcome is too large already."""
+    done = _job(tmp_path, "echo it began", f"ulimit -f {blocks};")
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_was_refused_leaves_no_directory(tmp_path: Path) -> None:
+    """Not one that was made for it; an empty one of the user's stays, and stays empty."""
+    (tmp_path / "train.py").write_text("def train(strategy, record): ...\n")
+    (tmp_path / "mine").mkdir()
+    for name in ("new", "mine"):
+        asked = ["verify", f"{tmp_path}/train.py:train", "--strategy", "tpu", "--hardware", "tpu"]
+        assert _lines_of(*asked, "--out", str(tmp_path / name))[0] == 4
+    assert not (tmp_path / "new").exists()
+    assert list((tmp_path / "mine").iterdir()) == []

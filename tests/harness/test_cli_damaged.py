@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -233,6 +235,40 @@ def test_a_directory_that_everybody_may_write_to_is_nobody_s(job: Path, copy: Ca
     result = _run("replay", str(directory))
     _refused(result, "run.json can be written to by everybody")
     assert "\\x1b[2Jhidden" in result.stderr
+
+
+def test_all_that_would_be_run_is_shown(job: Path, copy: Callable[[Path], Path]) -> None:
+    """Commands that lead to machines, an interpreter there and what pulls cables are run as well; others instead of
+    the saved ones if they are asked for.
+    """
+    directory = copy(job)
+    saved = json.loads((directory / "run.json").read_text())
+    saved["job"] |= {"machines": "evil {}:m0", "machines_python": "/evil/python", "machines_cable": "evil-cable {}"}
+    (directory / "run.json").write_text(json.dumps(saved))
+    (directory / "run.json").chmod(0o666)
+    shown = _run("replay", str(directory)).stderr
+    assert (
+        "\n  on machines evil {}:m0\n  by the Python there /evil/python\n  with cables pulled by evil-cable {}" in shown
+    )
+    shown = _run("replay", str(directory), "--machines", "mine {}:m0").stderr
+    assert "on machines mine {}:m0" in shown
+    assert "evil" not in shown
+
+
+def test_a_group_with_somebody_else_in_it_may_have_written_it(
+    job: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group of one's own is no doubt, which is what many users have."""
+    directory = copy(job)
+    (directory / "run.json").chmod(0o664)
+    monkeypatch.setattr("harness.cli.replay.carry_out", lambda *_, **__: pytest.fail("it has started"))
+    found = grp.struct_group(("crew", "x", 4242, []))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: found)
+    monkeypatch.setattr(pwd, "getpwall", list)
+    with pytest.raises(pytest.fail.Exception, match="it has started"):
+        CliRunner().invoke(_lockstep, ["replay", str(directory)], catch_exceptions=False)
+    found = grp.struct_group(("crew", "x", 4242, ["mallory"]))
+    _refused(_run("replay", str(directory)), "run.json can be written to by group crew")
 
 
 def test_the_answer_is_no_or_yes(job: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch) -> None:

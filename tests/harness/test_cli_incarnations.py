@@ -45,6 +45,23 @@ def test_a_process_that_went_on_says_from_where_and_what_was_lost() -> None:
     assert warnings_of(histories) == []
 
 
+def test_a_save_that_was_cut_off_at_its_end_is_known() -> None:
+    """Killed right after it had written: what it has written was there to be restored. A whole one says more."""
+    cut_off = Saved("tf.train.Checkpoint.save", "a/1", 4, restores=False, failed=None, unfinished=True)
+    history = histories_of(_result(worker_0=[(5, (cut_off,)), (1, (_read("a/1"),))]))["worker:0"]
+    assert history[0].lost == 1
+    assert "saved at step 4 of incarnation 0, which ended before the save had returned; 1" in described(history)[1]
+    whole = histories_of(_result(worker_0=[(5, (_saved("a/1", 3), cut_off)), (1, (_read("a/1"),))]))["worker:0"]
+    assert "saved at step 3 of incarnation 0; 1" in described(whole)[1]
+
+
+def test_a_restore_that_was_cut_off_is_none() -> None:
+    """The process has ended within it, and went on from nothing."""
+    read = Saved("tf.train.Checkpoint.restore", "a/1", 0, restores=True, failed=None, unfinished=True)
+    history = histories_of(_result(worker_0=[(5, (_saved("a/1", 4),)), (0, (read,))]))["worker:0"]
+    assert history[1].restored is None
+
+
 def test_what_another_task_has_saved_is_known() -> None:
     """The chief saves for all."""
     result = _result(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -15,7 +16,11 @@ from harness import verify
 from harness.cli import _lockstep
 from harness.errors import NothingObserved
 from harness.judging.environments import Environments
+from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
+from harness.running.making import Wanted
+from harness.running.repeated import Runs
+from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from tests._installed import COMMAND, run_there
 from tests.harness import _programs
@@ -133,6 +138,18 @@ def test_a_function_that_another_python_cannot_find_is_refused(tmp_path: Path) -
     """What stands in no file by its name cannot be looked up there."""
     with pytest.raises(UsageError, match="a function at the top of a file"):
         verify(_programs.exact(), "one_device", reference_python=_python(tmp_path))
+
+
+def test_another_python_that_never_answers_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    """It fails as a run that hangs does, and is ended; the time is that of the runs that it might make."""
+    (tmp_path / "python").write_text(f"#!/bin/sh\necho $$ > {tmp_path / 'number'}\nexec sleep 600\n")
+    (tmp_path / "python").chmod(0o755)
+    python = Interpreter(str(tmp_path / "python"), {"tensorflow": "2.0"})
+    runs = Runs(Program.of("tests/harness/_programs.py:silent"), tmp_path, 1, -59.9)  # which is 0.1 s for each
+    with pytest.raises(RunFailed, match=r"did not answer within 0\.3 s, in which 3 runs could be made") as caught:
+        made_elsewhere(runs, Wanted(), python)
+    assert caught.value.root_cause.kind == "Hang"
+    assert not psutil.pid_exists(int((tmp_path / "number").read_text()))
 
 
 def test_what_needs_one_environment_is_refused(train: Path, tmp_path: Path) -> None:

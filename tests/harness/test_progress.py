@@ -170,8 +170,8 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch,
     ("fields", "state"),
     [
         ({}, "starts"),
-        ({"connection": "here"}, "runs"),
-        ({"connection": "here", "steps": 7}, "step 7"),
+        ({"is_up": True}, "runs"),
+        ({"is_up": True, "steps": 7}, "step 7"),
         ({"steps": 7, "saving": {1: SimpleNamespace(begun=SimpleNamespace(restores=False))}}, "step 7 saving"),
         ({"saving": {1: SimpleNamespace(begun=SimpleNamespace(restores=True))}}, "restoring"),
         ({"steps": 7, "at_gate": "step:7"}, "held at step:7"),
@@ -187,6 +187,7 @@ def test_states(fields: dict[str, Any], state: str) -> None:
     nothing: dict[str, Any] = {
         "steps": 0,
         "incarnation": 0,
+        "is_up": False,
         "connection": None,
         "saving": {},
         "at_gate": None,

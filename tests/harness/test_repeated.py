@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,16 @@ def test_a_rerun_is_made_once_and_again_when_what_it_read_is_otherwise(runs: _Ma
     runs.trace(PLAIN).write_bytes(runs.trace(PLAIN).read_bytes() + b"\0")
     runs.make_all(both)
     assert runs.made() == [noisy(-1)]
+
+
+def test_a_file_that_was_changed_while_a_run_went_on_is_not_what_it_has_read(runs: _Made) -> None:
+    """What is there at the end need not be what was read: such a run is made again, also if all stays as it is."""
+    for began, made in ((time.time() - 60, [noisy(1)]), (time.time() + 60, [])):
+        runs.make_all([noisy(1)])
+        keep_depends(runs.directory / noisy(1), [Touch(str(runs.directory / "data"), began, writes=False)])
+        runs.made()
+        runs.make_all([noisy(1)])
+        assert runs.made() == made
 
 
 def test_fewer_are_made_at_once_where_there_is_little_room(runs: _Made, monkeypatch: pytest.MonkeyPatch) -> None:

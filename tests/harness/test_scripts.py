@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["python", "-m", "train"], "after python a file is expected, not '-m'"),
         (["python", "-c", "pass"], "not '-c'"),
         (["python", "no.py"], "there is no file 'no.py'"),
+        (["python", "-O", "train.py"], "a file is expected, not '-O'"),
+        (["python", "-E", "train.py"], "a file is expected, not '-E'"),
+        (["python2.7", "train.py"], "and not by python2.7; write python"),
+        (["/nonexistent/python3", "train.py"], "and not by /nonexistent/python3; write python"),
     ],
 )
 def test_other_commands_are_refused(place: Path, command: list[str], text: str) -> None:
@@ -61,7 +66,7 @@ def test_other_commands_are_refused(place: Path, command: list[str], text: str) 
 
 def test_a_command_is_read(place: Path) -> None:
     """The file, its arguments and where it runs; what it stands for changes what is cached of it."""
-    program = Program.of(["/usr/bin/python3.11", "-u", "train.py", "--epochs", "2"])
+    program = Program.of([sys.executable, "-u", "train.py", "--epochs", "2"])
     assert program.name == "train.py"
     assert program.script == Script(str(place / "train.py"), ("--epochs", "2"), str(place))
     digests = {program.digest, *(program.under(name, 2, 1).digest for name in ("mirrored-2", "multi_worker-2"))}

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import weakref
@@ -304,6 +305,50 @@ def test_a_file_in_a_folder_without_init_has_the_packages_above_it(tmp_path: Pat
     assert file.name == "some_test"
     assert packages == {"json": str(tmp_path / "json")}
     assert checkouts.beside_installed(packages)
+
+
+def test_a_folder_without_init_in_the_middle_hides_no_package_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `tensorflow/dtensor`, below which the helpers of the checkout are asked for by their whole names."""
+    folder = tmp_path / "json" / "middle" / "below_middle" / "tests"
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent, tmp_path / "json"):
+        (each / "__init__.py").touch()
+    (folder / "helper.py").write_text("WORD = 'found'\n")
+    (folder / "some_test.py").write_text("from json.middle.below_middle.tests.helper import WORD\n")
+    file, packages = checkouts.find(folder / "some_test.py")
+    assert file.name == "below_middle.tests.some_test"
+    assert packages == {"json": str(tmp_path / "json")}
+    monkeypatch.setattr(STATE, "packages", packages)
+    monkeypatch.setattr(STATE, "file", file)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    checkouts.install()
+    try:
+        assert checkouts.load(file).WORD == "found"
+    finally:
+        for name in [each for each in sys.modules if each.startswith(("below_middle", "json.middle"))]:
+            del sys.modules[name]
+
+
+@pytest.mark.full
+def test_classes_run_by_name_and_temporary_files_are_where_they_belong(tmp_path: Path) -> None:
+    """As under TensorFlow's `main`; what is left there goes with the process of the file."""
+    (tmp_path / "order_test.py").write_text(
+        "import os, tempfile, unittest\n"
+        "RAN = []\n"
+        "class Second(unittest.TestCase):\n"
+        "    def test_it(self): self.assertEqual(RAN, ['First'])\n"
+        "class First(unittest.TestCase):\n"
+        "    def test_it(self):\n"
+        "        RAN.append('First')\n"
+        "        self.assertEqual(tempfile.gettempdir(), os.environ['TMPDIR'])\n"
+        "        tempfile.mkstemp(prefix='left-by-order-test')\n"
+    )
+    outcomes, text = _run(tmp_path)
+    assert set(outcomes.values()) == {"passed"}, text
+    assert not list(Path(tempfile.gettempdir()).glob("left-by-order-test*"))
 
 
 def test_helpers_of_keras_sources_are_found_by_both_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

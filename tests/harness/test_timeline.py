@@ -102,6 +102,22 @@ def test_a_server_recovers_with_the_next_step_of_the_coordinator() -> None:
     assert recovered.at == pytest.approx(3.0)
 
 
+def test_a_program_without_steps_has_recovered_when_all_that_had_died_is_back() -> None:
+    """Nothing else is known of it; as long as one is missing it has not."""
+    fault = {"id": "k", "kind": "kill", "time": "1s", "task": ["worker:0", "worker:1"]}
+    script = Script("worker:0", "worker:1")
+    for task in fault["task"]:
+        script.exit(1.1, task, -9, asked=True)
+    script.fired(1.2, fault, ended=dict.fromkeys(fault["task"], "SIGKILL"))
+    script.add(2.0, "restart", task="worker:0", incarnation=1, reason="asked")
+    assert timeline_of(script.events, [fault]).faults[0].recovered is None
+    script.add(2.5, "restart", task="worker:1", incarnation=1, reason="asked").undone(2.6, fault)
+    recovered = timeline_of(script.events, [fault]).faults[0].recovered
+    assert recovered is not None
+    assert (recovered.task, recovered.what) == ("worker:1", "started again, incarnation 1")
+    assert recovered.at == pytest.approx(2.5)
+
+
 def test_a_crash_loop_recovers_after_its_last_death() -> None:
     """A step between two deaths is no recovery."""
     fault = {**KILL, "kind": "crash_loop"}

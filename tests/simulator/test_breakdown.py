@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology
 from simulator.agent import main
 from simulator.capabilities.namespaces import try_namespaces
-from simulator.faults import DiskFull, Pause
+from simulator.errors import ForkserverEnded
+from simulator.faults import DiskFull, Kill, Pause
 from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.injector import Injector
 from simulator.journal.journal import Journal, read_journal
+from simulator.launch.forkserver import Forkserver
 from simulator.machines.local.small_disk import call_on_small_disk
 from simulator.wire.spec import TaskSpec
 from tests.simulator._faults import plan_of, steps
@@ -50,6 +56,13 @@ def test_a_full_temporary_directory_is_one_clear_error(when: str, disk: Path) ->
     assert "Traceback" not in found["text"]
     assert found["seconds"] < 20
     assert found["left"] == []
+
+
+def test_a_program_that_ends_where_logs_have_no_room_says_so(disk: Path) -> None:
+    """Its exit code alone would hide it."""
+    text = call_on_small_disk("tests.simulator._full_out", disk, 4 * 2**20, timeout=60)
+    assert "worker:0 failed first: Exit: ended with exit code 1; there is no room left in" in text
+    assert "make room there, or name another directory" in text
 
 
 def test_a_journal_that_cannot_be_written_says_so_and_keeps_whole_lines(tmp_path: Path) -> None:
@@ -143,3 +156,71 @@ def test_the_timeout_bounds_the_start_too(monkeypatch: pytest.MonkeyPatch) -> No
         pytest.raises(DeadlineExceeded, match=r"gave up after 0\.5 s waiting for worker:0 to start"),
     ):
         cluster.run(len, "x")
+
+
+# Programs, of whose tasks the plan, or Lockstep, asks the end: that is the cause of nothing.
+WAITS = ["sleep", "60"]
+
+
+def test_the_killed_relay_is_the_cause_and_no_task() -> None:
+    """The tasks are ended by Lockstep, since nobody keeps the network; a plan that there is not has not done it."""
+    with bare(Topology(worker=2), relay=True) as cluster, cluster.start_command(WAITS) as run:
+        os.kill(run.network.pid, signal.SIGKILL)
+        with pytest.raises(RunFailed) as caught:
+            run.join()
+    assert [(cause.task, cause.kind) for cause in caught.value.causes] == [("network", "RelayEnded")]
+
+
+def test_what_lockstep_cannot_do_any_more_is_the_cause() -> None:
+    """As where no more files may be open: it comes first, and alone."""
+    with bare(Topology(worker=2)) as cluster, cluster.start_command(WAITS) as run:
+        run.breakdown.report("an event could not be taken in", OSError(24, "Too many open files"))
+        with pytest.raises(RunFailed) as caught:
+            run.join()
+    assert [(cause.task, cause.kind) for cause in caught.value.causes] == [("lockstep", "OSError")]
+
+
+def test_a_plan_that_ends_every_task_is_told_and_when() -> None:
+    """The control: then nobody can finish the job, which is known at the end and not in the year of the clock."""
+    plan = plan_of(Kill("worker:0", step=1))
+    code = "import simulator, threading; simulator.step(); threading.Event().wait()"
+    with bare(Topology(worker=1), faults=plan) as cluster, pytest.raises(RunFailed) as caught:
+        cluster.run_command([sys.executable, "-c", code])
+    (cause,) = caught.value.causes
+    assert cause.kind == "NotFinished"
+    assert time.monotonic() - 30 < cause.at <= time.monotonic()
+
+
+def test_a_forkserver_that_is_killed_while_it_starts_a_task_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one sentence, whether the connection to it or its answer breaks off."""
+    for error in (EOFError("no number"), ConnectionResetError("by peer")):
+
+        def broken(*_: Any, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(sys.modules[Forkserver.__module__], "Popen", broken)
+        with (
+            bare(Topology(worker=1)) as cluster,
+            pytest.raises(ForkserverEnded, match="killed while it started worker:0"),
+        ):
+            cluster.run_command(["true"])
+
+
+def test_a_killed_forkserver_is_the_cause_and_its_tasks_have_no_exit_code() -> None:
+    """They die with it, and nobody is left who could say how they ended."""
+    # A forkserver of its own, since others are used by later tests too.
+    preload = ("simulator.units",)
+    with Cluster(Topology(worker=2), preload=preload, timeout=float("inf")) as cluster:
+        cluster.set_gate("worker:0", "step:0")
+        with cluster.start(len, "") as run:
+            assert run.wait_gate("worker:0", "step:0")
+            pid = run.tasks["worker:0"].pid
+            assert pid is not None
+            psutil.Process(pid).parent().kill()  # type: ignore[union-attr]
+            with pytest.raises(RunFailed) as caught:
+                run.join()
+    (cause,) = caught.value.causes
+    assert (cause.task, cause.kind) == ("lockstep", "ForkserverEnded")
+    assert [task.exit for task in caught.value.result.values()] == [None, None]
+    with Cluster(Topology(worker=1), preload=preload) as cluster:  # there is another one by now
+        assert cluster.run(len, "")["worker:0"].value == 0

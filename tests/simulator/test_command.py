@@ -94,6 +94,23 @@ def _failure(command: list[str], topology: Topology, **options: Any) -> RunFaile
     return caught.value
 
 
+def test_a_program_that_closes_all_descriptors_is_still_counted(program: Program, tmp_path: Path) -> None:
+    """It connects again; a file of the program that has got the number of the connection is left alone."""
+    code = (
+        "import os, simulator\n"
+        "simulator.step()\n"
+        "os.closerange(3, 256)\n"
+        f"files = [open({str(tmp_path)!r} + f'/{{number}}', 'wb') for number in range(20)]\n"
+        "for _ in range(2): simulator.step()\n"
+    )
+    with bare(Topology(worker=1), out=tmp_path / "out") as cluster:
+        result = cluster.run_command(program(code))
+    assert result["worker:0"].steps == 3
+    events = read_journal(tmp_path / "out" / "0" / "journal.jsonl")
+    assert [event["number"] for event in events if event["event"] == "step"] == [1, 2, 3]
+    assert all((tmp_path / str(number)).read_bytes() == b"" for number in range(20))
+
+
 def test_each_task_runs_the_command_with_its_own_config(program: Program, tmp_path: Path) -> None:
     """Arguments, working directory and TF_CONFIG arrive; each task leads a process group of its own."""
     command = program(

@@ -54,6 +54,17 @@ def test_kill_with_restart_brings_a_new_incarnation(tmp_path: Path) -> None:
     assert _effects(tmp_path)[1] == {"restarted": {"worker:1": 1}}
 
 
+def test_a_program_that_is_none_of_pythons_is_struck_and_comes_back(tmp_path: Path) -> None:
+    """Nobody greets there, so that it is up as soon as its process is there; the next one ends at once."""
+    there = tmp_path / "there"
+    plan = plan_of(Kill("worker:0", log="begun", of="worker:0", restart="20ms"))
+    program = ["sh", "-c", f"echo begun; [ -e {there} ] || {{ touch {there}; exec sleep 60; }}"]
+    with Cluster(Topology(worker=1), preload=(), timeout=20, faults=plan, out=tmp_path / "out") as cluster:
+        result = cluster.run_command(program)
+    assert result["worker:0"].incarnation == 1
+    assert _effects(tmp_path / "out") == ({"ended": {"worker:0": "SIGKILL"}}, {"restarted": {"worker:0": 1}})
+
+
 def test_a_group_is_struck_at_once_when_all_stand_there(tmp_path: Path) -> None:
     """A power cut: nobody of the group is a step further than the others."""
     result = run_steps(plan_of(Kill("worker:*", step=4)), tmp_path, workers=3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator import Cluster, RunFailed, RunResult, Topology
+from simulator import Cluster, Link, RunFailed, RunResult, Topology
 from simulator.faults import Delay, Fault, Flap, Jitter, Partition, Rate, Restart, Stall
 from tests.simulator._faults import events, plan_of, talk
 
@@ -45,6 +45,11 @@ def test_jitter_varies_the_round_trip(tmp_path: Path) -> None:
     """A probe of several shows some of it."""
     _run(tmp_path, Jitter(**AT, jitter="10ms", until=6))
     assert _effects(tmp_path)[0]["round_trip_seconds"] >= 0.0005
+
+
+def test_jitter_is_the_same_as_a_fault_and_as_a_link() -> None:
+    """Without a delay both vary around the one that is there, and put none in its place."""
+    assert Jitter(**AT, jitter="5ms").link() == Link(**LINK, jitter="5ms", jitter_kind="uniform")
 
 
 def test_rate_bounds_what_passes(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_new_warden_knows_what_a_killed_one_was_told(tmp_path: Path) -> None:
     warden.watch_directory(folders[2])
     second = warden._process
     assert second is not None
-    Warden._dismiss(second, os.getpid())
+    warden._dismiss(second, os.getpid())
     assert [folder.exists() for folder in folders] == [True, False, False]
 
 

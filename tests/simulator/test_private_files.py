@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,9 @@ import pytest
 from simulator import Cluster, Topology
 from simulator.helpers.private_files import planned
 from simulator.machines.local.private_files import PrivateFilesUnavailable, private_files
+from tests.simulator._wire import eventually
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,40 @@ def test_what_is_written_inside_stays_inside(tmp_path: Path) -> None:
     assert (tmp_path / "there").read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "there"]
     assert (tmp_path / "kept" / "result").read_text() == "result"
+
+
+def test_ctrl_c_is_not_for_who_holds_the_view(tmp_path: Path) -> None:
+    """It is in a session of its own, where no terminal sends anything; it ends with this process."""
+    try:
+        with private_files([tmp_path], []) as view:
+            assert os.getsid(view.holder) != os.getsid(0)
+    except PrivateFilesUnavailable as why:
+        pytest.skip(f"this machine has no mounts of its own: {why}")
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from simulator.machines.local.private_files import PrivateFilesUnavailable, private_files
+before = set(os.listdir("/dev/shm"))
+try:
+    with private_files([pathlib.Path(sys.argv[1])], []):
+        print(*(name for name in os.listdir("/dev/shm") if name not in before and "lockstep-files" in name), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+except PrivateFilesUnavailable as why:
+    sys.exit(str(why))
+"""
+
+
+def test_a_killed_parent_leaves_nothing_in_memory(tmp_path: Path) -> None:
+    """What was written in the view is gone from there as well."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode == 1:
+        pytest.skip(done.stderr)
+    assert done.returncode == -signal.SIGKILL
+    eventually(lambda: not any(Path("/dev/shm", name).exists() for name in done.stdout.split()), "it to be removed")
+    assert done.stdout.split()
 
 
 @pytest.mark.parametrize("place", ["/", "/tmp"])

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
+from simulator import Cluster, FaultPlan, LockstepError, RunFailed, Topology, UsageError
 from simulator.faults import Kill
 from simulator.journal.journal import Journal, read_journal
 from simulator.machines.local.machine import LocalMachine
@@ -278,7 +278,7 @@ def test_a_policy_that_cannot_start_a_task_says_why(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(LocalMachine, "launch", fails)
     with bare(Topology(worker=2), restarts=3) as cluster, cluster.start(_announces_from, 1) as run:
         run.wait_step("worker:1", 1, timeout=20)
-        with pytest.raises(OSError, match="no more processes"):
+        with pytest.raises(LockstepError, match="what failed cannot be started again: no more processes"):
             run.join()
 
 

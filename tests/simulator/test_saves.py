@@ -163,9 +163,11 @@ def _dies(fakes: str) -> None:
 
 
 def test_a_save_that_death_cuts_off(fakes: str, tmp_path: Path) -> None:
-    """It is an event nevertheless, unfinished, and not in the canonical history."""
-    with pytest.raises(RunFailed):
+    """It is an event nevertheless, unfinished, also in the outcome, and not in the canonical history."""
+    with pytest.raises(RunFailed) as caught:
         run_one(_dies, tmp_path / "out", fakes)
+    (saved,) = caught.value.result["worker:0"].incarnations[0].saves
+    assert (saved.path, saved.failed, saved.unfinished) == ("x-1", None, True)
     (event,) = saves_of(tmp_path / "out")
     assert (event["kind"], event["path"], event["failed"], event["unfinished"]) == (
         f"{CHECKPOINT}.save",
@@ -311,9 +313,14 @@ def test_two_runs_of_one_seed_save_alike(fakes: str, tmp_path: Path) -> None:
 class _Interrupted:
     """A connection that a handler of signals interrupts in the middle of the first message."""
 
-    def __init__(self, handler: Callable[[], None]) -> None:
+    def __init__(self, handler: Callable[[], None], real: socket.socket) -> None:
         self._handlers = [handler]
+        self._real = real
         self.sent = b""
+
+    def fileno(self) -> int:
+        """That of the connection which is there."""
+        return self._real.fileno()
 
     def sendall(self, data: bytes) -> None:
         """Take the data in two pieces."""
@@ -333,7 +340,7 @@ def test_a_handler_of_signals_may_save(tmp_path: Path) -> None:
         listener.listen()
         agent = Agent(spec, lambda *_: None)
     with agent._connection:
-        connection = _Interrupted(lambda: agent.send(messages[1]))
+        connection = _Interrupted(lambda: agent.send(messages[1]), agent._connection)
         agent._connection = connection  # type: ignore[assignment]
         agent.send(messages[0])
     assert list(control.Inbox().feed(connection.sent)) == messages

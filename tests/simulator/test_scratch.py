@@ -5,17 +5,19 @@ is.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from simulator import LockstepError
+from simulator import Cluster, LockstepError, Topology
 from simulator.helpers import warden as program
 from simulator.helpers.warden import remove_tree
 from simulator.machines.local import scratch
@@ -170,3 +172,24 @@ def test_a_last_word_that_was_cut_short_removes_nothing(tmp_path: Path) -> None:
     said = b"+directory " + bytes(tmp_path / "ours") + b"\0+directory " + bytes(tmp_path / "kept")
     subprocess.run(warden, input=said, timeout=20, check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def _empty_own(folder: str) -> str:
+    """worker:0 removes its temporary directory; the others look for theirs afterwards."""
+    here, gone = tempfile.gettempdir(), Path(folder, "gone")
+    if os.environ["LOCKSTEP_TASK"] == "worker:0":
+        shutil.rmtree(here)
+        gone.touch()
+    while not gone.exists():
+        threading.Event().wait(0.005)
+    tempfile.tempdir = None  # what was found before is forgotten, as in a process that begins now
+    return tempfile.gettempdir() if os.environ["LOCKSTEP_TASK"] != "worker:0" else here
+
+
+def test_each_task_has_a_temporary_directory_of_its_own(tmp_path: Path) -> None:
+    """As on machines of their own: one that removes its directory takes nothing from others, and all are removed."""
+    with Cluster(Topology(worker=3), preload=(), timeout=30) as cluster:
+        found = [task.value for task in cluster.run(_empty_own, str(tmp_path)).values()]
+    assert len(set(found)) == 3
+    assert [Path(path).name for path in found] == ["worker-0", "worker-1", "worker-2"]
+    assert not any(Path(path).exists() for path in found)

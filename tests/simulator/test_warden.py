@@ -10,10 +10,14 @@ import textwrap
 from pathlib import Path
 
 import psutil
+import pytest
 
 from simulator import Cluster, Topology
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked
 from simulator.journal import read_journal
+from simulator.machines.local.machine import LocalMachine
+from simulator.machines.local.processes import now_ticks
+from simulator.machines.protocol import GROUP, Who
 from tests.simulator._wire import eventually
 
 # A daemon, and the file that says that it is there; the program itself stays or ends.
@@ -72,6 +76,64 @@ def test_a_daemon_ends_with_a_killed_parent(tmp_path: Path) -> None:
     eventually(lambda: not _daemons(number), "the daemon to end")
 
 
+# A daemon that has nothing of the run: neither a parent, nor a session, nor a mark.
+BARE = """
+import os, pathlib, sys
+there, number = sys.argv[1:]
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        pathlib.Path(there).touch()
+        os.execve("/bin/sleep", ["sleep", f"600.{number}"], {})
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_daemon_without_a_mark_ends_with_the_run(tmp_path: Path) -> None:
+    """The forkserver has adopted it, so that an emptied environment does not hide it; the journal says so."""
+    number, there = _number(), tmp_path / "there"
+    with Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path / "out") as cluster:
+        cluster.run_command([sys.executable, "-c", BARE, str(there), str(number)])
+    assert there.exists()
+    assert _daemons(number) == []
+    assert (
+        len([each for each in read_journal(tmp_path / "out" / "0" / "journal.jsonl") if each["event"] == "leaked"]) == 1
+    )
+
+
+def test_a_daemon_without_a_mark_ends_with_the_last_of_several_runs(tmp_path: Path) -> None:
+    """Nobody knows which it is of; what another run has started itself is left alone."""
+    number, there = _number(), tmp_path / "there"
+    with (
+        Cluster(Topology(worker=1), preload=(), timeout=30) as other,
+        other.start_command(["sleep", "60"]) as run,
+        Cluster(Topology(worker=1), preload=(), timeout=30) as cluster,
+    ):
+        cluster.run_command([sys.executable, "-c", BARE, str(there), str(number)])
+        assert len(_daemons(number)) == 1
+        assert run.tasks["worker:0"].alive
+    assert _daemons(number) == []
+
+
+def test_a_daemon_without_a_mark_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    """SIGKILL of Lockstep itself: the forkserver ends what it has adopted, or the warden does."""
+    number, there = _number(), tmp_path / "there"
+    script = textwrap.dedent(f"""
+        import os, pathlib, signal, sys
+        from simulator import Cluster, Topology
+        command = [sys.executable, "-c", {BARE!r} + "import threading; threading.Event().wait()"]
+        with Cluster(Topology(worker=1), preload=()) as cluster:
+            with cluster.start_command([*command, {str(there)!r}, {str(number)!r}]):
+                while not pathlib.Path({str(there)!r}).exists():
+                    pass
+                os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    eventually(lambda: not _daemons(number), "the daemon to end")
+
+
 def test_only_the_marked_are_killed() -> None:
     """A process of another run, or of none, goes on."""
     number = _number()
@@ -85,3 +147,47 @@ def test_only_the_marked_are_killed() -> None:
         for process in started:
             process.kill()
             process.wait(10)
+
+
+def test_what_a_killed_warden_would_have_removed_is_removed() -> None:
+    """Nobody has noticed its end; when the parent ends in order, another one tidies up."""
+    script = """
+        import os, signal, sys
+        from simulator.machines.local import scratch, warden
+        place = scratch.make_scratch("test")
+        os.kill(warden.warden.pid, signal.SIGKILL)
+        print(place)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "lockstep-test-" in done.stdout
+    assert not Path(done.stdout.strip()).exists()
+
+
+class _Gone:
+    """A process that has ended, and whose number is given to others."""
+
+    pid = 0
+
+
+def test_a_group_whose_number_is_a_strangers_by_now_is_left_alone(tmp_path: Path) -> None:
+    """The end of the task was seen before the stranger began; the control is that what the task has left is killed."""
+    gone, who = _Gone(), Who("worker:0", 0)
+    machine = LocalMachine(tmp_path, lambda spec: pytest.fail("nothing is started"))
+    for seen_before, code in ((True, None), (False, -signal.SIGKILL)):
+        machine._processes[who] = gone  # type: ignore[assignment]
+        if seen_before:
+            machine._see_end(who)
+            seen = now_ticks()
+            eventually(lambda seen=seen: now_ticks() > seen, "the clock")  # type: ignore[misc]
+        with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+            gone.pid = stranger.pid
+            if not seen_before:
+                machine._see_end(who)
+            machine.signal([who], signal.SIGKILL, GROUP)
+            machine.end([who], None)
+            if code is None:
+                assert stranger.poll() is None
+                stranger.kill()
+            assert stranger.wait(10) == -signal.SIGKILL

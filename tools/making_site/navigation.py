@@ -38,6 +38,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/sharding",
         "docs/culprits",
         "docs/sweep",
+        "docs/soak",
         "docs/checkpoint-sweeps",
         "docs/architecture",
     ),

@@ -147,7 +147,23 @@ def _recovery(row: FaultRow, lives: Sequence[Life]) -> Sighting | None:
         return None
     steps = [(at, life, number) for life in again for number, at in life.steps if at >= after]
     if not steps:
-        return None
+        return None if any(life.steps for life in lives) else _return(last, lives)
     at, life, number = min(steps, key=lambda step: step[0])
-    which = f", incarnation {life.incarnation}" if life.incarnation else ""
-    return Sighting(life.task, at, f"step {number}{which}")
+    return Sighting(life.task, at, f"step {number}{_which(life)}")
+
+
+def _return(last: Mapping[str, int], lives: Sequence[Life]) -> Sighting | None:
+    """When all of these tasks were there again, each with the number of its last dead process; for want of steps."""
+    back = [
+        next((life for life in lives if life.task == task and life.incarnation > dead), None)
+        for task, dead in last.items()
+    ]
+    there = [life for life in back if life is not None]
+    if not there or len(there) < len(back):
+        return None
+    latest = max(there, key=lambda life: life.begin)
+    return Sighting(latest.task, latest.begin, f"started again{_which(latest)}")
+
+
+def _which(life: Life) -> str:
+    return f", incarnation {life.incarnation}" if life.incarnation else ""

@@ -21,7 +21,8 @@ def lines(timeline: Timeline, width: int | None = None) -> list[str]:
         timeline: the run.
         width: of the rows of the table of faults, which are cut there.
     """
-    told = [f"{timeline.name}: {timeline.topology}, {timeline.seconds:.1f} s"]
+    least = "at least " if timeline.ending == "cut off" else ""
+    told = [f"{timeline.name}: {timeline.topology}, {least}{timeline.seconds:.1f} s"]
     if timeline.ended_early:
         told.append(timeline.ended_early)
     for task in timeline.tasks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,6 +62,8 @@ def begin(state: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     for name in set(os.environ) - set(environ):
         del os.environ[name]
     os.environ.update(environ)
+    # Whoever has asked for it in the forkserver has had that of the session remembered.
+    tempfile.tempdir = None
     # The forkserver ends with the session that wanted it, in whatever way that ends.
     with contextlib.suppress(OSError):
         kernel.die_with_parent()

@@ -22,12 +22,12 @@ __all__ = ["beside_installed", "find", "install", "load"]
 def find(path: Path) -> tuple[TestFile, dict[str, str]]:
     """The name under which this file is imported, and the folders of its packages, by name.
 
-    A folder without an `__init__.py`, as `tf_keras/integration_test` is, has no name in which its package comes; what
-    lies above it is the file's package all the same.
+    A folder without an `__init__.py`, as `tf_keras/integration_test` and `tensorflow/dtensor` are, has no name in which
+    its package comes, and neither has what lies below it; what lies above it is the file's package all the same.
     """
     names, folder = _packages(path.parent)
     file = TestFile(".".join([*names, path.stem]), str(path))
-    if not names and (above := next((each for each in folder.parents if _is_package(each)), None)) is not None:
+    if (above := next((each for each in folder.parents if _is_package(each)), None)) is not None:
         names, folder = _packages(above)
     packages = {".".join(names[: depth + 1]): str(folder.joinpath(*names[: depth + 1])) for depth in range(len(names))}
     return file, packages
@@ -113,8 +113,9 @@ def load(file: TestFile) -> ModuleType:
     """The test module, imported at most once."""
     if file.name in sys.modules:
         return sys.modules[file.name]
-    if not STATE.packages:
-        folder = str(Path(file.path).parent)
+    names = file.name.split(".")
+    if not STATE.packages or (len(names) > 1 and names[0] not in STATE.packages):
+        folder = str(Path(file.path).parents[len(names) - 1])
         if folder not in sys.path:
             sys.path.insert(0, folder)
     module = importlib.import_module(file.name)

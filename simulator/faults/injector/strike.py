@@ -215,4 +215,4 @@ class Strike:
 
 def _is_settled(task: Task) -> bool:
     """Neither on its way up nor, being dead, about to be started again."""
-    return not task.comes_back if task.ended else task.connection is not None
+    return not task.comes_back if task.ended else task.is_up

@@ -109,5 +109,5 @@ def start_again(scene: Scene, returned: Sequence[Task] = ()) -> Effect:
         for task, is_gone in zip(dead, gone, strict=True)
     ]
     # Fewer than asked for: it has failed again by now, which the run reports.
-    scene.wait(lambda: all(task.connection is not None or task.ended for task in new), "restarted tasks to start", 60.0)
+    scene.wait(lambda: all(task.is_up or task.ended for task in new), "restarted tasks to start", 60.0)
     return {"restarted": {task.name: task.incarnation for task in new}}

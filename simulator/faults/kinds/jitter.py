@@ -12,18 +12,18 @@ from simulator.units import parse_duration
 
 __all__ = ["KIND", "Jitter"]
 
-# A probe's jitter is less than a twentieth of its scale with a probability below 6 %, so that 8 of them are with one
-# below 1e-9.
-_PROBES = 8
+# One way, a probe's jitter is less than a twentieth of its scale with a probability of 0.525 if it is uniform, which is
+# the most, so that 32 of them are with one of 1e-9. Mostly one or two will do.
+_PROBES = 32
 
 
 class Jitter(ConditionFault, tag="jitter", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A delay that varies. Proof: of 8 round trips one shows a twentieth of the jitter.
+    """A delay that varies. Proof: of up to 32 round trips one shows a twentieth of the jitter.
 
     Attributes:
         jitter: the scale of the distribution; see `simulator.Link`.
         jitter_kind: `uniform`, `normal` or `pareto`.
-        delay: what it varies around.
+        delay: what it varies around; without one, as of a link, around the delay that is there, or none.
     """
 
     jitter: str = "5ms"
@@ -42,8 +42,8 @@ class Jitter(ConditionFault, tag="jitter", kw_only=True, frozen=True, forbid_unk
             self.link()
 
     def conditions(self) -> dict[str, Any]:
-        """Jitter, its kind, and the delay around which it varies; without one around its own scale."""
-        return {"jitter": self.jitter, "jitter_kind": self.jitter_kind, "delay": self.delay or self.jitter}
+        """Jitter, its kind, and the delay around which it varies."""
+        return {"jitter": self.jitter, "jitter_kind": self.jitter_kind, "delay": self.delay}
 
     def prove(self, scene: Scene) -> Effect:
         """Probe it."""

@@ -11,12 +11,18 @@ from pyroute2.netlink.nfnetlink.nftsocket import Cmp, Meta
 from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
 
+from simulator.wire.hosts import ECHO_PORT
+
 __all__ = ["Arrivals", "Filters", "Seen"]
 
 _TABLE = "lockstep"
 _ACCEPT, _DROP = 1, 0
-_TCP = b"\x06"
+_UDP = b"\x11"
 _REGISTER = 1
+# In the header of a datagram.
+_TRANSPORT_HEADER = 2
+_PORT_BYTES = 2
+_SOURCE_PORT, _DESTINATION_PORT = 0, 2
 _NAME_BYTES = 16
 
 
@@ -56,9 +62,9 @@ class Filters:
 
 
 class Arrivals:
-    """What arrives on one interface: a chain of rules, of which two count TCP, first all and then the lost.
+    """What arrives on one interface: a chain of rules, of which two count packets, first all and then the lost.
 
-    Other packets, such as probes, are lost as well and not counted.
+    Probes, which are no traffic of tasks, are lost as well and not counted.
     """
 
     def __init__(self, filters: Filters, interface: str, chain: str) -> None:
@@ -77,7 +83,7 @@ class Arrivals:
         self._write(loss)
 
     def counted(self, counters: Mapping[str, Sequence[Seen]]) -> tuple[Seen, Seen]:
-        """TCP packets that have arrived, lost ones included, and those that were lost.
+        """Packets that have arrived, lost ones included, and those that were lost.
 
         Args:
             counters: as `Filters.counters` has just shown them.
@@ -86,10 +92,13 @@ class Arrivals:
         return self._arrived + seen[0], self._lost + (seen[1] if len(seen) > 1 else Seen())
 
     def _write(self, loss: float) -> None:
-        self._rule(_is_tcp(), _counter())
+        for which in (_SOURCE_PORT, _DESTINATION_PORT):
+            if loss:
+                self._rule(_is_probe(which), _by_chance(loss), verdict(_DROP))
+            self._rule(_is_probe(which), verdict(_ACCEPT))
+        self._rule(_counter())
         if loss:
-            self._rule(_is_tcp(), _by_chance(loss), _counter(), verdict(_DROP))
-            self._rule(_by_chance(loss), verdict(_DROP))
+            self._rule(_by_chance(loss), _counter(), verdict(_DROP))
 
     def _rule(self, *expressions: list[Any]) -> None:
         every = (_comes_by(self._interface), *expressions)
@@ -103,8 +112,11 @@ def _comes_by(interface: str) -> list[Any]:
     return [_load(Meta.NFT_META_IIFNAME), _compare(Cmp.NFT_CMP_EQ, interface.encode().ljust(_NAME_BYTES, b"\0"))]
 
 
-def _is_tcp() -> list[Any]:
-    return [_load(Meta.NFT_META_L4PROTO), _compare(Cmp.NFT_CMP_EQ, _TCP)]
+def _is_probe(which: int) -> list[Any]:
+    """Whether this port of a datagram, of its two, is that of the keeper's echo."""
+    where = {"dreg": _REGISTER, "base": _TRANSPORT_HEADER, "offset": which, "len": _PORT_BYTES}
+    is_port = [genex("payload", where), _compare(Cmp.NFT_CMP_EQ, struct.pack(">H", ECHO_PORT))]
+    return [_load(Meta.NFT_META_L4PROTO), _compare(Cmp.NFT_CMP_EQ, _UDP), *is_port]
 
 
 def _by_chance(probability: float) -> list[Any]:

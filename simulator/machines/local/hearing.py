@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from simulator.errors import ForkserverEnded
 from simulator.machines.local.connection import Connection
 from simulator.machines.protocol import (
     Broke,
@@ -166,6 +167,10 @@ class Ear:
             return False
         return True
 
+    def _read_all(self, connection: Connection | None) -> None:
+        while connection is not None and not connection.closed and self._read(connection):
+            pass
+
     # -- who speaks
 
     def _take(self, connection: Connection, message: control.FromTask) -> None:
@@ -186,6 +191,8 @@ class Ear:
         if not hmac.compare_digest(hello.key.encode(), self._key.encode()):
             raise Malformed(f"it greets as {hello.task} without the key of the run")
         connection.owner = who
+        # It connects again where the program has closed all that was open: what it has said before comes first.
+        self._read_all(self._connections.get(who))
         self._connections[who] = connection
         self._hear(Greeted(who, hello.pid))
 
@@ -199,6 +206,10 @@ class Ear:
     def _ended(self, who: Who) -> None:
         process = self._watched[who]
         code = process.exit_code()
+        if process.lost:
+            error = ForkserverEnded("the forkserver that had started it was killed")
+            self._hear(Broke(f"how {who.task} ended is not known", error))
+            code = None
         at = process.ended_at or time.monotonic()
         with contextlib.suppress(KeyError):
             self._selector.unregister(process.sentinel)
@@ -206,8 +217,7 @@ class Ear:
         connection = self._connections.get(who)
         try:
             # The process may have ended before its last words were read.
-            while connection is not None and not connection.closed and self._read(connection):
-                pass
+            self._read_all(connection)
         finally:
             self._hear(Ended(who, code, at, "" if connection is None else connection.half_said))
             self._told_of_end(who)

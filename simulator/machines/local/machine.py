@@ -20,8 +20,9 @@ from simulator.errors import DeadlineExceeded
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
 from simulator.machines.local.hearing import Ear
 from simulator.machines.local.host import cores
+from simulator.machines.local.orphans import orphans
 from simulator.machines.local.ports import hold_ports
-from simulator.machines.local.processes import catches, group_members
+from simulator.machines.local.processes import catches, group_members, now_ticks
 from simulator.machines.local.undivided import undivided
 from simulator.machines.local.warden import warden
 from simulator.machines.protocol import (
@@ -70,7 +71,8 @@ class LocalMachine:
     _hear: Callable[[Event], None] = lambda event: None
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _processes: dict[Who, Process] = field(default_factory=dict)
-    _ended: set[Who] = field(default_factory=set)
+    # When its end was seen, as of `now_ticks`.
+    _ended: dict[Who, int] = field(default_factory=dict)
     # Notified when a process has ended.
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _ear: Ear | None = None
@@ -131,6 +133,7 @@ class LocalMachine:
         self._temporary.mkdir()
         control = self.directory / "control.sock"
         self._ear = Ear(control, self._hear, share.tasks, self._key, self._see_end)
+        orphans.begin()
         self._stack.callback(control.unlink)
         self._stack.callback(self._ear.close)
         return {task: f"{self.address}:{port}" for task, port in ports.items()}
@@ -142,7 +145,7 @@ class LocalMachine:
             return ()
         self._ear = None
         try:
-            return kill_marked(self._mark)
+            return [*kill_marked(self._mark), *orphans.end()]
         finally:
             warden.forget_mark(self._mark)
             remove_tree(self._temporary)
@@ -157,13 +160,16 @@ class LocalMachine:
 
     def _completed(self, spec: TaskSpec) -> TaskSpec:
         stem = stem_of(spec.task)
+        # Of its own, as on machines that have one task each; there when it comes again.
+        temporary = self._temporary / stem
+        temporary.mkdir(exist_ok=True)
         return msgspec.structs.replace(
             spec,
             control=str(self.directory / "control.sock"),
             log=str(self.directory / "logs" / f"{stem}.log"),
             stacks=str(self.directory / "stacks" / f"{stem}.txt"),
             left=str(self.directory / LEFT),
-            environ={MARK_VARIABLE: self._mark, "TMPDIR": str(self._temporary), **spec.environ},
+            environ={MARK_VARIABLE: self._mark, "TMPDIR": str(temporary), **spec.environ},
             key=self._key,
         )
 
@@ -186,7 +192,7 @@ class LocalMachine:
         """Nobody is led by this process any more; its number may be given to others."""
         warden.forget_group(self._processes[who].pid)
         with self._changed:
-            self._ended.add(who)
+            self._ended[who] = now_ticks()
             self._changed.notify_all()
 
     # -- talking
@@ -213,11 +219,22 @@ class LocalMachine:
             return False
         if to != GROUP and (who in self._ended or (to == CATCHING and not catches(process.pid, number))):
             return False
+        if to == GROUP and who in self._ended and not self._has_left(who):
+            return False
         try:
             (os.killpg if to == GROUP else os.kill)(process.pid, number)
         except (ProcessLookupError, PermissionError):
             return False
         return True
+
+    def _has_left(self, who: Who) -> bool:
+        """Whether one that has ended has left somebody in its group; one that began later may be a stranger's."""
+        group = self._processes[who].pid
+        try:
+            os.killpg(group, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return bool(group_members(group, until=self._ended[who]))
 
     def end(self, who: Sequence[Who], grace: float | None, seconds: float = 30.0) -> frozenset[Who]:
         """As of `Machine`. KILL also ends stopped processes."""
@@ -228,7 +245,7 @@ class LocalMachine:
             with self._changed:
                 self._changed.wait_for(lambda: not self._living(who), grace)
         # Also after a clean exit: what the task started and left behind is in its group.
-        ended = self._ended.copy()
+        ended = set(self._ended)
         met = {one for one in who if self._signal(one, signal.SIGKILL, GROUP)}
         groups = {one for one in who if one in met or one in self._living(who)}
         deadline = time.monotonic() + seconds

@@ -78,7 +78,7 @@ def private_files(own: Iterable[Path], kept: Iterable[Path]) -> Iterator[View]:
     with contextlib.ExitStack() as stack:
         places = [str(stack.enter_context(scratch("files")))]
         if _MEMORY.is_dir():
-            places.append(stack.enter_context(tempfile.TemporaryDirectory(prefix="lockstep-files-", dir=_MEMORY)))
+            places.append(str(stack.enter_context(scratch("files", _MEMORY))))
         asked = {"covered": covered, "kept": sorted(shown), "places": places}
         held = stack.enter_context(_held(asked))
         yield View(held["pid"], tuple(covered), held["written"])
@@ -95,7 +95,10 @@ def _mounts() -> Iterator[str]:
 @contextlib.contextmanager
 def _held(asked: Mapping[str, object]) -> Iterator[dict[str, Any]]:
     command = child_command("simulator.helpers.private_files", isolated=True)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    # In a session of its own: Ctrl-C is for this process, whose end it notices.
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as holder:
         try:
             assert holder.stdin is not None
             assert holder.stdout is not None

@@ -25,4 +25,8 @@ def full_disk(path: Path) -> str:
         found = os.statvfs(path.parent)
     except OSError:
         return ""
-    return f"; there is no room left in {path.parent}{_ADVICE}" if found.f_blocks and not found.f_bavail else ""
+    full = found.f_blocks and not found.f_bavail
+    # Logs that are kept are where the user wants them, and the run itself is not.
+    kept = path.parent.is_symlink()
+    advice = "; make room there, or name another directory" if kept else _ADVICE
+    return f"; there is no room left in {path.parent.resolve()}{advice}" if full else ""

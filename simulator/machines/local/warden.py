@@ -15,8 +15,8 @@ __all__ = ["Warden", "warden"]
 
 # By its file, so that this module can be loaded alone, without the package: the pytest plugin does.
 _PROGRAM = Path(__file__).parents[2] / "helpers" / "warden.py"
-# The word `END` of that file.
-_END = b"end\0"
+# The words `END` and `DONE` of that file.
+_END, _DONE = b"end\0", b"done\n"
 
 
 class Warden:
@@ -107,19 +107,30 @@ class Warden:
             atexit.register(self._dismiss, self._process, self._owner)
         return self._process
 
-    @staticmethod
-    def _dismiss(process: subprocess.Popen[bytes], owner: int) -> None:
+    def _dismiss(self, process: subprocess.Popen[bytes], owner: int) -> None:
         """At a regular end of the parent: let the warden clean up now, and wait for it."""
-        if owner == os.getpid() and process.stdin is not None and not process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):
-                # Not only closed: a child that was forked from here may have the pipe as well.
-                process.stdin.write(_END)
-                process.stdin.close()
-            assert process.stdout is not None
-            while process.stdout.read():  # until the warden itself ends
-                pass
-            process.stdout.close()
-            process.wait()
+        if owner != os.getpid() or process.stdin is None or process.stdin.closed:
+            return
+        if not _has_done(process) and process is self._process and self._watched:
+            # It was killed meanwhile, and another one does what is left to do.
+            self._process = None
+            kind, name = next(iter(self._watched))
+            self._say(f"+{kind}", name)
+            _has_done(self._running())
+
+
+def _has_done(process: subprocess.Popen[bytes]) -> bool:
+    """Have a warden clean up, and wait for its end; whether it had come to that by itself."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        # Not only closed: a child that was forked from here may have the pipe as well.
+        process.stdin.write(_END)
+        process.stdin.close()
+    said = process.stdout.read()  # until the warden itself ends
+    process.stdout.close()
+    process.wait()
+    return said.endswith(_DONE)
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

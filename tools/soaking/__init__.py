@@ -1,0 +1,1 @@
+"""The soak: what is drawn, run and checked by `tools/soak.py`."""

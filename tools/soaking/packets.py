@@ -1,0 +1,187 @@
+"""What two tasks do to see what the link between them does: packets that are lost, rates, and delays."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import socket
+import statistics
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+__all__ = ["answers", "datagram_rate", "datagrams", "greetings", "stream_rate"]
+
+_PORT = 5050
+_SECONDS_MAX = 20.0
+# The kernel sends a first packet of TCP that was not answered again after a second.
+_FIRST_SECONDS = 0.5
+_AT_ONCE = 50
+_PAYLOAD_BYTES = 1400
+# Of UDP, IP and Ethernet, which a rate counts as well.
+_HEADER_BYTES = 8 + 20 + 14
+
+
+def datagrams(directory: str, count: int) -> int:
+    """worker:0 sends so many datagrams to worker:1; how many each has sent, or got.
+
+    Args:
+        directory: an empty one, which both see; they say there what they would else have to send.
+        count: how many.
+    """
+    place = Path(directory)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        if _index() == 1:
+            bound.bind(("", _PORT))
+            (place / "ready").touch()
+            return _received(bound, place / "sent")
+        _wait(place / "ready")
+        for number in range(1, count + 1):
+            bound.sendto(b"x", ("worker-1", _PORT))
+            if number % _AT_ONCE == 0:
+                time.sleep(0.002)  # else the receiver's buffer is full
+        (place / "sent").touch()
+        return count
+
+
+def greetings(directory: str, count: int) -> int:
+    """worker:0 opens so many connections to worker:1; how many first packets were sent, or answered.
+
+    Args:
+        directory: as of `datagrams`.
+        count: how many.
+    """
+    place = Path(directory)
+    if _index() == 1:
+        with socket.create_server(("", _PORT), backlog=count):
+            (place / "ready").touch()
+            _wait(place / "answered")
+        return count
+    _wait(place / "ready")
+    poll = select.poll()
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            opener = stack.enter_context(socket.socket())
+            opener.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                opener.connect(("worker-1", _PORT))
+            poll.register(opener, select.POLLOUT)
+        time.sleep(_FIRST_SECONDS)
+        answered = len(poll.poll(0))
+    (place / "answered").touch()
+    return answered
+
+
+def stream_rate(directory: str, rate: int) -> float:
+    """worker:0 sends two seconds' worth of bytes to worker:1; how many a second each has sent, or got."""
+    count, done = 2 * rate, 0
+    with _connection(Path(directory)) as connection:
+        began = time.monotonic()
+        if _index() == 0:
+            connection.sendall(bytes(count))
+            connection.recv(1)
+        else:
+            while done < count:
+                done += len(connection.recv(1 << 18)) or count
+            connection.sendall(b"!")
+        return count / (time.monotonic() - began)
+
+
+def datagram_rate(directory: str, rate: int) -> float:
+    """worker:0 sends twice what the rate allows in datagrams, for a second; bytes a second that came, with headers."""
+    place = Path(directory)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        if _index() == 1:
+            bound.bind(("", _PORT))
+            (place / "ready").touch()
+            bound.settimeout(_SECONDS_MAX)
+            bound.recv(_PAYLOAD_BYTES)
+            began = last = time.monotonic()
+            count = 0
+            bound.settimeout(0.3)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    bound.recv(_PAYLOAD_BYTES)
+                    count, last = count + 1, time.monotonic()
+            return count * (_PAYLOAD_BYTES + _HEADER_BYTES) / (last - began)
+        _wait(place / "ready")
+        began, sent = time.monotonic(), 0
+        while (passed := time.monotonic() - began) < 1.0:
+            while sent * _PAYLOAD_BYTES < 2 * rate * passed:
+                with contextlib.suppress(OSError):  # the queue is full
+                    bound.sendto(bytes(_PAYLOAD_BYTES), ("worker-1", _PORT))
+                sent += 1
+            time.sleep(0.001)
+        return sent * (_PAYLOAD_BYTES + _HEADER_BYTES)
+
+
+def answers(directory: str, count: int) -> float:
+    """worker:0 sends single bytes that worker:1 sends back; the median of the seconds that each took."""
+    took = []
+    with _connection(Path(directory)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(count):
+            began = time.monotonic()
+            if _index() == 0:
+                connection.sendall(b"?")
+                connection.recv(1)
+            else:
+                connection.sendall(connection.recv(1))
+            took.append(time.monotonic() - began)
+    return statistics.median(took)
+
+
+def _connection(place: Path) -> socket.socket:
+    """That of worker:0 to the address of worker:1, through the relay if there is one."""
+    host, _, port = json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"][1].rpartition(":")
+    if _index() == 1:
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            server.bind(("", int(port)))
+            server.listen()
+            (place / "listens").touch()
+            return server.accept()[0]
+    _wait(place / "listens")
+    proxy = os.environ.get("grpc_proxy")  # noqa: SIM112 - the name that gRPC reads
+    if proxy is None:
+        return socket.create_connection((host, int(port)))
+    found = urlsplit(proxy)
+    connection = socket.create_connection((found.hostname or "", found.port or 0))
+    words = base64.b64encode(f"{found.username}:{found.password}".encode()).decode()
+    request = f"CONNECT {host}:{port} HTTP/1.1\r\nHost: x\r\nProxy-Authorization:Basic {words}\r\n\r\n"
+    connection.sendall(request.encode())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += connection.recv(1) or b"\r\n\r\n"
+    return connection
+
+
+def _index() -> int:
+    return int(json.loads(os.environ["TF_CONFIG"])["task"]["index"])
+
+
+def _wait(path: Path) -> None:
+    deadline = time.monotonic() + _SECONDS_MAX
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path.name} did not come to be")
+        time.sleep(0.005)
+
+
+def _received(bound: socket.socket, sent: Path) -> int:
+    """Count what comes until nothing does any more although all was sent."""
+    bound.settimeout(0.1)
+    count = 0
+    deadline = time.monotonic() + _SECONDS_MAX
+    while time.monotonic() < deadline:
+        over = sent.exists()
+        try:
+            bound.recv(16)
+            count += 1
+        except TimeoutError:
+            if over:
+                return count
+    raise TimeoutError("datagrams did not end")
