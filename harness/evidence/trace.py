@@ -176,12 +176,14 @@ class GivenSeen(msgspec.Struct, frozen=True):
 
     `rows` and `own` are how many either has, and `others` how many of the run's rows one device has not in this step.
     `mixed` is how many are put together of parts that belong to different examples; None where that cannot be told.
+    `changed` is how many are one device's but for a part, the same ones each time that they come.
     """
 
     rows: int
     own: int
     others: int
     mixed: int | None
+    changed: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):

@@ -101,7 +101,7 @@ def _commuting(strategy: Any, record: Any, *, lost: int) -> None:
 def mlp(mistake: str = "") -> Callable[[Any, Any], None]:
     """A real model: two layers with tanh, squared error, a batch of 64 and momentum; ten steps.
 
-    Mistakes: `example_dropped` (one of the 64 does not count), `divisor` (the batch size is taken for 63), `tf32` (the
+    Mistakes: `example_dropped` (one of the 64 does not count), `weight_changed` (by its data), `divisor` (the batch size is taken for 63), `tf32` (the
     factors of its products have 10 bits of mantissa, as on a GPU that multiplies in TF32).
     """
     return functools.partial(_mlp, mistake=mistake)
@@ -116,8 +116,8 @@ def _mlp(strategy: Any, record: Any, *, mistake: str) -> None:
     random = np.random.default_rng(1)
     x = random.standard_normal((64, 6)).astype(np.float32)
     y = np.sin(x.sum(axis=1, keepdims=True)).astype(np.float32)
-    weight = np.ones((64, 1), np.float32)
-    weight[17] = float(wrong != "example_dropped")
+    dropped, weight = x[17], np.ones((64, 1), np.float32)
+    weight[17] = float(wrong != "weight_changed")
     dataset = tf.data.Dataset.from_tensor_slices((x, y, weight)).batch(64).repeat()
     with strategy.scope():
         shapes = {"hidden": (6, 12), "bias": (12,), "out": (12, 1)}
@@ -143,6 +143,8 @@ def _mlp(strategy: Any, record: Any, *, mistake: str) -> None:
         with tf.GradientTape() as tape:
             hidden = tf.tanh(factor(x) @ factor(kernels[0]) + kernels[1])
             error = factor(hidden) @ factor(kernels[2]) - y
+            if wrong == "example_dropped":
+                weight = tf.where(tf.reduce_all(x == dropped, axis=1, keepdims=True), 0.0, weight)
             loss = tf.reduce_sum(weight * error**2) / divisor
         gradients = tape.gradient(loss, kernels)
         everywhere = tf.distribute.get_replica_context().all_reduce("sum", gradients)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -252,6 +253,37 @@ def test_features_that_come_with_other_labels_are_mixed() -> None:
     total = over_all.over_all()
     assert total is not None
     assert (total.others, total.mixed) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("weights", "names", "changed"),
+    [
+        (([1.0, 0.0], [1.0, 0.0]), True, 1),
+        (([1.0, 0.5], [1.0, 0.25]), True, 0),  # drawn anew
+        (([1.0, 0.0],), True, 0),  # it came once
+        (([1.0, 0.0], [1.0, 0.0]), False, 0),  # nothing tells which example it is
+    ],
+)
+def test_examples_that_are_changed_alike_each_time_are_not_drawn(
+    weights: Sequence[list[float]], names: bool, changed: int
+) -> None:
+    """A part that no two examples have tells which one it is, and another part is not that one's."""
+    examples, x = Examples(), _rows(1, 2 if names else 1)
+    for given in weights:
+        assert examples.add([x, np.array(given)], [x, np.array([1.0, 1.0 if names else 2.0])]) is not None
+    total = examples.over_all()
+    assert total is not None
+    assert total.changed == changed
+
+
+def test_examples_that_are_padded_otherwise_are_not_changed() -> None:
+    """Each replica pads its own batch."""
+    examples = Examples()
+    for _ in range(2):
+        examples.add([_rows(1, 2), np.zeros((2, 3))], [_rows(1, 2), np.zeros((2, 4))])
+    total = examples.over_all()
+    assert total is not None
+    assert (total.others, total.changed) == (4, 0)
 
 
 def test_other_examples_are_counted_and_an_other_order_is_none_over_all() -> None:

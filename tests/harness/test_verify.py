@@ -133,6 +133,13 @@ def test_the_derived_tier_rejects_the_smallest_wrong_rule(mistake: str, strategy
     assert verdict.worst_ratio > 100, f"observed / bound = {verdict.worst_ratio:.3g}"
 
 
+@pytest.mark.full
+def test_an_example_whose_data_is_another_each_time_is_no_draw() -> None:
+    """What is computed from it is right; that the run has it, and one device another one, is what is wrong."""
+    verdict = verify(sharing(mlp("weight_changed"), mlp()), "mirrored-2", explain=False)
+    assert _broken(verdict) == {"rows_whole"}
+
+
 def test_a_program_can_be_named_by_file_and_function(tmp_path: Path) -> None:
     """The file is imported in the tasks, finds its neighbours, and is not imported in this process."""
     (tmp_path / "neighbour_of_train.py").write_text("LOSS = 0.5\n")

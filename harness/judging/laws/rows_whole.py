@@ -30,6 +30,10 @@ class _RowsWhole(Law):
         if not findings and total is not None and total.mixed:
             text = f"over all steps {total.mixed} examples have a part that belongs to another one, such as a label"
             findings = (Finding(self.id, text, observable="examples"),)
+        if total is not None and total.changed:
+            number = "1 example is" if total.changed == 1 else f"{total.changed} examples are"
+            text = f"{number} one device's but for a part, such as a weight, and the same each time that it comes"
+            findings = (*findings, Finding(self.id, text, observable="examples"))
         return judged(self.id, len(known), findings[:FINDINGS_MAX])
 
     def _of(self, step: Step) -> Iterator[Finding]:

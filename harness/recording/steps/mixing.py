@@ -30,6 +30,7 @@ class Examples:
         self.differing = 0
         self._given: list[_Rows] = []
         self._own: list[_Rows] = []
+        self._shaped_alike = True
 
     def add(self, given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> GivenSeen | None:
         """What is to be said of the examples of one call.
@@ -46,6 +47,7 @@ class Examples:
             return None
         self._given.append(ours)
         self._own.append(theirs)
+        self._shaped_alike &= all(one.shape[1:] == other.shape[1:] for one, other in zip(given, own, strict=True))
         others, mixed = _compared([ours], [theirs])
         self.differing += bool(others or len(ours[0]) != len(theirs[0]))
         return GivenSeen(len(ours[0]), len(theirs[0]), others, mixed)
@@ -56,7 +58,8 @@ class Examples:
             return None
         others, mixed = _compared(self._given, self._own)
         rows, own = (sum(len(each[0]) for each in every) for every in (self._given, self._own))
-        return GivenSeen(rows, own, others, mixed)
+        changed = _changed(self._given, self._own) if others and self._shaped_alike else 0  # else rows may be padded
+        return GivenSeen(rows, own, others, mixed, changed)
 
 
 def _compared(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int | None]:
@@ -69,6 +72,21 @@ def _compared(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int | 
         for part in range(parts)
     )
     return others, others if alike and parts > 1 else None
+
+
+def _changed(given: Sequence[_Rows], own: Sequence[_Rows]) -> int:
+    """How many examples are one device's but for a part, and the same ones each time that they come.
+
+    What is drawn anew is another example each time. A part tells which example it is of where no two have the same.
+    """
+    known = {row for each in own for row in zip(*each, strict=True)}
+    came = Counter(row for each in given for row in set(zip(*each, strict=True)))
+    found = set()
+    for part in range(len(own[0])):
+        values = {row[part] for row in known}
+        if len(values) == len(known):
+            found |= {row for row, times in came.items() if times > 1 and row not in known and row[part] in values}
+    return len(found)
 
 
 def _rows(parts: Sequence[np.ndarray[Any, Any]]) -> _Rows | None:
