@@ -14,7 +14,7 @@ from harness.evidence.watched import BATCHES, REPLICA, Op, Seen, Watched
 from harness.judging.culprit.entering import Entering, order_of
 from harness.judging.culprit.naming import alike_named
 from harness.judging.culprit.relations import Order, Relation, holding
-from harness.judging.culprit.sides import Side, assigns, matched
+from harness.judging.culprit.sides import Side, matched
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,13 +111,14 @@ class Aligned:
     def counterparts(self) -> dict[int, tuple[Node, ...]]:
         """By number of the reference's operation those of the run, where every place of its zone has one."""
         found: dict[int, tuple[Node, ...]] = {}
+        assigned = {op.variable for side in self.sides for op in side.assigning()}  # which may have names of its own
         for op in self.reference.watched.ops:
             places = self.places.get(op.zone, ())
             pairs = [(place, self._matches[place].get(op.number)) for place in places]
             if pairs and all(number is not None for _, number in pairs):
                 nodes = tuple(Node(place.client, number) for place, number in pairs if number is not None)
                 # Updates of several variables are made at one line, in an order of each strategy's own.
-                if not assigns(op) or all(self.op(node).variable == op.variable for node in nodes):
+                if op.variable not in assigned or all(self.op(node).variable == op.variable for node in nodes):
                     found[op.number] = nodes
         return found | self._assigned()
 
