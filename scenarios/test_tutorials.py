@@ -93,7 +93,7 @@ def test_batch_normalization_that_is_expected_to_synchronize_is_caught(strategy:
     The copies of the moving statistics, which the program reports, are a finding.
     """
     verdict = verify(tutorials.batch_normalization_local, strategy)
-    assert "own" in {condition.code for condition in verdict.conditions}
+    assert "own_statistics" in {condition.code for condition in verdict.conditions}
     assert _broken(verdict) == {"replicas_agree"}
     assert all("batch_normalization/moving_" in finding.text for finding in verdict.findings)
 

@@ -101,8 +101,9 @@ def _commuting(strategy: Any, record: Any, *, lost: int) -> None:
 def mlp(mistake: str = "") -> Callable[[Any, Any], None]:
     """A real model: two layers with tanh, squared error, a batch of 64 and momentum; ten steps.
 
-    Mistakes: `example_dropped` (one of the 64 does not count), `weight_changed` (by its data), `divisor` (the batch size
-    is taken for 63), `tf32` (the factors of its products have 10 bits of mantissa, as on a GPU that multiplies in TF32).
+    Mistakes: `example_dropped` (one of the 64 does not count), `weight_changed` (by its data), `divisor` (the batch
+    size is taken for 63), `tf32` (the factors of its products have 10 bits of mantissa, as on a GPU that multiplies in
+    TF32).
     """
     return functools.partial(_mlp, mistake=mistake)
 

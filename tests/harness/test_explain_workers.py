@@ -100,16 +100,3 @@ def test_other_beginnings_are_no_gradients_that_are_not_reduced(begin: tuple[flo
 
 
 _MOVES = ((0.25, 0.5), (0.75, 0.125))
-
-
-@pytest.mark.parametrize(
-    ("names", "rule"),
-    [(("bn/moving_mean", "bn/moving_variance"), "batch_statistics_local"), (("bn/moving_mean", "w"), None)],
-)
-def test_copies_of_moving_statistics_alone_are_each_replicas_own(names: tuple[str, ...], rule: str | None) -> None:
-    """What else differs is not explained by them."""
-    copies = [np.asarray([1.0, 2.0], np.float32), np.asarray([3.0, 4.0], np.float32)]
-    run = [step(k, variables=dict.fromkeys(names, copies)) for k in (1, 2)]
-    truth = RunTrace((client(*(step(k, variables=dict.fromkeys(names, copies[0])) for k in (1, 2))),))
-    found = explain(Case(RunTrace((client(*run, replicas=2),)), truth, Derived(truth, [truth])))
-    assert (None if found is None or found.rule != "batch_statistics_local" else found.rule) == rule

@@ -47,6 +47,17 @@ def test_a_variable_of_one_step_has_fewer_roundings(follows: bool, floor: float)
     assert [float(bound.max()) for bound in bounds] == [floor * 2.0**-22, FLOOR * 2.0**-22]
 
 
+@pytest.mark.parametrize(("follows", "size"), [(False, 2.0**-10), (True, 2.0)])
+def test_an_update_that_cancels_a_variable_is_as_large_as_that_was(follows: bool, size: float) -> None:
+    """What it rounds by is no less because little is left; it may grow from nothing as well."""
+    header = Header("local:0", 0, "default", 1, 1, 1, 0, follows=follows)
+    held = [variable("w", np.float32(each)) for each in (2.0, 2.0**-10, 8.0)]
+    run = RunTrace((ClientTrace(header, tuple(step(k, variables={"w": w}) for k, w in enumerate(held, start=1))),))
+    tolerance, floor = Derived(run, []), STATE if follows else FLOOR
+    bounds = [float(tolerance.bound("variables", "w", k).max()) for k in (1, 2, 3)]
+    assert bounds == [floor * each * 2.0**-23 for each in (2.0, size, 8.0)]
+
+
 def test_bound_does_not_grow_with_the_number_of_elements() -> None:
     """A thousand copies of an element have the bound of one."""
     small = Derived(_run([1.0, 2.0]), [_run([1.0, 2.5])])

@@ -58,7 +58,7 @@ def test_a_program_that_is_none_of_pythons_is_struck_and_comes_back(tmp_path: Pa
     """Nobody greets there, so that it is up as soon as its process is there; the next one ends at once."""
     there = tmp_path / "there"
     plan = plan_of(Kill("worker:0", log="begun", of="worker:0", restart="20ms"))
-    program = ["sh", "-c", f"echo begun; [ -e {there} ] || {{ touch {there}; exec sleep 60; }}"]
+    program = ["sh", "-c", f"[ -e {there} ] && exec echo begun; touch {there}; echo begun; exec sleep 60"]
     with Cluster(Topology(worker=1), preload=(), timeout=20, faults=plan, out=tmp_path / "out") as cluster:
         result = cluster.run_command(program)
     assert result["worker:0"].incarnation == 1

@@ -52,7 +52,8 @@ class Derived:
         unit_i   = the largest spread among the elements that share i's scale, see `groups`
         bound_i  = K * unit_i + FLOOR * eps(dtype) * |x_ref,i|
 
-    Of a variable that a process has computed which follows the run FLOOR is STATE.
+    Of a variable that a process has computed which follows the run FLOOR is STATE, and counts the larger of what it was
+    and what it is: an update that cancels a variable is as large as what it was.
 
     A unit is of one step: what was large earlier does not count. An element that is by itself has at least the spread
     that is usual by then as a share of size (the median over the array, of a small one together with the two steps
@@ -119,11 +120,25 @@ class Derived:
             unit = np.maximum(unit, self._usual(observable, name, step) * size)
         cast, computed = self._cast(observable, name)
         rounding = self._floor(observable) * computed + REPORT * cast
+        if self._follows(observable) and (before := self._before(name, step)) is not None:
+            size = np.maximum(size, before)
         with np.errstate(over="ignore"):
             return K * unit + rounding * group_sizes(size, examples=examples)
 
+    def _follows(self, observable: str) -> bool:
+        return observable == "variables" and self.reference.header.follows
+
     def _floor(self, observable: str) -> float:
-        return STATE if observable == "variables" and self.reference.header.follows else FLOOR
+        return STATE if self._follows(observable) else FLOOR
+
+    def _before(self, name: str, step: int | None) -> Bound | None:
+        """The magnitude of a variable at the step before, which bounds that of an update by which it is cancelled."""
+        steps = [each for each in self._truth("variables") if each is not None]
+        earlier = steps[: steps.index(step)] if step in steps else steps
+        found = self._value("variables", name, earlier[-1]) if earlier else None
+        now = self._value("variables", name, step)
+        alike = found is not None and now is not None and found.array.shape == now.array.shape and not found.problem
+        return _magnitude(found) if found is not None and alike else None
 
     def _value(self, observable: str, name: str, step: int | None) -> Observed | None:
         return self._truth(observable).get(step, {}).get(name)
