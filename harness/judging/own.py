@@ -44,8 +44,8 @@ def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tup
     found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
     steps = max((reader.steps for reader in evidence.readers), default=0)
     apart = dict.fromkeys(name for index in _steps(steps) for name in evidence.step(index).own)
-    followed = own_statistics(reference) and all(is_statistics(each.variable or "") for each in verdict.findings)
-    if followed:  # and nothing else is wrong
+    explained = verdict.explanation is not None or all(is_statistics(each.variable or "") for each in verdict.findings)
+    if explained and own_statistics(reference):  # then it has followed these rightly
         apart = dict.fromkeys(name for name in apart if not is_statistics(name))
     if apart:
         shown = ", ".join([*apart][:_SHOWN]) + (f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else "")
