@@ -24,6 +24,7 @@ __all__ = [
     "Condition",
     "conditions_of",
     "given",
+    "shown",
 ]
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
@@ -95,10 +96,11 @@ def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
     seen = (step.seen for step in reference.clients[0].steps)
     places = dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == "statistics")
     if places:
-        yield Condition(OWN_STATISTICS, f"that each replica normalises by its own batch: {_shown(list(places))}")
+        yield Condition(OWN_STATISTICS, f"that each replica normalises by its own batch: {shown(list(places))}")
 
 
-def _shown(places: Sequence[str]) -> str:
+def shown(places: Sequence[str]) -> str:
+    """The first few of them, and how many more there are."""
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return ", ".join(places[:_SHOWN]) + more
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from harness.evidence.own_statistics import own_statistics
 from harness.evidence.steps import RunEvidence
 from harness.evidence.trace import RunTrace, is_statistics
-from harness.judging.conditions import OWN, Condition
+from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
@@ -29,7 +29,6 @@ _COMPUTED = (
     "predictions_match_reference",
     "evaluations_match_reference",
 )
-_SHOWN = 4
 
 
 def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tuple[str, ...]:
@@ -48,8 +47,7 @@ def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tup
     if explained and own_statistics(reference):  # then it has followed these rightly
         apart = dict.fromkeys(name for name in apart if not is_statistics(name))
     if apart:
-        shown = ", ".join([*apart][:_SHOWN]) + (f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else "")
-        found.append(f"state: {shown}")
+        found.append(f"state: {shown([*apart])}")
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.alone import StepsAlone
-from harness.judging.conditions import OWN, Condition, given
+from harness.judging.conditions import OWN, OWN_STATISTICS, Condition, given
 from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
@@ -102,7 +102,11 @@ class Verdict:
     def _claim(self) -> Proof | None:
         """What is proved; where replicas may have something for themselves, no batch refutes the step."""
         proof = self.proof
-        if proof is None or proof.culprit is None or all(each.code != OWN for each in self.conditions):
+        if (
+            proof is None
+            or proof.culprit is None
+            or all(each.code not in (OWN, OWN_STATISTICS) for each in self.conditions)
+        ):
             return proof
         shown = proof.culprit.counterexample
         why = "a batch differs, which what is given explains" + ("" if shown is None else f": {shown.text}")

@@ -179,8 +179,8 @@ def _normalized(strategy: Any, record: Any, by: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize(("by", "wrong"), [("mean", True), ("layer", False)])
 def test_a_real_step_is_watched_in_several_runs(by: str, wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of some hundred operations 120 are looked at in each run; what is right has no culprit then either."""
-    monkeypatch.setattr(culprits, "LOOKS", 120)
+    """Of some hundred operations 60 are looked at in each run; what is right has no culprit then either."""
+    monkeypatch.setattr(culprits, "LOOKS", 60)
     times = []
 
     def watched_again(*args: Any, **options: Any) -> Sight:
@@ -189,7 +189,7 @@ def test_a_real_step_is_watched_in_several_runs(by: str, wrong: bool, monkeypatc
 
     monkeypatch.setattr(culprits, "watch_step", watched_again)
     verdict = verify(functools.partial(_normalized, by=by), "mirrored-2", explain=True)
-    assert any(times)
+    assert sum(times) >= (2 if wrong else 1)  # variables that are assigned what is right end it
     if wrong:
         assert verdict.culprit is not None, str(verdict)
         assert verdict.culprit.source.endswith("# the layer")

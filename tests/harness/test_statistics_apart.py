@@ -91,7 +91,7 @@ def _train(strategy: Any, record: Any, *, wrong: str) -> None:
 
 
 def _verdict(strategy: str, wrong: str = "", **options: Any) -> Verdict:
-    return verify(Program.of(functools.partial(_train, wrong=wrong)), strategy, prove=False, **options)
+    return verify(Program.of(functools.partial(_train, wrong=wrong)), strategy, **{"prove": False, **options})
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,14 @@ def test_what_replicas_normalise_each_by_itself_is_judged_down_to_the_loss(strat
     assert [condition.code for condition in verdict.conditions] == ["own_statistics"]
     held = {law.law for law in verdict.judgements if law.status == "held"}
     assert {"loss_matches_reference", "variables_match_reference"} <= held
+
+
+@pytest.mark.full  # test_verdict shows it too
+def test_no_batch_refutes_what_they_explain() -> None:
+    """Whatever the batch, replicas that normalise each by itself compute something else than one device."""
+    verdict = _verdict("mirrored-2", prove=True)
+    assert verdict, str(verdict)
+    assert "which what is given explains" in " ".join(str(verdict).split())
 
 
 def test_a_mistake_beside_them_is_found() -> None:

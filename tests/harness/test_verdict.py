@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli._exits import Exit, of_outcome
 from harness.evidence.trace import RunTrace
-from harness.judging.conditions import ORDER, OWN, Condition
+from harness.judging.conditions import ORDER, OWN, OWN_STATISTICS, Condition
 from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Finding, Judgement
@@ -117,9 +117,10 @@ def test_a_batch_that_refutes_the_step_makes_it_inconsistent() -> None:
     assert _verdict(exact_case(), proof=Proof("open", "p", "s")).outcome == "consistent"
 
 
-def test_a_batch_refutes_nothing_that_is_given() -> None:
+@pytest.mark.parametrize("code", [OWN, OWN_STATISTICS])
+def test_a_batch_refutes_nothing_that_is_given(code: str) -> None:
     """Statistics of each replica's own differ in every batch: what is given is not accused by another one."""
-    verdict = _refuted(conditions=(Condition(OWN, "that each replica has its own batch statistics"),))
+    verdict = _refuted(conditions=(Condition(code, "that each replica has its own batch statistics"),))
     assert verdict.outcome == "consistent"
     assert "for every batch: open" in str(verdict)
     assert "which what is given explains: with 1+1 examples" in " ".join(str(verdict).split())

@@ -59,20 +59,24 @@ def test_a_process_that_becomes_another_program_is_found(tmp_path: Path) -> None
         assert found == [process.pid]
 
 
-def test_a_daemon_ends_with_a_killed_parent(tmp_path: Path) -> None:
-    """SIGKILL of Lockstep itself leaves the warden, which finds it."""
-    number, there = _number(), tmp_path / "there"
-    program = PROGRAM.format(there=there, number=number, then="wait")
+def _kill_parent_of(command: list[str], there: Path) -> None:
+    """Start a run of a command in another process, which is killed as soon as this file is there."""
     script = textwrap.dedent(f"""
         import os, pathlib, signal
         from simulator import Cluster, Topology
-        with Cluster(Topology(worker=1), preload=()) as cluster, cluster.start_command(["sh", "-c", {program!r}]):
+        with Cluster(Topology(worker=1), preload=()) as cluster, cluster.start_command({command!r}):
             while not pathlib.Path({str(there)!r}).exists():
                 pass
             os.kill(os.getpid(), signal.SIGKILL)
     """)
     done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL
+
+
+def test_a_daemon_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    """SIGKILL of Lockstep itself leaves the warden, which finds it."""
+    number, there = _number(), tmp_path / "there"
+    _kill_parent_of(["sh", "-c", PROGRAM.format(there=there, number=number, then="wait")], there)
     eventually(lambda: not _daemons(number), "the daemon to end")
 
 
@@ -119,18 +123,8 @@ def test_a_daemon_without_a_mark_ends_with_the_last_of_several_runs(tmp_path: Pa
 def test_a_daemon_without_a_mark_ends_with_a_killed_parent(tmp_path: Path) -> None:
     """SIGKILL of Lockstep itself: the forkserver ends what it has adopted, or the warden does."""
     number, there = _number(), tmp_path / "there"
-    script = textwrap.dedent(f"""
-        import os, pathlib, signal, sys
-        from simulator import Cluster, Topology
-        command = [sys.executable, "-c", {BARE!r} + "import threading; threading.Event().wait()"]
-        with Cluster(Topology(worker=1), preload=()) as cluster:
-            with cluster.start_command([*command, {str(there)!r}, {str(number)!r}]):
-                while not pathlib.Path({str(there)!r}).exists():
-                    pass
-                os.kill(os.getpid(), signal.SIGKILL)
-    """)
-    done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
-    assert done.returncode == -signal.SIGKILL
+    waits = BARE + "import threading; threading.Event().wait()"
+    _kill_parent_of([sys.executable, "-c", waits, str(there), str(number)], there)
     eventually(lambda: not _daemons(number), "the daemon to end")
 
 

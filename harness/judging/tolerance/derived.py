@@ -133,12 +133,19 @@ class Derived:
 
     def _before(self, name: str, step: int | None) -> Bound | None:
         """The magnitude of a variable at the step before, which bounds that of an update by which it is cancelled."""
-        steps = [each for each in self._truth("variables") if each is not None]
-        earlier = steps[: steps.index(step)] if step in steps else steps
-        found = self._value("variables", name, earlier[-1]) if earlier else None
-        now = self._value("variables", name, step)
-        alike = found is not None and now is not None and found.array.shape == now.array.shape and not found.problem
-        return _magnitude(found) if found is not None and alike else None
+        found, now = self._earlier[step].get(name), self._value("variables", name, step)
+        if found is None or now is None or found.problem or found.array.shape != now.array.shape:
+            return None
+        return _magnitude(found)
+
+    @cached_property
+    def _earlier(self) -> Latest[int | None, dict[str, Observed]]:
+        """By step what variables were at the one before; of large models not even two steps are kept."""
+        return Latest(0, self._held_before, lambda held: 1)
+
+    def _held_before(self, step: int | None) -> dict[str, Observed]:
+        earlier = [each for each in self._truth("variables") if each is not None and (step is None or each < step)]
+        return self._truth("variables")[earlier[-1]] if earlier else {}
 
     def _value(self, observable: str, name: str, step: int | None) -> Observed | None:
         return self._truth(observable).get(step, {}).get(name)

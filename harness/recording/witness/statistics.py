@@ -71,8 +71,8 @@ def _sizes(gathered: Gathered, layer: Any, inputs: Any, training: Any) -> Any:
     """How many rows of its input a layer has to normalise at a time, by replicas, int32 [R]; None where all of them."""
     import tensorflow as tf
 
-    if not by_batch(layer, training) or training not in (True, 1) or not layer.trainable:
-        return None
+    if not by_batch(layer, training) or not (isinstance(training, (bool, int)) and training) or not layer.trainable:
+        return None  # a tensor may say in each step whether it trains
     if gathered.steps is None or gathered.in_run is None or not isinstance(inputs, tf.Tensor):
         return None
     if replica_number(gathered) is None or not inputs.shape.rank:
