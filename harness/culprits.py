@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import time
@@ -17,7 +16,6 @@ from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Value
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit, next_look
-from harness.judging.explain.not_broadcast import BEGUN_APART
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
@@ -62,11 +60,7 @@ def with_culprit(
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
-    # What began with another value was made wrong before the step, whatever that does besides.
-    begun = culprit is not None and culprit.op == "ReadVariableOp"
-    denied = begun and verdict.explanation is not None and verdict.explanation.rule != BEGUN_APART
-    why = None if denied else verdict.explanation
-    return dataclasses.replace(verdict, explanation=why, looked=Looked(culprit, why_not, time.monotonic() - began))
+    return verdict.seen(Looked(culprit, why_not, time.monotonic() - began))
 
 
 def _looked(

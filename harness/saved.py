@@ -136,7 +136,7 @@ def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -
         # What a coordinator's script does with a single worker was not saved.
         verdict = broken_by(verdict, [each.found() for each in known.findings])
     if known.looked is not None:
-        verdict = replace(verdict, looked=Looked(known.culprit, known.looked.why_not, known.looked.seconds))
+        verdict = verdict.seen(Looked(known.culprit, known.looked.why_not, known.looked.seconds))
     if verdict.alone is not None or verdict.outcome != "inconsistent" or known.wrong_steps is None:
         return verdict
     last = reference.trace.clients[0].steps[-1].index

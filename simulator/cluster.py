@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -327,8 +326,7 @@ class Cluster:
     def warm_up(self) -> None:
         """Start the forkserver and wait for its imports, so that they are not part of the first run."""
         hardware = {} if (kind := self.topology.gpu_kind) is None else task_variables(kind)
-        environ = {**os.environ, **hardware, **self._options.env}
-        forkserver(self._options.preload, at_import(environ)).warm_up()
+        forkserver(self._options.preload, at_import({**hardware, **self._options.env})).warm_up()
 
 
 def _keep_in(kept: Path, directory: Path) -> None:

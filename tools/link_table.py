@@ -51,13 +51,11 @@ def _shown(what: str, number: float) -> str:
 @click.option("--seeds", default=4, show_default=True, type=click.IntRange(1), help="Times that each kind is measured.")
 def main(seeds: int) -> None:
     """Bring the table of docs/network.md up to date, with what this machine measures."""
-    every: dict[tuple[str, str, str, float], Measured] = {}
-    for seed in range(seeds):
-        for each in measured(seed, ROOT, KINDS):
-            every.setdefault((each.what, each.of, each.network, each.asked), each)
-    wrong = [each for each in every.values() if not each.holds]
-    PAGE.write_text(filled(PAGE.read_text(), "links", table(list(every.values()))))
-    click.echo(f"{len(every)} measurements, of which {len(wrong)} do not hold")
+    found = [each for seed in range(seeds) for each in measured(seed, ROOT, KINDS)]
+    wrong = [each for each in found if not each.holds]
+    shown = {(each.what, each.of, each.network, each.asked): each for each in reversed(found)}
+    PAGE.write_text(filled(PAGE.read_text(), "links", table(list(shown.values()))))
+    click.echo(f"{len(found)} measurements, of which {len(wrong)} do not hold")
     for each in wrong:
         click.echo(str(each))
     sys.exit(int(bool(wrong)))

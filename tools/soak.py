@@ -75,6 +75,10 @@ def _not_as_asked(case: Case, packages: Path) -> list[Wrong]:
     return [Wrong("as asked", str(each)) for each in found if not each.holds]
 
 
+_OF_THE_SEED = ("as asked", "measured")
+"""What does not depend on the case: it is measured apart."""
+
+
 @click.command(epilog=EPILOG)
 @click.option("--seed", default=0, show_default=True, help="The first seed; the cases have this and the next ones.")
 @click.option("--runs", default=100, show_default=True, type=click.IntRange(1), help="Cases.")
@@ -98,31 +102,37 @@ def main(seed: int, runs: int, jobs: int, show: bool, shrink: bool, defect: str 
             if len(results) % _TOLD_EACH == 0:
                 click.echo(f"{len(results)} of {runs} runs", err=True)
             if result.wrong:
-                _tell(result, packages if shrink and defect is None else None)
+                _tell(result)
             if defect and any(wrong.invariant == DEFECTS[defect].invariant for wrong in result.wrong):
                 click.echo(f"defect {defect}: found in run {len(results)}")
                 return
+        # Nobody runs anything beside, which would count as left over.
+        for result in results if shrink and defect is None else ():
+            if result.wrong:
+                _shrink(result, packages)
     if file is not None:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
     _sum_up(results, time.monotonic() - began)
     sys.exit(int(defect is not None or any(result.wrong for result in results)))
 
 
-def _tell(result: Result, packages: Path | None) -> None:
+def _tell(result: Result) -> None:
     case = result.case
     for wrong in result.wrong:
         click.echo(f"seed {case.seed}: {wrong.invariant}: {wrong.text}")
     click.echo(f"  {case}\n  python tools/soak.py --seed {case.seed} --runs 1")
-    first = result.wrong[0].invariant
-    if packages is not None and first != "as asked":
 
-        def fails(other: Case) -> bool:
-            return any(wrong.invariant == first for wrong in result_of(other, packages).wrong)
 
-        if fails(case):
-            click.echo(f"  smaller: {shrunk(case, fails)}")
-        else:
-            click.echo("  a second run of it was as it should be")
+def _shrink(result: Result, packages: Path) -> None:
+    case, first = result.case, result.wrong[0].invariant
+    if first in _OF_THE_SEED:
+        return
+
+    def fails(other: Case) -> bool:
+        return any(wrong.invariant == first for wrong in result_of(other, packages).wrong)
+
+    smaller = f"smaller: {shrunk(case, fails)}" if fails(case) else "a second run of it was as it should be"
+    click.echo(f"seed {case.seed}: {smaller}")
 
 
 def _sum_up(results: list[Result], seconds: float) -> None:

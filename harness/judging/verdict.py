@@ -14,6 +14,7 @@ from harness.judging.conditions import OWN, OWN_STATISTICS, Condition, given
 from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
+from harness.judging.explain.not_broadcast import BEGUN_APART
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.resolution import Resolution, described
@@ -97,6 +98,12 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.consistent
+
+    def seen(self, looked: Looked) -> Verdict:
+        """With what was seen of operations; where a value began otherwise than it should, no rule explains more."""
+        begun = looked.culprit is not None and looked.culprit.op == "ReadVariableOp"
+        denied = begun and self.explanation is not None and self.explanation.rule != BEGUN_APART
+        return replace(self, explanation=None if denied else self.explanation, looked=looked)
 
     @property
     def _claim(self) -> Proof | None:

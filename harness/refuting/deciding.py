@@ -135,9 +135,12 @@ def _told(
         for number, lengths in enumerate(open_):
             noisy = done[lengths][2]
             noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
-            if not noisy:
-                return None
-            found[lengths] = differing(graphs, *done[lengths])
+            if noisy:
+                found[lengths] = differing(graphs, *done[lengths])
+            else:  # nothing is known of this one
+                del found[lengths]
+        if open_ and not found:
+            return None
     return {
         lengths: None if each is None else Counterexample(lengths, each.value, each.expected, each.found)
         for lengths, each in found.items()

@@ -121,10 +121,12 @@ def _is_same(known: _Known) -> bool:
 
 def _as_of(began: float, path: Path) -> _Known | None:
     known = _known(path)
-    # Not its time of modification, which comes along with a file that takes the place of another.
-    if known is not None and path.stat().st_ctime > began - _CLOCK_SECONDS:
-        return _Known(known.path, -1, -1, "")
-    return known
+    try:
+        # Not its time of modification, which comes along with a file that takes the place of another.
+        changed = path.stat().st_ctime > began - _CLOCK_SECONDS
+    except OSError:
+        changed = True
+    return known if known is None or not changed else _Known(known.path, -1, -1, "")
 
 
 def _known(path: Path) -> _Known | None:

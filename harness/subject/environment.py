@@ -57,37 +57,55 @@ class _Reading:
             self._names |= {f"{alias.asname or 'os'}.environ" for alias in node.names if alias.name == "os"}
         elif isinstance(node, ast.ImportFrom) and node.module == "os":
             self._names |= {alias.asname or alias.name for alias in node.names if alias.name == "environ"}
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._assign(target, self._text(node.value))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            text = None if node.value is None else self._text(node.value)
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                self._assign(target, text)
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
             before, more = self._text(node.target), self._text(node.value)
             self._assign(node.target, None if before is None or more is None else before + more)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             self._call(node.value)
+        else:
+            self._forget(node)
+
+    def _forget(self, node: ast.AST) -> None:
+        """What a statement may change that is not read, such as a branch, is not known any more."""
+        for each in ast.walk(node):
+            if isinstance(each, (ast.Name, ast.Subscript)) and not isinstance(each.ctx, ast.Load):
+                self._assign(each, None)
+            elif isinstance(each, ast.Call):
+                self._call(each, sure=False)
 
     def _assign(self, target: ast.expr, text: str | None) -> None:
         if isinstance(target, ast.Name):
             self._texts[target.id] = text
         elif isinstance(target, ast.Subscript) and self._is_environ(target.value):
             self._set(self._text(target.slice), text)
+        elif isinstance(target, (ast.Tuple, ast.List, ast.Starred)):
+            self._forget(target)
 
-    def _call(self, call: ast.Call) -> None:
+    def _call(self, call: ast.Call, *, sure: bool = True) -> None:
         if not isinstance(call.func, ast.Attribute) or not self._is_environ(call.func.value):
             return
         texts = [self._text(each) for each in call.args]
-        if call.func.attr == "setdefault" and len(texts) > 1 and texts[0] is not None:
-            self._set(texts[0], {**self._before, **self.found}.get(texts[0], texts[1]))
+        if call.func.attr in ("setdefault", "pop") and texts and texts[0] is not None:
+            default = texts[1] if sure and call.func.attr == "setdefault" and len(texts) > 1 else None
+            there = {} if call.func.attr == "pop" else {**self._before, **self.found}
+            self._set(texts[0], there.get(texts[0], default))
         elif call.func.attr == "update":
             for each in call.args:
                 if isinstance(each, ast.Dict):
                     for key, value in zip(each.keys, each.values, strict=True):
-                        self._set(None if key is None else self._text(key), self._text(value))
+                        self._set(None if key is None else self._text(key), self._text(value) if sure else None)
             for keyword in call.keywords:
-                self._set(keyword.arg, self._text(keyword.value))
+                self._set(keyword.arg, self._text(keyword.value) if sure else None)
 
     def _set(self, name: str | None, text: str | None) -> None:
-        if name is not None and text is not None:
+        if name is None:
+            return
+        self.found.pop(name, None)
+        if text is not None:
             self.found[name] = text
 
     def _is_environ(self, node: ast.expr) -> bool:

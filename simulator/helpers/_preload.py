@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,6 +39,8 @@ def _preload() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with contextlib.suppress(OSError):
         kernel.adopt_orphans()
+        # Of each of these that ends it would write a line.
+        warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
         # The end of the parent; tasks are killed at that of this process, what they have started is not.
         atexit.register(_leave_none, os.getpid())
     forkserver.write_signed = _Stamping()

@@ -118,8 +118,10 @@ class Events:
         task = self._current(event.who)
         if task is None or task.machine is None:
             return
+        again = task.connection is not None  # a program has closed all that it had open
         task.connection = Wire(task.machine, event.who)
-        self._journal.write("hello", task=task.name, incarnation=task.incarnation, pid=event.pid)
+        if not again:
+            self._journal.write("hello", task=task.name, incarnation=task.incarnation, pid=event.pid)
 
     def _said(self, event: Said) -> None:
         task = self._current(event.who)

@@ -53,9 +53,11 @@ class Partings:
         if any(task.machine_name is not None for task in clients):
             return  # of processes elsewhere it is not known what they use
         returned = [task for task in clients if task.result is not None and not task.let_go]
+        if not returned:
+            return
         waiting = [task for task in clients if task.result is None and task.error is None]
         still = [task for task in waiting if self._stands_still(task)]
-        if returned and waiting and still == waiting:
+        if waiting and still == waiting:
             for task in returned:
                 task.let_go = True
                 task.send(Release())

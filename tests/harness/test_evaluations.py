@@ -39,9 +39,8 @@ def _case(*run: ClientTrace, reference: ClientTrace) -> Case:
         (_RIGHT, "held", 2),
         (_RIGHT * 1.01, "broken", 2),
         (_RIGHT * 1.9, "broken", 2),
-        # The program may scale what it was given back.
-        (_RIGHT * 2, "held", 1),
-        (_RIGHT / 2, "held", 1),
+        (_RIGHT * 2, "broken", 2),
+        (_RIGHT / 2, "broken", 2),
     ],
 )
 def test_a_number_is_that_of_one_device(number: float, status: str, compared: int) -> None:
@@ -49,6 +48,14 @@ def test_a_number_is_that_of_one_device(number: float, status: str, compared: in
     found = LAW.judge(_case(_client(0.5, number, replicas=2), reference=_client(0.5, _RIGHT)))
     assert (found.status, found.compared) == (status, compared)
     assert [finding.step for finding in found.findings] == ([2] if status == "broken" else [])
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+def test_what_a_program_scales_each_time_is_not_compared(factor: float) -> None:
+    """It may do so with what it was given back; one that is scaled once is wrong."""
+    run = _client(0.5 * factor, _RIGHT * factor, replicas=2)
+    found = LAW.judge(_case(run, reference=_client(0.5, _RIGHT)))
+    assert (found.status, "scales" in found.reason) == ("not_judged", True)
 
 
 def test_parts_of_workers_are_no_numbers_for_all() -> None:

@@ -142,14 +142,22 @@ class View:
     @cached_property
     def begun_apart(self) -> Mapping[str, list[Floats]]:
         """By name, the value on each worker of every variable that workers began with different values of."""
+        import numpy as np
+
         starts = [client.start for client in self.case.run.clients]
         known = [start for start in starts if start is not None]
         if len(known) < max(2, len(starts)):
             return {}
+        every = zip(*begun(known), strict=True)
+        values = {
+            each[0].name: [_wide(one.value.numpy()) for one in each]
+            for each in every
+            if not is_integer(each[0].value.dtype)
+        }
         return {
-            several[0].name: [_wide(each.value.numpy()) for each in several]
-            for several in zip(*begun(known, _WHOLE), strict=True)
-            if not is_integer(several[0].value.dtype) and any(each.value != several[0].value for each in several)
+            name: each
+            for name, each in values.items()
+            if not all(np.array_equal(one, each[0], equal_nan=True) for one in each)
         }
 
     def on_read(self, step: int | None, name: str) -> bool:
@@ -195,9 +203,6 @@ def _wide(array: np.ndarray[Any, Any]) -> Floats:
 
     return np.real(array).astype(np.float64)
 
-
-_WHOLE = ("copies", "plain", "mirrored")
-"""Kinds of variables of which every replica has the same."""
 
 _latest: list[View] = []
 

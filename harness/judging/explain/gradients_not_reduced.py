@@ -32,9 +32,7 @@ def _first(view: View) -> tuple[int, list[str]] | None:
     step = next(
         (step for step in steps if view.drifted(step) or _apart(view, step) or view.wrong("variables", step)), None
     )
-    # Copies that did not begin alike have not drifted apart.
-    apart = [] if step is None else _apart(view, step)
-    return None if step is None or not view.begun_apart.keys().isdisjoint(apart) else (step, apart)
+    return None if step is None else (step, _apart(view, step))
 
 
 def _attempts(view: View) -> Iterable[Attempt | None]:

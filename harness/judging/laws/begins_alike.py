@@ -17,8 +17,6 @@ from harness.judging.tolerance import Derived, Exact
 
 __all__ = ["LAW"]
 
-_WHOLE = ("copies", "plain", "mirrored", "statistics")
-
 
 class _BeginsAlike(Law):
     id = "begins_alike"
@@ -35,7 +33,7 @@ class _BeginsAlike(Law):
         if len(known) < len(starts):
             return not_judged(self.id, "what the first step begins with is not known of both")
         clients = [case.run.clients[0], *[case.reference.clients[0]] * (1 + len(perturbed := _perturbed(case)))]
-        variables = begun([*known, *perturbed], _WHOLE)
+        variables = begun([*known, *perturbed])
         run, truth, *others = map(_as_step, clients, variables)
         step = case.begin + 1
         tolerance = Derived(truth, others) if isinstance(case.tolerance, Derived) else Exact()

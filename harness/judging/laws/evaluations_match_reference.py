@@ -6,6 +6,7 @@ choose by it: a mean of replicas' means, of which one has fewer examples, is ano
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.evidence.comparing import compare
@@ -39,32 +40,41 @@ class _EvaluationsMatchReference(Law):
         tolerance = _tolerance(case, numbers)
         run = history(_as_run(case.run, _alike(case.run), numbers), "metrics")
         reference = history(_as_run(case.reference, truth, numbers), "metrics")
-        findings, compared, worst = [], 0, 0.0
+        found: dict[tuple[str, str], list[tuple[int, Observed, Observed, Bound]]] = {}
         for key, number in numbers.items():
             for name, expected in reference.get(number, {}).items():
-                observed = run.get(number, {}).get(name)
-                if observed is None or observed.array.shape != expected.array.shape:
-                    continue
-                bound = tolerance.bound("metrics", name, number)
-                found = compare(observed, expected, bound)
-                if found.ratio > 1 and _is_scaled(observed, expected, bound, case.run.header.replicas):
-                    continue
-                compared += 1
-                worst = max(worst, found.ratio)
-                if found.ratio > 1:
-                    called = f"{names[key]} after step {key[0]}"
-                    text = f"{called}{'' if name == 'result' else f', {name}'}: {found.text}"
-                    finding = Finding(self.id, text, step=key[0], observable="evaluation", variable=names[key])
-                    findings.append((finding, found.ratio))
-        if not compared:
-            return not_judged(self.id, "evaluations give nothing that is one number for all replicas")
-        return judged(self.id, compared, first_per_value(findings) if findings else (), worst)
+                given = run.get(number, {}).get(name)
+                if given is not None and given.array.shape == expected.array.shape:
+                    bound = tolerance.bound("metrics", name, number)
+                    found.setdefault((names[key], name), []).append((key[0], given, expected, bound))
+        scaled = {each for each, values in found.items() if _are_scaled(values, case.run.header.replicas)}
+        findings, worst = [], 0.0
+        for (name, value), values in found.items():
+            for step, observed, expected, bound in () if (name, value) in scaled else values:
+                difference = compare(observed, expected, bound)
+                worst = max(worst, difference.ratio)
+                if difference.ratio > 1:
+                    called = f"{name} after step {step}{'' if value == 'result' else f', {value}'}"
+                    text = f"{called}: {difference.text}"
+                    finding = Finding(self.id, text, step=step, observable="evaluation", variable=name)
+                    findings.append((finding, difference.ratio))
+        recorded, left_out = (sum(len(found[each]) for each in those) for those in (found, scaled))
+        if recorded == left_out:
+            nothing = "evaluations give nothing that is one number for all replicas"
+            return not_judged(self.id, "the program scales what evaluations give back" if scaled else nothing)
+        told = first_per_value(sorted(findings, key=lambda each: each[0].step or 0))
+        return judged(self.id, recorded - left_out, told, worst, recorded=recorded)
 
 
-def _is_scaled(observed: Observed, expected: Observed, bound: Bound, replicas: int) -> bool:
-    """Whether it is one device's times the replicas, or divided by them, as where the program scales what it gets."""
+def _are_scaled(values: Sequence[tuple[int, Observed, Observed, Bound]], replicas: int) -> bool:
+    """Whether all are one device's times the replicas, or divided by them, as where a program scales what it gets."""
+    if all(compare(observed, expected, bound).ratio <= 1 for _, observed, expected, bound in values):
+        return False
     return any(
-        compare(observed, replace(expected, array=expected.array * factor), bound * factor).ratio <= 1
+        all(
+            compare(observed, replace(expected, array=expected.array * factor), bound * factor).ratio <= 1
+            for _, observed, expected, bound in values
+        )
         for factor in (replicas, 1 / replicas)
     )
 
