@@ -106,7 +106,7 @@ def test_a_program_that_closes_all_descriptors_is_still_counted(program: Program
     with bare(Topology(worker=1), out=tmp_path / "out") as cluster:
         result = cluster.run_command(program(code))
     assert result["worker:0"].steps == 3
-    events = read_journal(tmp_path / "out" / "0" / "journal.jsonl")
+    events = list(read_journal(tmp_path / "out" / "0" / "journal.jsonl"))
     assert [event["number"] for event in events if event["event"] == "step"] == [1, 2, 3]
     assert len([event for event in events if event["event"] == "hello"]) == 1  # it is no new process
     assert all((tmp_path / str(number)).read_bytes() == b"" for number in range(20))
