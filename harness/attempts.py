@@ -272,5 +272,5 @@ def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
     if not (own := sources(verdict, reference.trace, attempt.evidence)):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known
-        verdict = settled(verdict, attempt.by_wholes(tasks), own)
+        verdict = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
     return verdict, reference

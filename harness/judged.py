@@ -76,12 +76,13 @@ def judge(
     verdict = dataclasses.replace(verdict, course=course_of(judged.case, None if first is None else first.step))
     if verdict.outcome == "inconsistent":
         why = explanation_of(judged.case)
+        held = [judgement.law for judgement in judgements if judgement.status == "held"]
         verdict = dataclasses.replace(
             verdict,
             explanation=why,
             closest=closest(judged.case) if why is None else None,
             ledger=_ledger(judged, verdict),
-            alone=steps_alone(judged.case) if reference.follows else None,
+            alone=steps_alone(judged.case, held) if reference.follows else None,
         )
     return worded(verdict) if parts.last.header.at_once else verdict
 

@@ -176,7 +176,9 @@ class GivenSeen(msgspec.Struct, frozen=True):
 
     `rows` and `own` are how many either has, and `others` how many of the run's rows one device has not in this step.
     `mixed` is how many are put together of parts that belong to different examples; None where that cannot be told.
-    `changed` is how many are one device's but for a part, the same ones each time that they come.
+    `changed` is how many are one device's but for a part, the same ones each time that they come. `again` has a number
+    of examples, how many of so many of the run had come before, and how many of so many of one device, if these are
+    fewer than chance can tell; zeros otherwise.
     """
 
     rows: int
@@ -184,6 +186,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
     others: int
     mixed: int | None
     changed: int = 0
+    again: tuple[int, int, int] = (0, 0, 0)
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):

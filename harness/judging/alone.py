@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -51,9 +51,9 @@ class StepsAlone:
         return f"{what} {_listed(self.wrong)} {is_wrong}{others}"
 
 
-def steps_alone(case: Case) -> StepsAlone:
-    """Ask the laws that compare with the reference about each step that both reached."""
-    laws = [law for law in all_laws() if law.suffices and law.id.endswith("_reference")]
+def steps_alone(case: Case, but: Collection[str] = ()) -> StepsAlone:
+    """Ask the laws that compare with the reference, but for some, about each step that both reached."""
+    laws = [law for law in all_laws() if law.suffices and law.id.endswith("_reference") and law.id not in but]
     found = {
         step: {law.id: law.judge(alone).status for law in laws if law.concerns(alone)} for step, alone in _each(case)
     }

@@ -13,6 +13,7 @@ from dataclasses import replace
 from harness.evidence.own_statistics import own_statistics
 from harness.evidence.steps import RunEvidence
 from harness.evidence.trace import RunTrace, is_statistics
+from harness.judging.align.apart import apart_of, told
 from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
@@ -56,13 +57,14 @@ def _steps(count: int) -> list[int]:
     return [1 << power for power in range(count.bit_length())]
 
 
-def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
+def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:
     """The verdict by one replica, with what that by several says of the variables.
 
     Args:
         verdict: the former.
         again: the latter.
         own: the sources.
+        reference: the one replica, of which it is no longer told what it could not compute.
     """
     of_variables = next((law for law in again.judgements if law.law == OF_VARIABLES), None)
     if of_variables is None or of_variables.status == "not_judged":
@@ -73,7 +75,7 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
 
     by_law = {law.law: law for law in again.judgements}
 
-    def told(law: Judgement) -> Judgement:
+    def said(law: Judgement) -> Judgement:
         if law.law in _BY_SEVERAL:
             return by_law.get(law.law, law)
         if law.law in _COMPUTED and law.status != "held":
@@ -83,10 +85,11 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str]) -> Verdict:
     condition = Condition(OWN, f"that each replica has its own {' and '.join(own)}")
     return replace(
         verdict,
-        judgements=tuple(map(told, verdict.judgements)),
+        judgements=tuple(map(said, verdict.judgements)),
         conditions=(*verdict.conditions, condition),
         abstained=None,
         explanation=None if of_variables.status == "held" else verdict.explanation,
         closest=None,
         alone=None,
+        notes=tuple(note for note in verdict.notes if note not in told(apart_of(reference), reference)),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.subject.program import Program
 
-__all__ = ["MISTAKES", "random_resuming", "random_steps"]
+__all__ = ["MISTAKES", "random_resuming", "random_steps", "random_weights"]
 
 MISTAKES = (
     ("summed", False),
@@ -69,6 +69,45 @@ def _random_steps(strategy: Any, record: Any, *, kind: str, mistake: str) -> Non
         parts = np.split(x[at : at + 8], count), np.split(y[at : at + 8], count)
         record.step(loss=step(_distributed(strategy, parts, shift=int(wrong == "rows_mixed"))), variables=[w])
         number.assign_add(1)
+
+
+def random_weights(mistake: str = "") -> Program:
+    """Six steps of a model whose weights get noise of each replica's own, three in each call of a `tf.function`.
+
+    Args:
+        mistake: `by_number`, whereby a term of the loss grows with the replica's number; none if empty.
+    """
+    return Program.of(functools.partial(_random_weights, mistake=mistake))
+
+
+def _random_weights(strategy: Any, record: Any, *, mistake: str) -> None:
+    import tensorflow as tf
+
+    x, y, start = _data()
+    data = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8)
+    batches = iter(strategy.experimental_distribute_dataset(data))
+    with strategy.scope():
+        w = tf.Variable(start, name="w")
+
+    def replica_step(x: Any, y: Any) -> None:
+        context = tf.distribute.get_replica_context()
+        with tf.GradientTape() as tape:
+            noisy = w + 0.1 * tf.random.normal(tf.shape(w))
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(y, x @ noisy)
+            term = tf.nn.l2_loss(noisy) / context.num_replicas_in_sync
+            if mistake == "by_number":
+                term *= 1.0 + tf.cast(context.replica_id_in_sync_group, tf.float32)
+            loss = tf.reduce_sum(losses) / 8 + 0.01 * term
+        w.assign_sub(0.1 * context.all_reduce("sum", tape.gradient(loss, w)))
+
+    @tf.function
+    def steps() -> None:
+        for _ in tf.range(3):
+            strategy.run(replica_step, next(batches))
+
+    for _ in range(2):
+        steps()
+        record.step(variables=[w])
 
 
 def random_resuming(mistake: str = "") -> Program:

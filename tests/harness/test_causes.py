@@ -46,6 +46,14 @@ def _off_in_an_order_of_its_own(workers: int) -> Case:
     return _case([batched(order, BATCH // workers) for order in orders])
 
 
+def _off_in_orders_for_as_many_steps(workers: int) -> Case:
+    """The same for as many steps as the reference takes: each worker has more than a shard, and none twice."""
+    orders = [random.Random(k).sample(IDS, N) for k in range(workers)]
+    steps = 3 * N // (2 * BATCH)
+    shards = [batched(order, BATCH // workers)[:steps] for order in orders]
+    return case_of(run_of(shards, 1), [IDS, IDS[: N // 2]], BATCH)
+
+
 def _same_index(workers: int) -> Case:
     """Every worker takes shard 1."""
     return _case([batched(IDS[1::workers], BATCH // workers) for _ in range(workers)])
@@ -166,6 +174,7 @@ CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_off, "auto_shard_off", "examples_duplicated"),
     (_off_for_as_many_steps, "auto_shard_off", "examples_duplicated"),
     (_off_in_an_order_of_its_own, "auto_shard_off", "examples_duplicated"),
+    (_off_in_orders_for_as_many_steps, "auto_shard_off", "examples_duplicated"),
     (_same_index, "same_shard_index", "examples_duplicated"),
     (_count_of_replicas, "shard_count_wrong", "examples_missing"),
     (_twice, "sharded_twice", "examples_missing"),

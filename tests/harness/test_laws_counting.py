@@ -38,6 +38,7 @@ def test_the_laws_come_in_a_fixed_order() -> None:
         "examples_match_reference",
         "rows_whole",
         "data_intact",
+        "examples_in_turn",
         "loss_matches_reference",
         "gradients_match_reference",
         "variables_match_reference",
@@ -50,7 +51,7 @@ def test_the_laws_come_in_a_fixed_order() -> None:
         "placed_on_devices",
         "tasks_connected",
     ]
-    followed = ("begins_alike", "draws", "rows_whole", "data_intact", "evaluations_match_reference")
+    followed = ("begins_alike", "draws", "rows_whole", "data_intact", "examples_in_turn", "evaluations_match_reference")
     some = (*followed, "resumes_exactly", "resumed_from_older", "placed_on_devices", "tasks_connected")
     asked = [name for name in names if name not in some]
     assert [judgement.law for judgement in judge_all(exact_case())] == asked

@@ -128,6 +128,15 @@ def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
     assert "over all steps 8 examples" in finding.text
 
 
+@pytest.mark.parametrize(("again", "status"), [((0, 0, 0), "held"), ((128, 30, 0), "broken")])
+def test_examples_that_come_again_too_early_are_found(again: tuple[int, int, int], status: str) -> None:
+    """It is known over all steps only."""
+    truth = _trace(counters=Counters(all_examples=GivenSeen(128, 128, 30, None, again=again)))
+    found = _judged("examples_in_turn", Case(truth, truth, Exact()))
+    assert found.status == status
+    assert all("first 128 examples" in each.text and "30 had come" in each.text for each in found.findings)
+
+
 def test_data_that_was_written_over_harms_where_it_is_read_again() -> None:
     """The reference has been given other examples."""
     run = _trace(counters=Counters(overwritten=("1 of 2 arrays were written over",)))
@@ -165,22 +174,25 @@ def test_replicas_that_stand_for_a_whole_settle_what_one_cannot_compute() -> Non
         Judgement("loss_matches_reference", "broken"),
         abstained="apart",
     )
-    found = settled(open_one, _verdict(variables), ["draws at train.py:3"])
+    found = settled(open_one, _verdict(variables), ["draws at train.py:3"], _trace())
     assert found.outcome == "consistent"
     assert [each.code for each in found.conditions] == ["own"]
     examples = Judgement("examples_match_reference", "broken")
-    assert settled(_verdict(*open_one.judgements, examples), _verdict(variables), ["draws"]).outcome == "inconsistent"
+    assert (
+        settled(_verdict(*open_one.judgements, examples), _verdict(variables), ["draws"], _trace()).outcome
+        == "inconsistent"
+    )
 
 
 def test_replicas_that_stand_for_a_whole_acquit_nobody_who_differs_from_them_too() -> None:
     """What was not judged is found, and what was found stays."""
     broken = Judgement("variables_match_reference", "broken", compared=4, suffices=True)
     unjudged = _verdict(Judgement("variables_match_reference", "not_judged"), abstained="apart")
-    assert settled(unjudged, _verdict(broken), ["draws"]).outcome == "inconsistent"
+    assert settled(unjudged, _verdict(broken), ["draws"], _trace()).outcome == "inconsistent"
     wrong = _verdict(Judgement("variables_match_reference", "broken"))
-    assert settled(wrong, _verdict(broken), ["draws"]) is wrong
+    assert settled(wrong, _verdict(broken), ["draws"], _trace()) is wrong
     nothing = Judgement("variables_match_reference", "not_judged")
-    assert settled(unjudged, _verdict(nothing), ["draws"]) is unjudged
+    assert settled(unjudged, _verdict(nothing), ["draws"], _trace()) is unjudged
 
 
 @pytest.mark.parametrize(

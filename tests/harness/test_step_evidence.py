@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -295,6 +296,47 @@ def test_other_examples_are_counted_and_an_other_order_is_none_over_all() -> Non
     assert total is not None
     assert (examples.differing, total.others, total.mixed) == (2, 0, None)
     assert examples.add([_rows(1), np.array([1, 2])], [_rows(1), np.array([1, 2])]) is None
+
+
+def _in_turn(orders: Sequence[Sequence[int]], own: Sequence[int], batch: int = 32) -> tuple[int, int, int]:
+    """What is told of workers that read these, each its part of a batch, next to one device that reads others."""
+    part, examples = batch // len(orders), Examples()
+    for step in range(len(own) // batch):
+        given = [number for order in orders for number in order[step * part : (step + 1) * part]]
+        examples.add([np.array(given)], [np.array(own[step * batch : (step + 1) * batch])])
+    total = examples.over_all()
+    assert total is not None
+    return total.again
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_workers_that_read_everything_are_told_from_shards(seed: int) -> None:
+    """Each of them in an order of its own, and anew in each pass: nobody knows which examples a step has to have."""
+    draw = random.Random(seed)
+
+    def passes(ids: Sequence[int], number: int) -> list[int]:
+        return [each for _ in range(number) for each in draw.sample(list(ids), len(ids))]
+
+    everything, own = range(128), passes(range(128), 2)
+    rows, again, expected = _in_turn([passes(everything, 1), passes(everything, 1)], own)
+    assert rows == 128
+    assert again > 16
+    assert expected == 0
+    assert _in_turn([passes(range(0, 128, 2), 2), passes(range(1, 128, 2), 2)], own) == (0, 0, 0)
+    uneven = passes(range(129), 2)  # one shard begins anew before the other one
+    assert _in_turn([passes(range(0, 129, 2), 2), passes(range(1, 129, 2), 3)], uneven) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_examples_that_the_data_have_twice_may_come_again(seed: int) -> None:
+    """One device is given some of them again as well, and chance decides when."""
+    draw = random.Random(seed)
+    ids = [draw.randrange(400) for _ in range(512)]
+    own = draw.sample(ids, len(ids))
+    cut = draw.sample(ids, len(ids))
+    assert _in_turn([cut[::2], cut[1::2]], own) == (0, 0, 0)
+    with_replacement = [draw.choices(range(500), k=512) for _ in range(3)]
+    assert _in_turn([with_replacement[0][::2], with_replacement[1][::2]], with_replacement[2]) == (0, 0, 0)
 
 
 def test_ids_that_come_from_the_run_are_replaced_by_own_ones() -> None:

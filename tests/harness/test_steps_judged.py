@@ -16,7 +16,7 @@ from harness.cli import _lockstep
 from harness.judging.verdict import Verdict
 from tests.harness._evaluating import evaluating
 from tests.harness._programs import mlp
-from tests.harness._random_steps import MISTAKES, random_resuming, random_steps
+from tests.harness._random_steps import MISTAKES, random_resuming, random_steps, random_weights
 from tests.harness._sharing import sharing
 from tests.harness._wrong_steps import STEPS, halving, logistic, sgd_fit, with_momentum
 
@@ -134,6 +134,15 @@ def test_a_mistake_in_a_random_training_is_found(mistake: str) -> None:
     verdict = verify(random_steps("dropout", mistake), "mirrored-2", explain=False)
     assert verdict.outcome == "inconsistent", str(verdict)
     assert verdict.abstained is None
+
+
+@pytest.mark.parametrize("mistake", [pytest.param("", marks=pytest.mark.full), "by_number"])
+def test_what_replicas_draw_for_themselves_is_given_and_their_number_is_not(mistake: str) -> None:
+    """Noise of weights belongs to no example; each replica that stands for a whole is the first one."""
+    verdict = verify(random_weights(mistake), "mirrored-2", prove=False)
+    assert verdict.outcome == ("inconsistent" if mistake else "consistent"), str(verdict)
+    (condition,) = (each for each in verdict.conditions if each.code == "own")
+    assert re.search(r"its own draws at \S*_random_steps.py:\d+$", condition.text)
 
 
 @pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.full), True])

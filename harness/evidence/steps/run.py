@@ -96,6 +96,11 @@ class RunStep:
                     if all(shapes):
                         yield tuple(shape[0] for shape in shapes)
 
+    def calls(self, run: int) -> int:
+        """How often a call of `Strategy.run` was carried out, as in a loop; 1 where it was given nothing."""
+        given = [found for place, found in self._passed.items() if place.kind == GIVEN and place.run == run]
+        return max((len(passed) for found in given for passed in found.values()), default=1)
+
     def of(self, place: Place, replica: int) -> _Found:
         """What passed a place on one replica, in the order of execution."""
         return self._passed.get(place, {}).get(replica, [])

@@ -133,9 +133,11 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
 
     def number(original: Any) -> Any:
         def replica_id(context: Any) -> Any:
-            if not follows and stand_ins.asked_by_script():
+            if not stand_ins.asked_by_script():
+                return original.fget(context)
+            if not follows:
                 stand_ins.note("replica_id_in_sync_group", 0, "assumed")
-            return original.fget(context)
+            return tf.constant(0)  # also of several, each of which stands for a whole
 
         return property(replica_id)
 

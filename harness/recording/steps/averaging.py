@@ -47,7 +47,7 @@ def averaging() -> Iterator[None]:
 
 @contextlib.contextmanager
 def counted_as_one() -> Iterator[None]:
-    """Within this context there is one replica, to whoever asks but TensorFlow itself."""
+    """Within this context there is one replica, the first, to whoever asks but TensorFlow itself."""
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
 
@@ -61,8 +61,16 @@ def counted_as_one() -> Iterator[None]:
         asks = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as above
         return int(context._strategy._extended._num_replicas_in_sync) if asks.startswith(own) else 1  # noqa: SLF001
 
+    contexts = distribute_lib.ReplicaContextBase
+    true_number = contexts.replica_id_in_sync_group
+
+    def number(context: Any) -> Any:
+        asks = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as above
+        return true_number.fget(context) if asks.startswith(own) else tf.constant(0)
+
     with (
         mock.patch.object(distribute_lib.StrategyBase, _COUNT, property(count)),
-        mock.patch.object(distribute_lib.ReplicaContextBase, _COUNT, property(in_replica)),
+        mock.patch.object(contexts, _COUNT, property(in_replica)),
+        mock.patch.object(contexts, "replica_id_in_sync_group", property(number)),
     ):
         yield

@@ -280,11 +280,13 @@ class Following:
             passed = step.of(place, replica)
             return [passed[count]] * self._times if count < len(passed) else None
         replicas = step.replicas(place)
-        if own and max(map(len, replicas), default=0) > 1 and _of_one_each(replicas, own):
-            every = [each for of_replica in replicas for each in of_replica]
-            return [every[count]] if count < len(every) else None
-        found = [each[count] for each in replicas if count < len(each)]
-        return found or None
+        often, rest = divmod(max(map(len, replicas), default=0), step.calls(place.run))
+        if own and often > 1 and not rest and _of_one_each(replicas, own):
+            call, within = divmod(count, often * len(replicas))
+            found = [each[call * often :][within % often :] for each in replicas[within // often :][:1]]
+        else:
+            found = [each[count:] for each in replicas]
+        return [each[0] for each in found if each] or None
 
     def drawn(
         self,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Examples"]
 
 _Rows = list[list[int]]
+_SIGMAS = 4
 
 
 class Examples:
@@ -59,7 +60,7 @@ class Examples:
         others, mixed = _compared(self._given, self._own)
         rows, own = (sum(len(each[0]) for each in every) for every in (self._given, self._own))
         changed = _changed(self._given, self._own) if others and self._shaped_alike else 0  # else rows may be padded
-        return GivenSeen(rows, own, others, mixed, changed)
+        return GivenSeen(rows, own, others, mixed, changed, _again(self._given, self._own))
 
 
 def _compared(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int | None]:
@@ -87,6 +88,28 @@ def _changed(given: Sequence[_Rows], own: Sequence[_Rows]) -> int:
         if len(values) == len(known):
             found |= {row for row, times in came.items() if times > 1 and row not in known and row[part] in values}
     return len(found)
+
+
+def _again(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int, int]:
+    """Where most more examples came again than on one device: of how many, how often they did, and how often there.
+
+    Shards that are as long as each other to half a step let that many come again when the data begin anew, and data
+    that have examples twice let some come again by chance: what is no more is not told, and (0, 0, 0) is given.
+    """
+    longest = max(len(each[0]) for each in given)
+    ours, theirs, rows, worst = set[tuple[int, ...]](), set[tuple[int, ...]](), 0, (0, 0, 0)
+    known = {row for each in (*given, *own) for row in zip(*each, strict=True)}
+    for one, other in zip(given, own, strict=True):
+        if len(one[0]) != len(other[0]):
+            break
+        ours.update(zip(*one, strict=True))
+        theirs.update(zip(*other, strict=True))
+        rows += len(one[0])
+        again, expected = rows - len(ours), rows - len(theirs)
+        chance = 0.0 if len(theirs) == rows == len(known) else _SIGMAS * (again + expected) ** 0.5
+        if again - expected > max(longest / 2, chance, worst[1] - worst[2]):
+            worst = (rows, again, expected)
+    return worst
 
 
 def _rows(parts: Sequence[np.ndarray[Any, Any]]) -> _Rows | None:
