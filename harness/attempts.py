@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from harness.running.observe import run_once
 from harness.running.reference import NOISY_RUNS, ReferenceRuns, Venue, failure_on_one_device, reference_runs
 from harness.running.scripted import check_whole
 from harness.subject.program import Program
+from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult
 
@@ -253,10 +255,15 @@ def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:
     except RunFailed as failure:
         if result is None or program.script is None:
             raise
-        under = attempt.case.name
-        return abstained(
-            f"the script runs under {under}, and fails as its own reference: {str(failure).splitlines()[0]}"
-        )
+        where, said = _where(failure, program.script), str(failure).splitlines()[0]
+        return abstained(f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}")
+
+
+def _where(failure: RunFailed, script: Script) -> str:
+    """The line of the script that was under way."""
+    cause = failure.root_cause
+    lines = re.findall(rf'File "{re.escape(script.path)}", line (\d+)', f"{cause.traceback}\n{cause.message}")
+    return f" at {Path(script.path).name}:{lines[-1]}" if lines else ""
 
 
 def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:

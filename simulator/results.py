@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,9 @@ from simulator.journal.startup_lines import is_startup_line
 from simulator.wire.network import LinkCounters
 
 __all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "Saved", "TaskResult"]
+
+_RAISED = re.compile(r"\w*(Error|Exception): ")
+_IN_LAYER = re.compile(r"Exception encountered when calling layer")
 
 
 @dataclass(frozen=True)
@@ -283,5 +287,18 @@ def _shortened(text: str, most: int = 80) -> str:
 
 
 def _first_line(text: str, limit: int = 200) -> str:
-    line = text.strip().partition("\n")[0]
+    line = _gist([line.strip() for line in text.strip().splitlines() if line.strip()] or [""])
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _gist(lines: list[str]) -> str:
+    """The line that says what is wrong; the first one may be no more than where TensorFlow was ("in user code:")."""
+    if not lines[0].endswith(":"):
+        return lines[0]
+    node = next((number for number, line in enumerate(lines) if line.startswith("[[{{node")), 0)
+    raised = max((number for number, line in enumerate(lines) if _RAISED.match(line)), default=0)
+    if node > 1:
+        return lines[node - 1]
+    if _IN_LAYER.search(lines[raised]) and raised + 1 < len(lines):
+        return lines[raised + 1]
+    return lines[raised]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace
+from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "OWN",
     "OWN_SHARES",
     "OWN_STATISTICS",
+    "SHUFFLED_APART",
     "Condition",
     "conditions_of",
     "given",
@@ -28,9 +30,11 @@ __all__ = [
 ]
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
-OWN, OWN_SHARES, OWN_STATISTICS = "own", "own_shares", "own_statistics"
+OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 _SHOWN = 4
-_EXAMPLES, _ROWS = "examples_match_reference", "rows_whole"
+_EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
+_SHUFFLED = "shuffle_before_shard"
+"""The cause of `harness.judging.explain.causes` that is a condition."""
 _ORDER_TEXT = "the run's own order of examples, which is not that of one device"
 
 
@@ -52,8 +56,14 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
     found = [*_equal_draws(case.reference), *_own_statistics(case.reference)]
     order = _is_order_only(case.run, case.reference)
     shares = _cut_by_worker(case.run, case.reference)
+    broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
+    apart = _shuffled_apart(case) if broken & {_EXAMPLES, _IN_TURN} else None
+    found += [] if apart is None else [apart]
     kept = []
     for judgement in judgements:
+        if apart is not None and judgement.law in (_EXAMPLES, _IN_TURN):
+            kept.append(not_judged(judgement.law, apart.text))
+            continue
         if judgement.law == _ROWS and judgement.status == "broken" and shares is not None:
             kept.append(not_judged(_ROWS, "one device reads the examples of the first worker only"))
             found.append(shares)
@@ -124,12 +134,32 @@ def _cut_by_worker(run: RunTrace, reference: RunTrace) -> Condition | None:
     return Condition(OWN_SHARES, text)
 
 
+def _shuffled_apart(case: Case) -> Condition | None:
+    """That workers shuffle before they take their shards, where nobody has reported which examples they have.
+
+    This is what TensorFlow makes of a shuffle without a seed if it shards a program's data by itself. A worker that
+    reads everything is another cause, and a script that shards by an `InputContext` does so by itself.
+    """
+    by_hand = any(each.what == "InputContext" for each in case.reference.clients[0].counters.stand_ins)
+    cause = cause_of(case) if not by_hand and _is_seen(case.run, case.reference) else None
+    if cause is None or cause.cause != _SHUFFLED:
+        return None
+    text = (
+        "that each worker shuffles all examples in an order of its own before TensorFlow takes its shard of them, so "
+        "that some come more often than others"
+    )
+    return Condition(SHUFFLED_APART, text)
+
+
+def _is_seen(run: RunTrace, reference: RunTrace) -> bool:
+    """Whether examples are what was seen of them, at each step, and nobody has reported which they are."""
+    steps = [step for trace in (run, reference) for client in trace.clients for step in client.steps]
+    return all(step.seen is not None and step.seen.examples is not None for step in steps)
+
+
 def _is_order_only(run: RunTrace, reference: RunTrace) -> bool:
     """Whether both have had the same examples, each as often, as far as nobody has reported which they are."""
-    steps = [step for trace in (run, reference) for client in trace.clients for step in client.steps]
-    if any(step.seen is None or step.seen.examples is None for step in steps):
-        return False
-    return _examples(run) == _examples(reference)
+    return _is_seen(run, reference) and _examples(run) == _examples(reference)
 
 
 def _examples(trace: RunTrace) -> Counter[int]:

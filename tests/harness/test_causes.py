@@ -9,10 +9,14 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as edited
 
+from harness.evidence.stand_ins import StandIn
+from harness.evidence.trace import Counters, RunTrace, Seen
+from harness.judging.conditions import conditions_of
 from harness.judging.explain import explain
 from harness.judging.explain.causes import all_causes, named_causes
-from harness.judging.laws import Case
+from harness.judging.laws import Case, Judgement
 from harness.ledger import aligned
 from tests.harness._pipelines import Shards, batched, case_of, run_of, sliced
 from tests.harness._traces import edit
@@ -288,3 +292,32 @@ def test_a_random_partition_has_no_cause_unless_it_is_wrong(data: st.DataObject)
         for k in range(workers):
             replicas[k].append([key for key, owner in zip(whole, owners, strict=True) if owner == k])
     assert _named(_case(replicas)) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "told", "is_given"),
+    [
+        (_shuffled_first, "TF_CONFIG", True),
+        (_shuffled_first, "InputContext", False),  # the script shards by itself
+        (_off_in_orders_for_as_many_steps, "TF_CONFIG", False),
+        (_twice, "TF_CONFIG", False),
+    ],
+)
+def test_a_shuffle_before_tensorflow_shards_is_a_condition(
+    make: Callable[[int], Case], told: str, is_given: bool
+) -> None:
+    """Where nobody has reported which examples a step has; a worker that reads everything is wrong."""
+
+    def seen(trace: RunTrace, told: tuple[StandIn, ...] = ()) -> RunTrace:
+        clients = []
+        for each in trace.clients:
+            steps = [edited(one, seen=Seen(one.index, 0.0, examples=one.examples)) for one in each.steps]
+            clients.append(edited(each, steps=tuple(steps), counters=Counters(stand_ins=told)))
+        return RunTrace(tuple(clients))
+
+    case = make(2)
+    case = Case(seen(case.run), seen(case.reference, (StandIn(told, "train.py:3", "1"),)), case.tolerance)
+    law = Judgement("examples_match_reference", "broken")
+    judgements, conditions = conditions_of(case, [law])
+    assert [each.code for each in conditions] == (["shuffled_apart"] if is_given else [])
+    assert [each.status for each in judgements] == ["not_judged" if is_given else "broken"]

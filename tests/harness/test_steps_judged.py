@@ -139,8 +139,9 @@ def test_a_mistake_in_a_random_training_is_found(mistake: str) -> None:
 @pytest.mark.parametrize("mistake", [pytest.param("", marks=pytest.mark.full), "by_number"])
 def test_what_replicas_draw_for_themselves_is_given_and_their_number_is_not(mistake: str) -> None:
     """Noise of weights belongs to no example; each replica that stands for a whole is the first one."""
-    verdict = verify(random_weights(mistake), "mirrored-2", prove=False)
+    verdict = verify(random_weights(mistake), "mirrored-2", prove=False, explain=True)
     assert verdict.outcome == ("inconsistent" if mistake else "consistent"), str(verdict)
+    assert verdict.culprit is None
     (condition,) = (each for each in verdict.conditions if each.code == "own")
     assert re.search(r"its own draws at \S*_random_steps.py:\d+$", condition.text)
 

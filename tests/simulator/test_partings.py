@@ -120,3 +120,42 @@ def test_only_who_was_done_before_is_named() -> None:
     """Not one that came to its end later, or not at all, and not where no steps are known."""
     assert "worker:0 was done before that, after step 4; worker:1 was in step 8" in _failed(4.0)
     assert "was done before" not in _failed(6.0) + _failed(None) + _failed(4.0, steps=0)
+
+
+_NESTED = """in user code:
+
+    File "train.py", line 21, in call  *
+        output = self.gru(x)
+
+    ValueError: Exception encountered when calling layer 'gru' (type GRU).
+
+    Dimensions must be equal, but are 16 and 8.
+
+    Call arguments received by layer 'gru' (type GRU):
+      - mask=None
+"""
+_GRAPH = """Graph execution error:
+
+Detected at node concat defined at (most recent call last):
+  File "train.py", line 9, in step
+
+ConcatOp : Dimension 0 in both shapes must be equal
+\t [[{{node concat}}]] [Op:__inference_step_9]"""
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("no room\nin the folder", "no room"),
+        (_NESTED, "Dimensions must be equal, but are 16 and 8."),
+        ('in user code:\n\n    File "t.py", line 3\n\n    ValueError: no destination\n', "ValueError: no destination"),
+        (_GRAPH, "ConcatOp : Dimension 0 in both shapes must be equal"),
+        ("Graph execution error:", "Graph execution error:"),
+        ("", ""),
+    ],
+)
+def test_an_error_is_told_by_the_line_that_says_what_is_wrong(message: str, said: str) -> None:
+    """And not by the first one where that is no more than where TensorFlow was."""
+    error = TaskError("worker:1", "ValueError", message)
+    text = str(RunFailed((error,), RunResult({}, 9.0, Path())))
+    assert text.splitlines()[0] == f"worker:1 failed first: ValueError: {said}"

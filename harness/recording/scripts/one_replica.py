@@ -59,7 +59,7 @@ def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool,
 
 @contextlib.contextmanager
 def _mirrored(replicas: int) -> Iterator[None]:
-    from tensorflow.python.distribute import mirrored_strategy
+    from tensorflow.python.distribute import distribute_lib, mirrored_strategy
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def init(self: Any, devices: Any = None, cross_device_ops: Any = None) -> None:
@@ -67,7 +67,14 @@ def _mirrored(replicas: int) -> Iterator[None]:
 
         return init
 
-    with patched(mirrored_strategy.MirroredStrategy, "__init__", around):
+    def somewhere(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        # In a graph a tensor may be on no device yet, which TensorFlow refuses if there is one replica.
+        return lambda destination: original(destination) or _devices(1)[0]
+
+    with (
+        patched(mirrored_strategy.MirroredStrategy, "__init__", around),
+        patched(distribute_lib, "_batch_reduce_destination", somewhere),
+    ):
         yield
 
 
