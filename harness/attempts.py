@@ -25,10 +25,11 @@ from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.steps import RunEvidence, segment_of
+from harness.evidence.trace import RunTrace
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
 from harness.judging.conditions import OWN
-from harness.judging.native_scale import SCALED, adds_up, factor_given
+from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources
 from harness.judging.verdict import Verdict
 from harness.running.coordinated import AnewRuns, anew_runs
@@ -45,9 +46,6 @@ from simulator import LockstepError, RunFailed, RunResult
 __all__ = ["Attempt", "leaves_evidence", "verdict_of"]
 
 Tasks = dict[str, dict[str, Any]]
-
-_WHOLES = ("mirrored", "multi_worker")
-"""Strategies of which a script builds one with as many replicas in one process."""
 
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
@@ -187,46 +185,66 @@ class Attempt:
         venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
         return self.by(venue, tasks, of=OF_VARIABLES)[0]
 
-    def natively(self, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference] | None:
-        """The verdict that a script computes what it does on one device, told of one replica, and by what; None if not.
-
-        So it is where one step on the examples of all replicas gives what the run's step gave, or the mean of steps on
-        those of each, where replicas do nothing that is not done to all. A clip hides how much each contributes, so
-        that where this is known it has to be its share. Where only something else differs, such as a rate that grows
-        with the replicas, or where replicas may do something for themselves by a condition of the verdict, that is
-        enough.
+    def natively(self, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
+        """What is known from a script as it is on one device, told of one replica, and by what a verdict was made.
 
         Args:
             verdict: by one replica that is told of all replicas of the run.
             reference: that was told so.
         """
-        if not self._leaves_evidence or self.changes is not None:
-            return None
-        own = any(condition.code == OWN for condition in verdict.conditions)
-        run = read_parts(self.directory).last
-        told = dataclasses.replace(self, program=self.program.natively(max(len(each.seen) for each in run.clients)))
-        venue = self.asked.venue(self.case)
+        parts = read_parts(self.directory)
+        run = parts.earlier[0].trace if parts.earlier else parts.last
+        if not reference.trace.clients[0].counters.stand_ins:  # then it is the reference that computes so
+            return Native(times_of(run, reference.trace, self.case.replicas)), reference
         with contextlib.suppress(LockstepError):  # then nothing is known
-            native, by = told.by(venue, verdict.tasks)
-            what, linear = "one step on the examples of all replicas", True
-            rows_differ = any(law.law == "rows_whole" and law.status == "broken" for law in native.judgements)
-            if native.outcome != "consistent" and rows_differ and self.case.kind in _WHOLES:
-                linear = adds_up(run, by.trace, self.case.replicas)
-                if not (own or linear):
-                    return None
-                each = dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)
-                native, by = told.by(each, verdict.tasks)
-                what = "the mean of steps on the examples of each replica"
-            factor = factor_given(run, by.trace, self.case.replicas)
-            if factor is not None and abs(factor - 1.0) > SCALED:
-                return None
-            if native.outcome == "consistent" and linear:
-                note = f"each step is {what}, computed by the script as it is on one device, with one replica"
-                return dataclasses.replace(native, notes=(*native.notes, note)), by
-            if verdict.outcome == "consistent" and factor is not None:
-                note = f"what replicas add up to at step 1 is {what}, by the script as it is on one device"
-                return dataclasses.replace(verdict, notes=(*verdict.notes, note)), reference
-        return None
+            if self._leaves_evidence and verdict.outcome == "consistent":
+                factor = self._factor(run, reference.trace)
+                if factor is not None:
+                    return Native(factor), reference
+            if self._leaves_evidence and self.changes is None:
+                return self._as_on_one_device(run, verdict, reference)
+        return Native(), reference
+
+    def _factor(self, run: RunTrace, alike: RunTrace) -> float | None:
+        """By how much replicas contribute more than they should at the first step; `alike` as of `factor_of`."""
+        venue, told = self.asked.venue(self.case), self.program.natively(1)
+        factor = None
+        for each in (venue, dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)):
+            with reference_runs(told, self.directory, self.case.name, each, follows=True) as runs:
+                native = runs.plain().trace
+            seen = next(iter(native.clients[0].seen), None)
+            given = None if seen is None else seen.given
+            factor = factor_of(run, native, self.case.replicas, alike)
+            if given is None or given.rows == given.own:
+                break
+        return factor
+
+    def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
+        """As `natively`, by all steps.
+
+        A step is what the script computes so where one step on the examples of all replicas gives what the run's step
+        gave, or the mean of steps on those of each, where replicas do nothing that is not done to all. A clip hides how
+        much each contributes, so that where this is known it has to be its share.
+        """
+        replicas, venue = self.case.replicas, self.asked.venue(self.case)
+        steps = max(len(each.seen) for each in run.clients)
+        told = dataclasses.replace(self, program=self.program.natively(steps))
+        native, by = told.by(venue, verdict.tasks)
+        what, linear = "one step on the examples of all replicas", True
+        rows_differ = any(law.law == "rows_whole" and law.status == "broken" for law in native.judgements)
+        if native.outcome != "consistent" and rows_differ:
+            linear = adds_up(run, by.trace, replicas)
+            own = any(condition.code == OWN for condition in verdict.conditions)
+            if not (own or linear):
+                return Native(), reference
+            each = dataclasses.replace(venue, replicas=replicas, repeats=False)
+            native, by = told.by(each, verdict.tasks)
+            what = "the mean of steps on the examples of each replica"
+        factor = factor_of(run, by.trace, replicas)
+        if (factor is None or abs(factor - 1.0) <= SCALED) and native.outcome == "consistent" and linear:
+            note = f"each step is {what}, computed by the script as it is on one device, with one replica"
+            return Native(factor, dataclasses.replace(native, notes=(*native.notes, note))), by
+        return Native(factor), reference
 
 
 def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:
@@ -273,8 +291,6 @@ def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
         with anew_runs(verdict, program, attempt.directory, attempt.asked.venue(case)) as runs:
             return (verdict, reference) if runs is None else attempt.by_runs(runs, tasks)
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
-        return verdict, reference
-    if program.script is not None and case.kind not in _WHOLES:  # the script builds the strategy
         return verdict, reference
     if not (own := sources(verdict, reference.trace, attempt.evidence)):
         return verdict, reference

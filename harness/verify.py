@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from harness.evidence.reference import Reference
 from harness.judged import judge, task_summaries
 from harness.judging.closures_collected import updates_apart
 from harness.judging.doubted import doubted
+from harness.judging.native_scale import Native
 from harness.judging.shares import with_data
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
@@ -164,14 +166,15 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
     parts = read_parts(directory)
     first = parts.earlier[0].trace if parts.earlier else parts.last
     venue = attempt.asked.venue(case)
-    natives = native_traces(program, venue, repeated=case.ps > 0 and updates_apart(first))
-    native: list[Reference] = []
+    natives = native_traces(program, venue, repeated=updates_apart(first)) if case.ps else []
+    by = reference
 
-    def natively() -> Verdict | None:
-        if (found := attempt.natively(verdict, reference)) is None:
-            return None
-        native.append(found[1])
-        return found[0]
+    @functools.cache
+    def natively() -> Native:
+        nonlocal by
+        found, by_one = attempt.natively(verdict, reference)
+        by = by if found.verdict is None else by_one
+        return found
 
     told: dict[str, Any] = {
         "follows": reference.follows,
@@ -181,8 +184,7 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
         "whatever": attempt.differs_whatever,
     }
     again = parts if attempt.changes is not None else None
-    verdict = doubted(verdict, first, reference.trace, case.replicas, natives, again, **told)
-    return verdict, next(iter(native), reference)
+    return doubted(verdict, first, reference.trace, case.replicas, natives, again, **told), by
 
 
 def _beside_others(verdict: Verdict, attempt: Attempt) -> Verdict:

@@ -17,7 +17,7 @@ from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.judging.closures_script import ONE_BY_ONE, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import OWN
-from harness.judging.native_scale import SCALED, factor_of, times_of
+from harness.judging.native_scale import SCALED, Native, times_of
 from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, never_went_on, why_it_may_differ
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
@@ -52,7 +52,7 @@ def doubted(
     returned: bool = False,
     updates: Updates | None = None,
     follows: bool = False,
-    natively: Callable[[], Verdict | None] = lambda: None,
+    natively: Callable[[], Native] = Native,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
@@ -62,14 +62,13 @@ def doubted(
         run: what its clients have left.
         reference: what the script has left that was run as its own reference.
         replicas: of the run, in sync.
-        natives: what the script has left that was run as on one device, with a batch for one replica: of the whole
-            data, or of one worker's. Of one with a coordinator as of `wrong_together`.
+        natives: of a script with a coordinator as of `wrong_together`.
         parts: of a run that was disturbed, of which `run` is the first then.
         returned: whether a worker of a coordinator has come back in a part.
         updates: what the user says that closures of a coordinator are.
         follows: whether the reference followed the run, and so had its examples.
-        natively: gives the verdict by the script as it is on one device, if that computes what the run did. It is asked
-            where it is not known what the number of replicas means to the script.
+        natively: tells what is known from the script as it is on one device. It is asked where what the number of
+            replicas means to the script decides.
         whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
     """
     again = parts is not None and in_parts(parts)
@@ -82,8 +81,8 @@ def doubted(
         verdict = dataclasses.replace(verdict, notes=(*notes, ONE_BY_ONE))
         return _of_closures(verdict, run, reference, natives, parts if again else None, returned, updates)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
-    of_scale = list(_of_scale(verdict, run, reference, replicas, natives))
-    if of_scale and (found := natively()) is not None:
+    of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
+    if of_scale and (found := natively().verdict) is not None:
         return found
     if of_scale and not _stands(verdict, told, whatever):
         return _abstained(verdict, of_scale[0])
@@ -100,28 +99,38 @@ def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Seque
 
 
 def _of_scale(
-    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natives: Sequence[RunTrace]
+    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natively: Callable[[], Native]
 ) -> Iterator[str]:
     """Why it is not known whether each replica contributes its share, and no more."""
     told = reference.clients[0].counters.stand_ins
-    alike = reference if verdict.outcome == "consistent" else None
-    factors = [factor_of(run, native, replicas, alike) for native in natives]
-    factor = next((each for each in factors if each is not None), None)
-    wrong = factor is not None and abs(factor - 1.0) > SCALED
     unknown = [each for each in told if each.trust == "unknown"]
-    # What each replica contributes is what one device computes, so that it was taken for the right number.
-    settled = verdict.outcome == "consistent" and factor is not None and not wrong
-    if unknown and not settled:
-        yield f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
+    of_unknown = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
     if verdict.outcome == "consistent":
-        if factor is not None and wrong:
+        sized = any(_is_size(each) for each in told)
+        factor = natively().factor if unknown or sized else 1.0
+        # What each replica contributes may be what one device computes, so that it was taken for the right number.
+        if unknown and not _is_share(factor):
+            yield of_unknown
+        if factor is not None and not _is_share(factor):
             yield _grows(factor)
-        if factor is None and any(_is_size(each) for each in told):
+        if factor is None and sized:
             yield _UNCHECKED
-    if verdict.outcome == "inconsistent" and all(each.code != OWN for each in verdict.conditions):  # else it was asked
-        yield from _assumed(told)
-    if verdict.outcome == "inconsistent" and not wrong:
-        yield from _misled(times_of(run, reference, replicas), certain=factor is not None)
+        return
+    if unknown:
+        yield of_unknown
+    if verdict.outcome == "inconsistent":
+        if all(each.code != OWN for each in verdict.conditions):  # else it was asked
+            yield from _assumed(told)
+        times = times_of(run, reference, replicas)
+        if times is not None and not _is_share(times):
+            factor = natively().factor
+            if factor is None or _is_share(factor):
+                yield from _misled(times, certain=factor is not None)
+
+
+def _is_share(factor: float | None) -> bool:
+    """Whether what replicas contribute is known, and as much as it should be."""
+    return factor is not None and abs(factor - 1.0) <= SCALED
 
 
 def _reasons_of(
@@ -276,15 +285,13 @@ def _is_size(told: StandIn) -> bool:
     return told.what.startswith(COUNT) or told.what in ("InputContext", "TF_CONFIG")
 
 
-def _misled(times: float | None, *, certain: bool) -> Iterator[str]:
+def _misled(times: float, *, certain: bool) -> Iterator[str]:
     """Why it may be the reference that is wrong, of which the run's first gradients are so many times.
 
     Args:
-        times: None if they are no multiple.
+        times: the number.
         certain: whether it is known that each replica contributes what it should.
     """
-    if times is None or abs(times - 1.0) <= SCALED:
-        return
     if certain:
         yield (
             "the run adds up to what the script computes on one device, and its reference does not: it was told "

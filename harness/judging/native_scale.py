@@ -2,24 +2,25 @@
 
 The reference of a script has the whole batch and divides by what the script divides by. Where that is the batch of one
 replica, written as a number, it divides as wrongly as the run does. So the script is also run as if it were started on
-one device: there its batch is that of one replica, and of the same examples each replica of the cluster has to
-contribute the R-th part of what that run computes.
+one device, with the examples and draws of the run: there each replica of the cluster has to contribute the R-th part
+of what that process computes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.evidence.trace import RunTrace, Seen
+from harness.judging.verdict import Verdict
 
 if TYPE_CHECKING:
     import numpy as np
 
     Gradients = list[np.ndarray]
 
-__all__ = ["SCALED", "adds_up", "factor_given", "factor_of", "gradients_of", "multiple", "times_of"]
+__all__ = ["SCALED", "Native", "adds_up", "factor_of", "gradients_of", "multiple", "times_of"]
 
 SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
@@ -31,51 +32,31 @@ _EXACT = 1e-3
 """The same where what is left over may be a mistake."""
 
 
+@dataclass(frozen=True)
+class Native:
+    """What is known from a script as it is on one device, told of one replica, that has followed the run.
+
+    Attributes:
+        factor: how many times as much as it should a step of the run takes; None where that cannot be known.
+        verdict: that on the run, if each of its steps is what the script computes so.
+    """
+
+    factor: float | None = None
+    verdict: Verdict | None = None
+
+
 def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | None = None) -> float | None:
     """How many times as much as it should a step of the run takes; None where that cannot be known.
-
-    Args:
-        run: of the script in the cluster.
-        native: of the script with one replica, which is told that there is one.
-        replicas: of the run, in sync.
-        alike: the reference, if the run's variables are those of its. So it is known whether the run has added up or
-            averaged its gradients where no reduction shows it, as none does where variables aggregate what is assigned.
-    """
-    first = [next(iter(client.seen), None) for client in run.clients]
-    alone = next(iter(native.clients[0].seen), None)
-    clients = [seen for seen in first if seen is not None]
-    if alone is None or len(clients) < len(first) or not alone.gradients or not alone.examples:
-        return None
-    parts = [part for seen in clients for part in _parts(seen)]
-    examples = [rows for seen in clients for rows in _first_examples(seen)]
-    if len(parts) != replicas or len(examples) != replicas or any(len(part) != len(parts[0]) for part in parts):
-        return None
-    whole = _sum(parts)
-    share = _share(_reduced(clients[0]), whole, replicas)
-    if share is None and alike is not None and (times := times_of(run, alike, replicas)):
-        share = 1.0 / times
-    truth, mine = _parts(alone)[0], _first_examples(alone)[0]
-    if share is None:
-        return None
-    if mine == sum(examples, Counter()):
-        found = multiple(whole, truth)
-    elif mine in examples:
-        found = multiple(parts[examples.index(mine)], truth)
-        found = None if found is None else found * replicas
-    else:
-        found = None
-    return None if found is None else found * share
-
-
-def factor_given(run: RunTrace, native: RunTrace, replicas: int) -> float | None:
-    """The same where the script that is told of one replica has followed the run, and so had its examples and draws.
 
     It is known only where gradients are reduced as they were taken: what is divided in between may be what is wrong.
 
     Args:
-        run: as of `factor_of`.
-        native: one replica that was given the examples of all, or as many as the run has with those of each.
-        replicas: as of `factor_of`.
+        run: of the script in the cluster.
+        native: one replica that is told that there is one, and was given the examples of all, or as many as the run has
+            with those of each.
+        replicas: of the run, in sync.
+        alike: the reference, if the run's variables are those of its. So it is known whether the run has added up or
+            averaged its gradients where no reduction shows it, as none does where variables aggregate what is assigned.
     """
     first = [next(iter(client.seen), None) for client in run.clients]
     clients, one = [seen for seen in first if seen is not None], next(iter(native.clients[0].seen), None)
@@ -86,6 +67,8 @@ def factor_given(run: RunTrace, native: RunTrace, replicas: int) -> float | None
         return None
     whole, each = _sum(parts), _parts(one)
     share = _share(_reduced(clients[0]), whole, replicas)
+    if share is None and alike is not None and (times := times_of(run, alike, replicas)):
+        share = 1.0 / times
     found = multiple(whole, [array / len(each) for array in _sum(each)])
     return None if found is None or share is None else found * share
 
@@ -171,12 +154,6 @@ def _inner(seen: Seen) -> int:
         if named and len(shapes) % size == 0 and shapes == shapes[:size] * repeats:
             return size
     return len(shapes)
-
-
-def _first_examples(seen: Seen) -> list[Counter[int]]:
-    """What each local replica had in the first step of a call."""
-    repeats = max(1, len(seen.gradients) // max(1, _inner(seen)))
-    return [Counter(rows[: len(rows) // repeats]) for rows in seen.examples or ()]
 
 
 def _parts(seen: Seen) -> list[Gradients]:

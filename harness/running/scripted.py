@@ -92,31 +92,22 @@ def check_whole(program: Program, reference: RunTrace, changes: Interrupting | D
         )
 
 
-def native_traces(program: Program, venue: Venue, *, repeated: bool = False) -> list[RunTrace]:
-    """What a script leaves as on one device, with a batch for one replica: of one worker's data, and of all.
-
-    Of a coordinator's script all steps, with a single worker.
+def native_traces(program: Program, venue: Venue, *, repeated: bool) -> list[RunTrace]:
+    """What a coordinator's script leaves as on one device, told of a single worker.
 
     Args:
         program: the script.
         venue: where it is run.
-        repeated: whether that of a coordinator is run once more, with each example as often as there are workers.
+        repeated: whether it is run once more, with each example as often as there are workers.
 
     Returns:
         One trace or two, and none where it cannot be run so.
     """
     assert program.script is not None
     found = []
-    if program.script.ps:
-        with contextlib.suppress(LockstepError):
-            for times in (1, program.script.workers) if repeated else (1,):
-                alone = program.with_one_worker(times)
-                found.append(undisturbed(alone, venue, Wanted()).trace)
-        return found
-    for pipelines in dict.fromkeys((program.script.workers, 1)):
-        with contextlib.suppress(LockstepError):
-            alone = program.alone(pipelines)
-            found.append(undisturbed(alone, venue, Wanted()).trace)
+    with contextlib.suppress(LockstepError):
+        for times in (1, program.script.workers) if repeated else (1,):
+            found.append(undisturbed(program.with_one_worker(times), venue, Wanted()).trace)
     return found
 
 

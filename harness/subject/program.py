@@ -120,25 +120,16 @@ class Program:
         payload = pack(_from_file, (str(Path(path).relative_to(folder)), name), {})
         return replace(self, payload=payload)
 
-    def natively(self, steps: int) -> Program:
-        """A script as it is on one device, which is told that there is one replica, and ends after so many steps."""
+    def natively(self, steps: int | None) -> Program:
+        """A script as it is on one device, which is told that there is one replica, and may end after so many steps."""
         assert self.script is not None
-        return Program.of_script(msgspec.structs.replace(self.script, replicas=1, first=steps))
+        first = self.script.first if steps is None else steps
+        return Program.of_script(msgspec.structs.replace(self.script, replicas=1, workers=1, first=first))
 
     def assuming(self, counts: dict[str, int]) -> Program:
         """A script of which the reference takes these for the number of replicas, by `FILE:LINE`."""
         assert self.script is not None
         return Program.of_script(msgspec.structs.replace(self.script, assume={**self.script.assume, **counts}))
-
-    def alone(self, pipelines: int) -> Program:
-        """A script as it is on one device, for its first step: with one replica, which is told that there is one.
-
-        Args:
-            pipelines: it reads what the first of so many workers reads.
-        """
-        assert self.script is not None
-        told = msgspec.structs.replace(self.script, replicas=1, workers=1, first=1, pipelines=pipelines)
-        return Program.of_script(told)
 
     @classmethod
     def _from_callable(cls, function: Callable[..., Any]) -> Program:

@@ -50,7 +50,6 @@ class Script(msgspec.Struct, frozen=True):
         replicas: of that strategy, in sync.
         workers: of that strategy.
         ps: parameter servers of that strategy.
-        pipelines: as how many workers' input the reference reads the first one's.
         first: how many steps are judged.
         assume: what the reference takes for the number of replicas at a line, by `FILE:LINE`.
         disturbed: whether it is to be killed, so that each step is looked at as soon as it was done, in all runs alike.
@@ -65,7 +64,6 @@ class Script(msgspec.Struct, frozen=True):
     strategy: str = ""
     replicas: int = 1
     workers: int = 1
-    pipelines: int = 1
     first: int = FIRST_STEPS
     assume: dict[str, int] = {}
     disturbed: bool = False

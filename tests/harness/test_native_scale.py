@@ -8,7 +8,7 @@ import pytest
 
 from harness import verify
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, Value
-from harness.judging.native_scale import adds_up, factor_given
+from harness.judging.native_scale import adds_up, factor_of
 from tests.harness._loop import LOOP
 
 
@@ -65,7 +65,7 @@ def test_what_replicas_contribute_is_known_where_it_is_reduced_as_it_was_taken(
     run: Seen, native: Seen, factor: float | None
 ) -> None:
     """Else what is divided in between may be what is wrong."""
-    assert factor_given(_run(run), _run(native), 2) == (None if factor is None else pytest.approx(factor))
+    assert factor_of(_run(run), _run(native), 2) == (None if factor is None else pytest.approx(factor))
 
 
 @pytest.mark.parametrize("mean", [pytest.param(True, marks=pytest.mark.full), False])

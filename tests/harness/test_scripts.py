@@ -21,7 +21,7 @@ from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrac
 from harness.judging.doubted import doubted
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
-from harness.judging.native_scale import factor_of
+from harness.judging.native_scale import Native, factor_of
 from harness.judging.verdict import Verdict
 from harness.running.scripted import check_apart
 from harness.saved import known_again
@@ -304,8 +304,8 @@ def test_what_is_not_certain_decides(trust: str, right: bool, outcome: str) -> N
     run, reference = _trace(gradient=2.0, examples=ORDER, clients=2), _trace(gradient=2.0, examples=ORDER, told=told)
     before = Verdict("train.py", "mirrored-2", (HOLDS,)) if right else _verdict("variables_match_reference")
     # Whether the sums of the replicas are the right ones is not known, and only matters where sizes are answered.
-    told_of_size = [_trace(gradient=2.0, examples=[[1]])] if trust != "unknown" else []
-    verdict = doubted(before, run, reference, 2, told_of_size)
+    factor = 1.0 if trust != "unknown" else None
+    verdict = doubted(before, run, reference, 2, natively=lambda: Native(factor))
     assert verdict.outcome == outcome
     if outcome == "abstained":
         assert "train.py:9" in str(verdict.abstained)
@@ -316,9 +316,8 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
     told = (StandIn("num_replicas_in_sync divides 1", "train.py:9", "1", "unknown"),)
     run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
     right = Verdict("train.py", "mirrored-2", (HOLDS,))
-    for alone, outcome in ((2.0, "consistent"), (1.0, "abstained")):
-        native = _trace(gradient=alone, examples=[[1]])
-        assert doubted(right, run, reference, 2, [native]).outcome == outcome
+    for native, outcome in ((Native(1.0), "consistent"), (Native(2.0), "abstained")):
+        assert doubted(right, run, reference, 2, natively=lambda native=native: native).outcome == outcome
 
 
 def test_numbers_on_examples_that_nobody_compared_are_not_judged() -> None:
@@ -335,11 +334,10 @@ def test_numbers_on_examples_that_nobody_compared_are_not_judged() -> None:
 def test_a_share_that_cannot_be_checked_is_not_taken_for_right() -> None:
     """If the script depends on the size of the cluster; one that does not is what it is on one device."""
     right = Verdict("train.py", "mirrored-2", (HOLDS,))
-    native = _trace(gradient=2.0, examples=[[7]])
     for what, outcome in (("InputContext", "abstained"), ("replica_id_in_sync_group", "consistent")):
         told = (StandIn(what, "train.py:9", "1", "sure"),)
         run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
-        assert doubted(right, run, reference, 2, [native]).outcome == outcome
+        assert doubted(right, run, reference, 2).outcome == outcome
 
 
 def test_the_same_examples_in_other_steps_are_no_mistake() -> None:
@@ -364,25 +362,35 @@ def test_a_gradient_that_is_the_references_divided_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_run", "of_reference", "alone", "outcome"),
+    ("of_run", "of_reference", "factor", "outcome"),
     [
-        (2.0, 2.0, 2.0, "consistent"),  # each of two contributes 1.0, half of what one device computes
-        (2.0, 2.0, 1.0, "abstained"),  # a sum over examples, or the batch of one replica
+        (2.0, 2.0, 1.0, "consistent"),
+        (2.0, 2.0, 2.0, "abstained"),  # a sum over examples, or the batch of one replica
         (4.0, 2.0, 2.0, "inconsistent"),  # averaged by each replica and added up
-        (1.0, 2.0, 2.0, "inconsistent"),  # divided twice
-        (2.0, 4.0, 2.0, "abstained"),  # the reference is the one that is wrong
+        (1.0, 2.0, 0.5, "inconsistent"),  # divided twice
+        (2.0, 4.0, 1.0, "abstained"),  # the reference is the one that is wrong
     ],
 )
-def test_what_a_replica_should_contribute_is_known_from_one_device(
-    of_run: float, of_reference: float, alone: float, outcome: str
+def test_what_replicas_should_contribute_is_known_from_one_device(
+    of_run: float, of_reference: float, factor: float, outcome: str
 ) -> None:
-    """The same script with one replica has the examples of one of the cluster's."""
+    """It is asked where the script is told of the cluster's size, or is another multiple of its reference."""
+    told = (StandIn("num_replicas_in_sync multiplies", "train.py:6", "2"),)
     run = _trace(gradient=of_run, examples=ORDER, clients=2)
-    reference = _trace(gradient=of_reference, examples=ORDER)
-    native = _trace(gradient=alone, examples=[[1]])
+    reference = _trace(gradient=of_reference, examples=ORDER, told=told)
     same = Verdict("train.py", "mirrored-2", (HOLDS,))
     before = same if of_run == of_reference else _verdict("variables_match_reference")
-    assert doubted(before, run, reference, 2, [native]).outcome == outcome
+    assert doubted(before, run, reference, 2, natively=lambda: Native(factor)).outcome == outcome
+
+
+def test_a_script_that_is_told_nothing_is_what_it_is_on_one_device() -> None:
+    """So no further process is asked."""
+    run, reference = (_trace(gradient=2.0, examples=ORDER, clients=clients) for clients in (2, 1))
+
+    def asked() -> Native:
+        raise AssertionError
+
+    assert doubted(Verdict("train.py", "mirrored-2", (HOLDS,)), run, reference, 2, natively=asked)
 
 
 def test_a_saved_verdict_that_abstained_is_not_judged_again() -> None:
@@ -408,7 +416,6 @@ def test_of_several_steps_in_a_call_the_first_is_compared() -> None:
         return RunTrace(tuple(clients))
 
     assert factor_of(twice(run), twice(native), 2) == 1.0
-    assert factor_of(run, twice(native), 2) is None
 
 
 def test_runs_that_write_the_same_file_are_refused() -> None:

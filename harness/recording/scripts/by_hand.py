@@ -32,10 +32,8 @@ def sharded_by_hand(stand_ins: StandIns) -> Iterator[None]:
     def shard_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def shard(dataset: Any, num_shards: Any, index: Any, *args: Any, **options: Any) -> Any:
             count = tf.get_static_value(num_shards)
-            if not stand_ins.asked_by_script() or count == script.pipelines:
+            if not stand_ins.asked_by_script() or count == 1:
                 return original(dataset, num_shards, index, *args, **options)
-            if count == script.workers == 1:  # as on one device, with what the first worker reads
-                return original(dataset, script.pipelines, 0, *args, **options)
             if count != script.workers:
                 raise stand_ins.cannot(
                     f"Dataset.shard into {count} shards, where there are {script.workers} workers: the reference "

@@ -36,15 +36,14 @@ def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool,
         stand_ins: what the script is told.
         steps: how many steps it has done.
         follows: whether replicas are given what those of the run were given.
-        replicas: that `MirroredStrategy`, and the strategy of several workers, have nevertheless, each of which stands
-            for a whole.
+        replicas: that they have nevertheless, each of which stands for a whole.
     """
     script = stand_ins.script
     with contextlib.ExitStack() as stack:
         stack.enter_context(_mirrored(replicas))
         stack.enter_context(_several_workers(replicas))
-        for manager in (_central_storage, _from_functions):
-            stack.enter_context(manager(stand_ins))
+        stack.enter_context(_central_storage(replicas))
+        stack.enter_context(_from_functions(stand_ins))
         stack.enter_context(_counted(stand_ins, follows=follows))
         if not follows and script.replicas > 1:
             stack.enter_context(_refused(stand_ins))
@@ -83,12 +82,12 @@ def _devices(count: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def _central_storage(stand_ins: StandIns) -> Iterator[None]:
+def _central_storage(replicas: int) -> Iterator[None]:
     from tensorflow.python.distribute import central_storage_strategy
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def init(self: Any, compute_devices: Any = None, parameter_device: Any = None) -> None:
-            original(self, ["/cpu:0"], "/cpu:0")
+            original(self, _devices(replicas), _devices(1)[0])
 
         return init
 
@@ -186,7 +185,7 @@ def _from_functions(stand_ins: StandIns) -> Iterator[None]:
                 all_alike = ", as it is for each worker of a coordinator: to shard by it shards nothing"
                 told = f"one input pipeline, {replicas} replicas in sync{all_alike if stand_ins.script.ps else ''}"
                 stand_ins.note("InputContext", told)
-                context = tf.distribute.InputContext(stand_ins.script.pipelines, 0, replicas)
+                context = tf.distribute.InputContext(1, 0, replicas)
                 return _repeated(_joined(dataset_fn(context), replicas, stand_ins), stand_ins.script.repeated)
 
             return original(strategy, whole, options)

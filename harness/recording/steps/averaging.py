@@ -25,8 +25,13 @@ _COUNT = "num_replicas_in_sync"
 
 @contextlib.contextmanager
 def averaging() -> Iterator[None]:
-    """Within this context every sum over replicas is a mean, under `MirroredStrategy` and that of several workers."""
-    from tensorflow.python.distribute import collective_all_reduce_strategy, mirrored_strategy, reduce_util
+    """Within this context every sum over replicas is a mean, under strategies that have theirs in one process."""
+    from tensorflow.python.distribute import (
+        collective_all_reduce_strategy,
+        mirrored_strategy,
+        parameter_server_strategy,
+        reduce_util,
+    )
 
     def mean(operation: Any) -> Any:
         return reduce_util.ReduceOp.MEAN if operation == reduce_util.ReduceOp.SUM else operation
@@ -37,7 +42,11 @@ def averaging() -> Iterator[None]:
 
         return reduce
 
-    kinds = (mirrored_strategy.MirroredExtended, collective_all_reduce_strategy.CollectiveAllReduceExtended)
+    kinds = (
+        mirrored_strategy.MirroredExtended,
+        collective_all_reduce_strategy.CollectiveAllReduceExtended,
+        parameter_server_strategy.ParameterServerStrategyExtended,  # that of CentralStorageStrategy
+    )
     with contextlib.ExitStack() as stack:
         for extended, name in itertools.product(kinds, ("_reduce_to", "_batch_reduce_to", "_replica_ctx_all_reduce")):
             if name in vars(extended):

@@ -200,7 +200,9 @@ class Following:
     def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> list[Any]:
         """The examples of all replicas; or to each replica its own, again and again."""
         found = [
-            self._given_to(run, replica, {number: leaf[replica] for number, leaf in leaves.items()})
+            self._given_to(
+                run, replica, {number: leaf[replica if len(leaf) > 1 else 0] for number, leaf in leaves.items()}
+            )
             for replica in range(self._replicas)
         ]
         return found[0] if self._replicas == 1 else list(map(_per_replica, zip(*found, strict=True)))
@@ -249,6 +251,8 @@ class Following:
         with self._lock:
             passed = self._next(place, replica)
             if passed is None:
+                if own.ndim and self._step is not None and self._step.is_there:  # numbers are of the program's own
+                    self._set_apart("one replica is given examples once more than each replica of the run")
                 return own
             try:
                 rows = [reader.array(each.arrays[0]) for reader, each in passed]
