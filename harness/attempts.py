@@ -26,9 +26,9 @@ from harness.evidence.stand_ins import StandIn
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
-from harness.judging.conditions import OWN
+from harness.judging.conditions import OWN, shown
 from harness.judging.native_scale import SCALED, adds_up, factor_given
-from harness.judging.own import OF_VARIABLES, settled, sources
+from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
 from harness.running.coordinated import AnewRuns, anew_runs
 from harness.running.disturbance import Disturbance
@@ -269,6 +269,9 @@ def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
         return verdict, reference
     if program.script is not None and case.kind not in _WHOLES:  # the script builds the strategy
         return verdict, reference
+    if names := trained_from(verdict, attempt.evidence):
+        note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"
+        verdict = dataclasses.replace(verdict, notes=(*verdict.notes, note))
     if not (own := sources(verdict, reference.trace, attempt.evidence)):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known

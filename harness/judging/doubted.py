@@ -34,9 +34,6 @@ _UNCHECKED = (
     f"that each replica reads whole, would not be found; {_RECORD}"
 )
 _EXAMPLES = "examples_match_reference"
-_NOT_COMPARED = "examples are not compared"
-"""In the notes of `harness.evidence.seen`."""
-
 _SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that may be no mistake."""
 
@@ -114,6 +111,9 @@ def _of_scale(
     if unknown and not settled:
         yield f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
     if verdict.outcome == "consistent":
+        # What is done as often as there are replicas contributes nothing that could tell, such as an average.
+        if counted := [each for each in told if each.trust == "assumed" and _is_repeated(each)]:
+            yield f"{_places(counted)}: one device may do that once, or as often. {_ASSUME}, {_RECORD}"
         if factor is not None and wrong:
             yield _grows(factor)
         if factor is None and any(_is_size(each) for each in told):
@@ -229,11 +229,11 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
     """Why a run that differs may be right."""
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
     compared = any(law.law == _EXAMPLES and law.status != "not_judged" for law in verdict.judgements)
-    if not compared and (len(run.clients) > 1 or any(_NOT_COMPARED in note for note in verdict.notes)):
+    seen = any(each.examples for client in run.clients for each in client.seen)
+    if not compared and (len(run.clients) > 1 or seen):
         yield (
-            "the run differs from its reference, and it is not known that both have seen the same examples: data may "
-            "be drawn anew in each process, or in another order. Give what draws or shuffles a seed, and shuffle "
-            "before the data is sharded"
+            "the run differs from its reference, and it is not known that both have seen the same examples. If "
+            "anything draws or shuffles data, give it a seed, and shuffle before the data is sharded"
         )
     if _EXAMPLES in broken and _same_examples(run, reference):
         yield (
@@ -269,6 +269,11 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
 def _cause(verdict: Verdict) -> str | None:
     """The mistake in the input pipeline that reproduces the examples which the run has seen."""
     return None if verdict.explanation is None else verdict.explanation.cause
+
+
+def _is_repeated(told: StandIn) -> bool:
+    """Whether the cluster's number of replicas was taken for a count, as of a loop."""
+    return told.what.startswith(COUNT) and told.taken != "1"
 
 
 def _is_size(told: StandIn) -> bool:
