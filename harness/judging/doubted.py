@@ -229,8 +229,7 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
     """Why a run that differs may be right."""
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
     compared = any(law.law == _EXAMPLES and law.status != "not_judged" for law in verdict.judgements)
-    seen = any(each.examples for client in run.clients for each in client.seen)
-    if not compared and (len(run.clients) > 1 or seen):
+    if not compared and (len(run.clients) > 1 or _has_others(run, reference)):
         yield (
             "the run differs from its reference, and it is not known that both have seen the same examples. If "
             "anything draws or shuffles data, give it a seed, and shuffle before the data is sharded"
@@ -264,6 +263,15 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
             "shards its data by the number of the worker, the reference has read one shard only. Leave sharding to "
             f"strategy.experimental_distribute_dataset or to an InputContext, {_RECORD}"
         )
+
+
+def _has_others(run: RunTrace, reference: RunTrace) -> bool:
+    """Whether the run was seen to have examples that its reference never has."""
+    ours, theirs = (
+        {number for client in trace.clients for seen in client.seen for number in rows_of(seen)}
+        for trace in (run, reference)
+    )
+    return not ours <= theirs
 
 
 def _cause(verdict: Verdict) -> str | None:
