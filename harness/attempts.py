@@ -28,9 +28,9 @@ from harness.evidence.steps import RunEvidence, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
-from harness.judging.conditions import OWN
+from harness.judging.conditions import OWN, shown
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
-from harness.judging.own import OF_VARIABLES, settled, sources
+from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
 from harness.running.coordinated import AnewRuns, anew_runs
 from harness.running.disturbance import Disturbance
@@ -292,6 +292,9 @@ def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
             return (verdict, reference) if runs is None else attempt.by_runs(runs, tasks)
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
+    if names := trained_from(verdict, attempt.evidence):
+        note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"
+        verdict = dataclasses.replace(verdict, notes=(*verdict.notes, note))
     if not (own := sources(verdict, reference.trace, attempt.evidence)):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known

@@ -12,7 +12,7 @@ __all__ = ["steps_between"]
 def steps_between(trace: RunTrace, first: int, last: int | None) -> RunTrace:
     """A run cut to the steps from `first` to `last`, both included; with `last` None to its end.
 
-    It starts with what the step before the first one has left.
+    It starts with what the first one began with, where that is known, or else with what the step before has left.
     """
     return RunTrace(tuple(_cut(client, first, last) for client in trace.clients))
 
@@ -22,7 +22,8 @@ def _cut(client: ClientTrace, first: int, last: int | None) -> ClientTrace:
     if first > 1 and client.start is not None:
         before = next((step for step in client.steps if step.index == first - 1), None)
         held = () if before is None else before.variables or ()
-        start = Start(client.start.at, tuple(SeenVariable(each.name, "plain", (each.value,)) for each in held))
+        left = Start(client.start.at, tuple(SeenVariable(each.name, "plain", (each.value,)) for each in held))
+        start = next((each for each in client.starts if each.step == first), left)
         client = msgspec.structs.replace(client, start=start)
     if last is None:
         return msgspec.structs.replace(client, steps=steps)

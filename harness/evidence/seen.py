@@ -18,7 +18,7 @@ from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, St
 
 __all__ = ["Completed", "completed", "completed_parts", "overwritten", "rows_of", "with_seen", "with_steps"]
 
-_FILLED = ("loss", "variables", "examples")
+_FILLED = ("loss", "examples")
 _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -116,12 +116,15 @@ def _with_variables(client: ClientTrace, names: frozenset[str]) -> ClientTrace:
     return msgspec.structs.replace(client, steps=tuple(steps))
 
 
-def _with_named(step: Step, names: frozenset[str]) -> Step:
-    kept = [each for each in (step.seen and step.seen.variables) or () if each.name in names]
+def _with_named(step: Step, known: frozenset[str]) -> Step:
+    """The step with those variables that were seen, and not reported, besides those that were."""
+    kept = [each for each in (step.seen and step.seen.variables) or () if each.name in known]
     if not kept:
         return step
-    named = zip(unique_names([variable.name for variable in kept]), kept, strict=True)
-    return msgspec.structs.replace(step, variables=tuple(one.as_reported(name) for name, one in named))
+    reported = step.variables or ()
+    names = unique_names([*(each.name for each in reported), *(each.name for each in kept)])[len(reported) :]
+    others = tuple(one.as_reported(name) for name, one in zip(names, kept, strict=True))
+    return msgspec.structs.replace(step, variables=(*reported, *others))
 
 
 def _notes(clients: Sequence[ClientTrace]) -> tuple[str, ...]:
@@ -209,7 +212,7 @@ def _filled_step(step: Step, steps: _Steps, free: Sequence[str]) -> Step:
         return step
     if "loss" in free and step.index in steps.loss:
         step = msgspec.structs.replace(step, loss=seen.loss)
-    if "variables" in free and (names := steps.variables.get(step.index)):
+    if names := steps.variables.get(step.index):
         step = _with_named(step, names)
     return step
 

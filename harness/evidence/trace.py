@@ -190,10 +190,20 @@ class GivenSeen(msgspec.Struct, frozen=True):
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
-    """What all variables held when the first step began; `at` is as of `Step`."""
+    """What all variables held when the first step began, or in a process that follows the first step of a part.
+
+    `at` is as of `Step`, `index` is that of the step among those that were seen, and `after` as of `Seen`.
+    """
 
     at: float
     variables: tuple[SeenVariable, ...]
+    index: int = 1
+    after: int = 0
+
+    @property
+    def step(self) -> int:
+        """That of the step, among those that the program reports if it does."""
+        return self.after + 1 if self.after else self.index
 
 
 class Seen(msgspec.Struct, frozen=True, tag=True):
@@ -279,12 +289,13 @@ OUTSIDE = -1
 class Work(msgspec.Struct, frozen=True):
     """What the replicas of this process took part in, counted when Python runs: once a trace of a `tf.function`.
 
-    `entered` counts by replica how often its function was begun, `gradients` how often gradients were taken in it, or
-    `OUTSIDE` of all. `combined` counts by number of elements, 0 if unknown, what workers have reduced
-    or gathered each time that it was done, and `returned` what of that `Strategy.reduce` or `gather` gave back;
-    `handed` is the part of `returned` that was combined eagerly, and `contributed` a checksum of all that this process
-    contributed eagerly. `changed` names the recorded variables into which something combined has gone, as far as graphs
-    show it. `reduced` counts the other calls that combined values of replicas, whether of one worker or of several.
+    `entered` counts by replica how often its function was begun, `gradients` how often gradients were taken in it,
+    or `OUTSIDE` of all. `placed` are the devices that the program has named to `tf.device`. `combined` counts by
+    number of elements, 0 if unknown, what workers have reduced or gathered each time that it was done, and
+    `returned` what of that `Strategy.reduce` or `gather` gave back; `handed` is the part of `returned` that was
+    combined eagerly, and `contributed` a checksum of all that this process contributed eagerly. `changed` names the
+    recorded variables into which something combined has gone, as far as graphs show it. `reduced` counts the other
+    calls that combined values of replicas, whether of one worker or of several.
     """
 
     entered: dict[int, int] = {}
@@ -295,6 +306,7 @@ class Work(msgspec.Struct, frozen=True):
     handed: dict[int, int] = {}
     contributed: int = 0
     changed: tuple[str, ...] = ()
+    placed: tuple[str, ...] = ()
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -364,6 +376,8 @@ class ClientTrace(msgspec.Struct, frozen=True):
     seen: tuple[Seen, ...] = ()
     start: Start | None = None
     evaluated: tuple[Evaluated, ...] = ()
+    # Of a process that follows a run in parts those of the later ones.
+    starts: tuple[Start, ...] = ()
 
 
 class RunTrace(msgspec.Struct, frozen=True):
@@ -435,7 +449,7 @@ def read_client(path: Path) -> ClientTrace:
     steps: list[Step] = []
     seen: list[Seen] = []
     final: Final | None = None
-    start: Start | None = None
+    starts: list[Start] = []
     evaluated: list[Evaluated] = []
     counters = Counters()
     for frame in frames(path):
@@ -446,7 +460,7 @@ def read_client(path: Path) -> ClientTrace:
         elif isinstance(frame, Seen):
             seen.append(frame)
         elif isinstance(frame, Start):
-            start = frame
+            starts.append(frame)
         elif isinstance(frame, Evaluated):
             evaluated.append(frame)
         elif isinstance(frame, Final):
@@ -458,7 +472,7 @@ def read_client(path: Path) -> ClientTrace:
         raise NoHeader(f"{path} is not a trace: it holds no header")
     # A recorder counts when it is closed.
     whole = isinstance(frame, Counters)
-    rest = (tuple(seen), start, tuple(evaluated))
+    rest = (tuple(seen), next(iter(starts), None), tuple(evaluated), tuple(starts[1:]))
     return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole, *rest)
 
 

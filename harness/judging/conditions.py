@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace
+from harness.evidence.work import placed_by_hand
 from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 
@@ -22,6 +23,7 @@ __all__ = [
     "OWN",
     "OWN_SHARES",
     "OWN_STATISTICS",
+    "PLACED",
     "SHUFFLED_APART",
     "Condition",
     "conditions_of",
@@ -31,6 +33,7 @@ __all__ = [
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
+PLACED = "placed_by_hand"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
 _SHUFFLED = "shuffle_before_shard"
@@ -53,7 +56,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         case: a run, and a reference that followed it.
         judgements: what the laws say of it.
     """
-    found = [*_equal_draws(case.reference), *_own_statistics(case.reference)]
+    found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_placed(case.run)]
     order = _is_order_only(case.run, case.reference)
     shares = _cut_by_worker(case.run, case.reference)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
@@ -107,6 +110,13 @@ def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
     places = dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == "statistics")
     if places:
         yield Condition(OWN_STATISTICS, f"that each replica normalises by its own batch: {shown(list(places))}")
+
+
+def _placed(run: RunTrace) -> Iterator[Condition]:
+    devices = placed_by_hand(run)
+    if devices:
+        text = f"that the program places its work on {shown(devices)} itself: the strategy divides nothing"
+        yield Condition(PLACED, text)
 
 
 def shown(places: Sequence[str]) -> str:

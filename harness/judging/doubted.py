@@ -34,9 +34,6 @@ _UNCHECKED = (
     f"that each replica reads whole, would not be found; {_RECORD}"
 )
 _EXAMPLES = "examples_match_reference"
-_NOT_COMPARED = "examples are not compared"
-"""In the notes of `harness.evidence.seen`."""
-
 _SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that may be no mistake."""
 
@@ -106,6 +103,9 @@ def _of_scale(
     unknown = [each for each in told if each.trust == "unknown"]
     of_unknown = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
     if verdict.outcome == "consistent":
+        # What is done as often as there are replicas contributes nothing that could tell, such as an average.
+        if counted := [each for each in told if each.trust == "assumed" and _is_repeated(each)]:
+            yield f"{_places(counted)}: one device may do that once, or as often. {_ASSUME}, {_RECORD}"
         sized = any(_is_size(each) for each in told)
         factor = natively().factor if unknown or sized else 1.0
         # What each replica contributes may be what one device computes, so that it was taken for the right number.
@@ -238,11 +238,10 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
     """Why a run that differs may be right."""
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
     compared = any(law.law == _EXAMPLES and law.status != "not_judged" for law in verdict.judgements)
-    if not compared and (len(run.clients) > 1 or any(_NOT_COMPARED in note for note in verdict.notes)):
+    if not compared and (len(run.clients) > 1 or _has_others(run, reference)):
         yield (
-            "the run differs from its reference, and it is not known that both have seen the same examples: data may "
-            "be drawn anew in each process, or in another order. Give what draws or shuffles a seed, and shuffle "
-            "before the data is sharded"
+            "the run differs from its reference, and it is not known that both have seen the same examples. If "
+            "anything draws or shuffles data, give it a seed, and shuffle before the data is sharded"
         )
     if _EXAMPLES in broken and _same_examples(run, reference):
         yield (
@@ -275,9 +274,23 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
         )
 
 
+def _has_others(run: RunTrace, reference: RunTrace) -> bool:
+    """Whether the run was seen to have examples that its reference never has."""
+    ours, theirs = (
+        {number for client in trace.clients for seen in client.seen for number in rows_of(seen)}
+        for trace in (run, reference)
+    )
+    return not ours <= theirs
+
+
 def _cause(verdict: Verdict) -> str | None:
     """The mistake in the input pipeline that reproduces the examples which the run has seen."""
     return None if verdict.explanation is None else verdict.explanation.cause
+
+
+def _is_repeated(told: StandIn) -> bool:
+    """Whether the cluster's number of replicas was taken for a count, as of a loop."""
+    return told.what.startswith(COUNT) and told.taken != "1"
 
 
 def _is_size(told: StandIn) -> bool:

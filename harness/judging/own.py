@@ -18,7 +18,7 @@ from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
-__all__ = ["OF_VARIABLES", "settled", "sources"]
+__all__ = ["OF_VARIABLES", "settled", "sources", "trained_from"]
 
 OF_VARIABLES = "variables_match_reference"
 _BY_SEVERAL = (OF_VARIABLES, "replicas_agree", "clients_agree")
@@ -42,8 +42,9 @@ def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tup
     """
     drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
     found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
-    steps = max((reader.steps for reader in evidence.readers), default=0)
-    apart = dict.fromkeys(name for index in _steps(steps) for name in evidence.step(index).own)
+    if trained_from(verdict, evidence):
+        return tuple(found)
+    apart = dict.fromkeys(name for names in _own_by_step(evidence).values() for name in names)
     explained = verdict.explanation is not None or all(is_statistics(each.variable or "") for each in verdict.findings)
     if explained and own_statistics(reference):  # then it has followed these rightly
         apart = dict.fromkeys(name for name in apart if not is_statistics(name))
@@ -52,9 +53,24 @@ def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tup
     return tuple(found)
 
 
-def _steps(count: int) -> list[int]:
-    """Those of which it was noted: 1, 2, 4, 8 and so on."""
-    return [1 << power for power in range(count.bit_length())]
+def trained_from(verdict: Verdict, evidence: RunEvidence) -> tuple[str, ...]:
+    """Variables of which replicas had copies of their own when what is wrong began, so that it follows from them.
+
+    A step that normalises by the batch of each replica is wrong before, and may well keep something of that. One that
+    trains from a state of which each replica has its own is right as long as they have the same.
+    """
+    wrong = [each.step for each in verdict.findings if each.law in (OF_VARIABLES, *_COMPUTED) and each.step is not None]
+    by_step = {
+        index: [name for name in names if not is_statistics(name)] for index, names in _own_by_step(evidence).items()
+    }
+    apart = [index for index, names in by_step.items() if names]
+    return tuple(by_step[min(apart)]) if wrong and apart and min(apart) < min(wrong) else ()
+
+
+def _own_by_step(evidence: RunEvidence) -> dict[int, tuple[str, ...]]:
+    """Of the steps of which it was noted, 1, 2, 4, 8 and so on, the variables with copies of their own."""
+    steps = max((reader.steps for reader in evidence.readers), default=0)
+    return {1 << power: evidence.step(1 << power).own for power in range(steps.bit_length())}
 
 
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 
     from harness.judging.tolerance import Bound
 
-__all__ = ["JUDGED_MAX", "Element", "Resolution", "Resolving", "described", "joined"]
+__all__ = ["JUDGED_MAX", "JUDGED_PART", "Element", "Resolution", "Resolving", "described", "joined"]
 
 JUDGED_MAX = 0.01
 """Where a bound is more than this share of an element's size, the element counts as not judged."""
+
+JUDGED_PART = 0.6
+"""What a step adds to a variable is judged if an error as large as this part of it would have been found.
+
+What counts every replica adds as much again, or more. Single numbers in bfloat16, the least that is seen, come to 0.53.
+"""
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -33,6 +39,26 @@ class Element(msgspec.Struct, frozen=True):
         return f"{where} at the end" if self.step is None else f"{where} at step {self.step}"
 
 
+class OfWholes(msgspec.Struct, frozen=True):
+    """Of tensors as wholes, each at each step.
+
+    Attributes:
+        tensors: how many were compared.
+        factor: where only the largest factor would have been found, of those within `JUDGED_PART`.
+        rest: where only the largest part that no factor explains would have been found, likewise.
+    """
+
+    tensors: int = 0
+    factor: Element | None = None
+    rest: Element | None = None
+
+    def __str__(self) -> str:
+        """`a factor off by 0.003 ('w' at step 4), a rest of 0.06 ('w' at step 2)`."""
+        factor = None if self.factor is None else f"a factor off by {self.factor.error:.2g} ({self.factor})"
+        rest = None if self.rest is None else f"a rest of {self.rest.error:.2g} ({self.rest})"
+        return ", ".join(filter(None, (factor, rest)))
+
+
 class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"}, omit_defaults=False):
     """Of one observable, over all its values and steps.
 
@@ -41,12 +67,14 @@ class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"},
         unjudged: those whose bound is more than `JUDGED_MAX` of their size.
         tightest: where the smallest error would have been found, None without elements.
         loosest: of those that were judged, where only the largest would have been; None if none was judged.
+        wholes: the same of tensors as wholes; None if none was compared so.
     """
 
     elements: int = 0
     unjudged: int = 0
     tightest: Element | None = None
     loosest: Element | None = None
+    wholes: OfWholes | None = None
 
     @property
     def share_unjudged(self) -> float:
@@ -56,6 +84,8 @@ class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"},
     def to_json(self) -> dict[str, Any]:
         """As in a verdict's JSON."""
         found: dict[str, Any] = msgspec.to_builtins(self)
+        if self.wholes is None:
+            del found["wholes"]
         return found
 
     def __str__(self) -> str:
@@ -68,6 +98,8 @@ class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"},
             yield low if low == high else f"{low} to {high} ({self.loosest})"
         if self.unjudged:
             yield f"{_percent(self.share_unjudged)} not judged"
+        if self.wholes is not None and (said := str(self.wholes)):
+            yield f"as wholes {said}"
 
 
 def _percent(share: float) -> str:
@@ -99,6 +131,12 @@ class Resolving:
         )
         self.result = new if self.result is None else joined([self.result, new])
 
+    def add_whole(self, step: int | None, name: str, factor: float, rest: float) -> None:
+        """Take in the bounds of one tensor as a whole."""
+        of = [Element(bound, step, name) if bound <= JUDGED_PART else None for bound in (factor, rest)]
+        new = Resolution(wholes=OfWholes(1, *of))
+        self.result = new if self.result is None else joined([self.result, new])
+
 
 def _at(step: int | None, name: str, share: np.ndarray[Any, Any], which: Any) -> Element | None:
     """The element with the least or the largest share; None if there is none, or no share can be told."""
@@ -127,4 +165,15 @@ def joined(found: Iterable[Resolution]) -> Resolution:
         sum(each.unjudged for each in every),
         min(tight, key=lambda place: place.error, default=None),
         max(loose, key=lambda place: place.error, default=None),
+        _joined_wholes([each.wholes for each in every if each.wholes is not None]),
     )
+
+
+def _joined_wholes(found: Sequence[OfWholes]) -> OfWholes | None:
+    def loosest(elements: Iterable[Element | None]) -> Element | None:
+        return max(filter(None, elements), key=lambda place: place.error, default=None)
+
+    if not found:
+        return None
+    tensors = sum(each.tensors for each in found)
+    return OfWholes(tensors, loosest(each.factor for each in found), loosest(each.rest for each in found))

@@ -28,6 +28,7 @@ Outcome = Literal["consistent", "inconsistent", "abstained"]
 # Of the longer texts, where the terminal does not say.
 _WIDTH = 110
 _LINKS_SHOWN = 4
+_WAY_OUT = "Keep variables in float32, or verify with a larger rate"
 _OBSERVABLE_ORDER = ("start", *OBSERVABLES, "examples", "updates", "steps")
 
 
@@ -94,7 +95,13 @@ class Verdict:
         if self._with("broken") or self._counterexample is not None:
             return "inconsistent"
         shown = any(judgement.suffices for judgement in self._with("held"))
-        return "consistent" if shown and self.abstained is None else "abstained"
+        return "consistent" if shown and self._why_abstained is None else "abstained"
+
+    @property
+    def _why_abstained(self) -> str | None:
+        """Why what was compared shows too little; not that nothing was."""
+        unseen = [law.reason for law in self._with("not_judged") if law.unseen]
+        return self.abstained or (f"{unseen[0]}. {_WAY_OUT}" if unseen and not self._with("broken") else None)
 
     def __bool__(self) -> bool:
         return self.consistent
@@ -200,7 +207,7 @@ class Verdict:
         first = None if self.first_divergence is None else self.first_divergence.text
         line = None if self.culprit is None else self.culprit.where
         batch = None if (shown := self._counterexample) is None else shown.text
-        found = filter(None, (why, line, first, batch, self.abstained))
+        found = filter(None, (why, line, first, batch, self._why_abstained))
         return "; ".join([f"{self.program} under {self._under} {said}", *found])
 
     def to_json(self) -> dict[str, Any]:
@@ -236,11 +243,13 @@ class Verdict:
             "tier": self.tolerance,
             "resolution": {name: found.to_json() for name, found in self.resolution.items()},
         }
+        if (abstained := self._why_abstained) is not None:
+            plain["abstained"] = abstained
         if why is not None and why.cause is not None:
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        for key in ("interrupted", "faults", "links", "placement", "abstained", "notes", "forced", "rehearsed"):
+        for key in ("interrupted", "faults", "links", "placement", "notes", "forced", "rehearsed"):
             if (value := getattr(self, key)) not in (None, (), False):
                 plain[key] = value
         if self.looked is not None:
@@ -334,8 +343,8 @@ class Verdict:
         if (batch := self._counterexample) is not None and not self._with("broken"):
             shown = f"{outcome} for a batch of {'+'.join(map(str, batch.shards))} examples"
         yield f"{self.program} under {self._under}: {shown} ({self.tolerance} tier, {self.seconds:.1f} s)"
-        if self.abstained is not None:
-            yield from _wrapped("  ", self.abstained, width)
+        if (why := self._why_abstained) is not None:
+            yield from _wrapped("  ", why, width)
         elif self.outcome == "abstained":
             yield "  nothing was compared with the reference"
         if self.forced:

@@ -203,6 +203,7 @@ def of_steps(case: StrategyCase, assignment: Assignment, trace: Path, header: He
         "follows": RunEvidence(assignment.follows) if assignment.follows else None,
         "replicas": assignment.replicas,
         "repeats": assignment.repeats,
+        "alone": len(case.clients) == 1,
         "first_replica": case.clients.index(task_name()) * header.local_replicas,
     }
 

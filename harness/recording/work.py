@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
+import sys
+import sysconfig
 import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -18,6 +22,9 @@ from harness.recording.flows import Flows
 __all__ = ["Working", "working"]
 
 _route = threading.local()
+_AUTOGRAPH = "/tensorflow/python/autograph/"
+_OTHERS = (*(sysconfig.get_path(name) for name in ("purelib", "platlib")), str(Path(__file__).parents[1]))
+_DEVICE = re.compile(r"\b([a-z]+):(\d+)$", re.IGNORECASE)
 
 
 @dataclass
@@ -34,6 +41,7 @@ class Working:
     flows: Flows = field(default_factory=Flows)
     strategies: list[Any] = field(default_factory=list)
     route_of_helpers: str | None = None
+    placed: dict[str, None] = field(default_factory=dict)
 
     def counted(self, recorded: Sequence[tuple[str, Sequence[Any]]]) -> Work:
         """As it is kept in a trace.
@@ -50,6 +58,7 @@ class Working:
             handed=dict(self.handed),
             contributed=self.contributed.total(),
             changed=self.flows.changed(recorded),
+            placed=tuple(self.placed),
         )
 
 
@@ -78,6 +87,7 @@ def working(strategy: Any) -> Iterator[Working]:
             stack.enter_context(mock.patch.object(owner, name, functools.wraps(original)(around(original))))
 
         patch(distribute_lib.ReplicaContextBase, "__enter__", functools.partial(_entering, seen))
+        patch(tf, "device", functools.partial(_placing, seen))
         patch(tf.GradientTape, "gradient", functools.partial(_differentiating, seen))
         # `reduce` and `gather` hand a value to the program, which may only report it.
         patch(distribute_lib.StrategyBase, "reduce", functools.partial(_routed, "returned"))
@@ -99,6 +109,22 @@ def _entering(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]
         return original(context)
 
     return entered
+
+
+def _placing(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+    import tensorflow as tf
+
+    def device(name: Any) -> Any:
+        frame: Any = sys._getframe(1)  # noqa: SLF001 - who calls is all that is to be known
+        while frame is not None and _AUTOGRAPH in frame.f_code.co_filename:
+            frame = frame.f_back
+        by_program = frame is not None and not frame.f_code.co_filename.startswith(_OTHERS)
+        if by_program and isinstance(name, str) and (named := _DEVICE.search(name)):
+            seen.placed[f"{named[1].upper()}:{named[2]}"] = None
+        return original(name)
+
+    as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(device)
+    return as_it_is
 
 
 def _number(context: Any) -> int | None:

@@ -8,11 +8,10 @@ from collections.abc import Container, Sequence
 from harness.recording.tracing import Outcome
 from harness.refuting.batches import batches_of, even_shards, has_iterator, rows_of, uneven_shards
 from harness.refuting.differing import differing
-from harness.refuting.noisy import noisy_outcomes
 from harness.relations import COARSE, NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
 from harness.running.making import FIRST_SEEDS, MORE_SEEDS
-from harness.running.traced import Graphs, try_batches
+from harness.running.traced import Graphs, noisy_outcomes, try_batches
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError

@@ -10,6 +10,7 @@ from harness.evidence.eps import EPS
 from harness.judging.closer import PLAIN
 from harness.judging.tolerance import STATE, K
 from harness.judging.tolerance.groups import group_units
+from harness.judging.tolerance.whole import whole
 from harness.recording.tracing import Outcome
 from harness.running.traced import Graphs
 
@@ -79,13 +80,15 @@ def differing(
         moved = [_change(each, name) - change for each in noisy if name in each.after]
         own = STATE * EPS.get(alone.after[name][0].dtype, 0.0) * np.abs(expected)
         rounding = _rounding(moved, own, expected) if noisy else None
-        along = _along(moved, own, change) if noisy else None
         for run in runs:
             if any(copy != alone.before[name][0] for copy in run.before.get(name, ())):
                 continue  # what begins otherwise says nothing of the step
             for copy in (copy.numpy().astype("float64") for copy in run.after.get(name, ())):
                 if copy.shape == expected.shape and np.isfinite(expected).all() and copy.size:
-                    found += [_most(name, copy, expected, share, rounding), _whole(name, copy, expected, change, along)]
+                    found += [
+                        _most(name, copy, expected, share, rounding),
+                        _along(name, copy, expected, change, moved, own),
+                    ]
     return max(filter(None, found), key=lambda each: each.times, default=None)
 
 
@@ -103,17 +106,21 @@ def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Fl
     )
 
 
-def _whole(name: str, found: Floats, expected: Floats, change: Floats, along: float | None) -> Difference | None:
+def _along(
+    name: str, found: Floats, expected: Floats, change: Floats, moved: Sequence[Floats], own: Floats
+) -> Difference | None:
     """A change that is a multiple of what it should be: over many elements rounding averages out, a factor does not."""
     import numpy as np
 
-    size = float(np.sum(change * change))
-    more = float(np.sum((found - expected) * change)) / size if size else 0.0
-    allowed = max(_SHARE, along or 0.0)
-    if not np.isfinite(more) or abs(more) <= allowed:
+    known = [each for each in moved if np.isfinite(each).all()]
+    if (as_whole := whole(change + found - expected, change, known, own)) is None:
+        return None
+    allowed = max(_SHARE, as_whole.factor_bound if known else 0.0)
+    if abs(as_whole.factor - 1.0) <= allowed:
         return None
     value = f"the change of variable {name!r}, in multiples of one device's,"
-    return Difference(abs(more) / allowed, value, 1.0, 1.0 + more, abs(more) / along if along else None)
+    bounds = as_whole.factor_ratio if known else None
+    return Difference(abs(as_whole.factor - 1.0) / allowed, value, 1.0, as_whole.factor, bounds)
 
 
 def _rounding(moved: Sequence[Floats], own: Floats, expected: Floats) -> Floats:
@@ -129,15 +136,6 @@ def _rounding(moved: Sequence[Floats], own: Floats, expected: Floats) -> Floats:
     spread = np.max([np.where(np.isfinite(each), np.abs(each), 0.0) for each in (*moved, np.zeros(own.shape))], axis=0)
     bound: Floats = K * group_units(spread, np.abs(expected), examples=False) + own
     return bound
-
-
-def _along(moved: Sequence[Floats], own: Floats, change: Floats) -> float:
-    """How far rounding may move the whole change along itself, as a share of it."""
-    import numpy as np
-
-    size = float(np.sum(change * change))
-    shares = [abs(float(np.sum(each * change))) / size for each in moved if size and np.isfinite(each).all()]
-    return K * max(shares, default=0.0) + (float(np.sum(own * np.abs(change))) / size if size else 0.0)
 
 
 def _wide(outcome: Outcome, name: str) -> Floats:

@@ -6,18 +6,19 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.evidence.trace import chief_first
 from harness.evidence.traced import Traced, read_traced
 from harness.recording.client import Assignment
+from harness.recording.noise import Noise
 from harness.recording.tracing import Batch, Outcome, Tracing, read_outcomes, trace_client
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from simulator import Cluster, Run
+from simulator import Cluster, LockstepError, Run
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Graphs", "Tried", "trace_step", "try_batches"]
+__all__ = ["Graphs", "Tried", "noisy_outcomes", "trace_step", "try_batches"]
 
 _Read = TypeVar("_Read")
 
@@ -38,14 +39,24 @@ class Tried:
     reference: tuple[Outcome, ...]
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A process, or those of a strategy, that trace the first step and carry out batches; `noise` is of all of them."""
+
+    name: str
+    case: StrategyCase
+    batches: Sequence[tuple[Batch, ...]]
+    noise: int | None = None
+
+
 def trace_step(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Graphs:
     """Trace the first training step under a strategy and on one device, at the same time.
 
     Raises:
         RunFailed: one of the two failed, or took longer than `timeout` seconds.
     """
-    nothing: list[tuple[Batch, ...]] = [() for _ in case.clients]
-    clients, reference = _both(program, case, seed, timeout, nothing, (), "*.traced", read_traced)
+    asked = _both(case, [() for _ in case.clients], ())
+    clients, reference = _made(program, case.replicas, asked, seed, timeout, "*.traced", read_traced)
     return Graphs(clients, reference[0])
 
 
@@ -71,37 +82,69 @@ def try_batches(
     Raises:
         RunFailed: as of `trace_step`.
     """
-    clients, reference = _both(program, case, seed, timeout, shares, whole, "*.outcomes", read_outcomes)
+    asked = _both(case, shares, whole)
+    clients, reference = _made(program, case.replicas, asked, seed, timeout, "*.outcomes", read_outcomes)
     return Tried(clients, reference[0])
 
 
-def _both(
+def noisy_outcomes(
+    program: Program, batches: Sequence[Batch], replicas: int, noise: Sequence[int], *, seed: int, timeout: float
+) -> list[tuple[Outcome, ...]]:
+    """What comes of batches on one device, by each seed of noise; those that fail are left out.
+
+    Args:
+        program: whose first training step is carried out.
+        batches: as of `try_batches`, of the reference.
+        replicas: of the strategy.
+        noise: as of `harness.recording.noise.Noise`.
+        seed: as of `try_batches`.
+        timeout: as of `try_batches`.
+    """
+    asked = [_Asked(f"{each:+}", strategy_case("default"), [tuple(batches)], each) for each in noise]
+    made = _made(program, replicas, asked, seed, timeout, "*.outcomes", read_outcomes, may_fail=True)
+    return [outcomes for each in made for outcomes in each]
+
+
+def _both(case: StrategyCase, shares: Sequence[tuple[Batch, ...]], whole: tuple[Batch, ...]) -> list[_Asked]:
+    return [_Asked("run", case, shares), _Asked("reference", strategy_case("default"), [whole])]
+
+
+def _made(
     program: Program,
-    case: StrategyCase,
+    replicas: int,
+    every: Sequence[_Asked],
     seed: int,
     timeout: float,
-    shares: Sequence[tuple[Batch, ...]],
-    whole: tuple[Batch, ...],
     pattern: str,
     read: Callable[[Path], _Read],
-) -> tuple[tuple[_Read, ...], tuple[_Read, ...]]:
+    *,
+    may_fail: bool = False,
+) -> list[tuple[_Read, ...]]:
+    """What each has left, all of them run at the same time."""
     with scratch("traced") as place, contextlib.ExitStack() as stack:
         runs: list[Run] = []
-        for name, under, batches in (("run", case, shares), ("reference", strategy_case("default"), [whole])):
-            folders = {kind: place / name / kind for kind in ("graphs", "traces", "kept")}
+        for asked in every:
+            folders = {kind: place / asked.name / kind for kind in ("graphs", "traces", "kept")}
             for folder in folders.values():
                 folder.mkdir(parents=True)
-            assignment = Assignment(traces=str(folders["traces"]), directory=str(folders["kept"]), seed=seed)
-            cluster = stack.enter_context(Cluster(under.topology, timeout=timeout))
-            tracing = Tracing(str(folders["graphs"]), case.replicas, tuple(batches))
-            runs.append(stack.enter_context(cluster.start(trace_client, program, under, assignment, tracing)))
+            assignment = Assignment(str(folders["traces"]), str(folders["kept"]), seed, asked.noise)
+            cluster = stack.enter_context(Cluster(asked.case.topology, timeout=timeout))
+            tracing = Tracing(str(folders["graphs"]), replicas, tuple(asked.batches))
+            runs.append(stack.enter_context(cluster.start(_client, program, asked.case, assignment, tracing)))
         for run in runs:
-            run.join()
+            with contextlib.suppress(LockstepError) if may_fail else contextlib.nullcontext():
+                run.join()
         found = []
-        for name in ("run", "reference"):
-            paths = sorted((place / name / "graphs").glob(pattern), key=lambda path: chief_first(_task(path)))
+        for asked in every:
+            paths = sorted((place / asked.name / "graphs").glob(pattern), key=lambda path: chief_first(_task(path)))
             found.append(tuple(map(read, paths)))
-    return found[0], found[1]
+    return found
+
+
+def _client(program: Program, case: StrategyCase, assignment: Assignment, tracing: Tracing) -> dict[str, Any]:
+    """As `trace_client`, in a task, with the noise that it was given."""
+    with contextlib.nullcontext() if assignment.noise is None else Noise(assignment.noise).active():
+        return trace_client(program, case, assignment, tracing)
 
 
 def _task(path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import dill
 
-from simulator.agent import tracebacks
+from simulator.agent import graph_errors, tracebacks
 from simulator.agent.agent import Agent, adopt, sendable
 from simulator.agent.faults import actions
 from simulator.agent.process import fresh_signals, join_no_one, leave, redirect_output
@@ -132,8 +132,10 @@ def _portable(value: Any) -> Any:
 
 def _report(agent: Agent, error: BaseException) -> None:
     tracebacks.leave_out_own(error)
-    text = sendable("".join(traceback.format_exception(error)))
+    said = graph_errors.readable(str(error))
+    whole = "".join(traceback.format_exception(error))
+    text = sendable(whole.replace(str(error), said) if said else whole)
     sys.stderr.write(text)
     bases = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
-    said = sendable(str(error))
-    agent.send(control.Error(kind=type(error).__name__, bases=bases, message=said, traceback=text, at=time.monotonic()))
+    kind = type(error).__name__
+    agent.send(control.Error(kind=kind, bases=bases, message=sendable(said), traceback=text, at=time.monotonic()))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from simulator.agent.graph_errors import readable
 from simulator.agent.program import Program, become
 from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
@@ -143,8 +144,13 @@ class Programs:
 def last_exception(log: str) -> str | None:
     """The line with which the last Python traceback in a log ends, for example `ValueError: no data`."""
     _, mark, last = log.rpartition("Traceback (most recent call last)")
-    found = re.findall(r"^((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:: .*)?)$", last, re.MULTILINE)
-    return found[0] if found and mark else None
+    found = re.search(r"^((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:: .*)?)$", last, re.MULTILINE)
+    if not found or not mark:
+        return None
+    kind, _, said = last[found.start() :].partition(": ")
+    # Of an error in a graph the first line says no more than that it is one.
+    told = readable(said).partition("\n")[0]
+    return f"{kind}: {told}" if told != said.partition("\n")[0] else found[1]
 
 
 def _read(log: Path) -> str:

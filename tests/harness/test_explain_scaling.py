@@ -133,3 +133,23 @@ def test_per_replica_losses_are_explained_too() -> None:
     truth = Training().run()
     run = Training(clients=2, local_replicas=2, per_replica_loss=True, loss_factor=4.0).run()
     assert _rule(Case(run, truth, Exact())) == "loss_times_replicas"
+
+
+@pytest.mark.parametrize(("first", "rule"), [(2.0, None), (3.0, "loss_divided_by_replicas")])
+def test_no_factor_explains_a_step_that_is_right(first: float, rule: str | None) -> None:
+    """A tape may be asked for what is divided later; where the step came out right, that explains no later one."""
+
+    def trace(gradient: float, *held: float, replicas: int = 1) -> RunTrace:
+        steps = (
+            step(
+                k,
+                loss=np.float32(1.0),
+                gradients={"w": np.array([gradient] * 4, np.float32)},
+                variables={"w": np.array([value] * 4, np.float32)},
+            )
+            for k, value in enumerate(held, start=1)
+        )
+        return RunTrace((client(*steps, replicas=replicas),))
+
+    case = Case(trace(1.0, first, 7.0, replicas=2), trace(2.0, 2.0, 5.0), Exact(), follows=True)
+    assert _rule(case) == rule

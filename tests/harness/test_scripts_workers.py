@@ -127,3 +127,14 @@ def test_a_rate_of_each_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert verdict.outcome == outcome, str(verdict)
     if wrong:
         assert verdict.explanation.rule == "set_by_each_worker"
+
+
+@pytest.mark.full
+def test_shares_by_the_number_that_the_resolver_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A strategy tells it as well as TF_CONFIG does."""
+    told = 'json.loads(os.environ["TF_CONFIG"])["task"]["index"]'
+    assert told in _BY_HAND
+    script = _BY_HAND.replace(told, "strategy.cluster_resolver.task_id")
+    verdict = _verified(tmp_path, monkeypatch, script, explain=False)
+    assert verdict.outcome == "consistent", str(verdict)
+    assert [each.code for each in verdict.conditions] == ["own_shares"]

@@ -71,10 +71,10 @@ def test_a_chaotic_training_is_judged(wrong_at: int) -> None:
         assert _steps(verdict) == ([wrong_at], 49), str(verdict)
 
 
-def test_what_is_not_recorded_goes_its_own_way() -> None:
-    """Nothing is set that is not compared: the slots of an optimizer carry a mistake on, until they are reported."""
+def test_a_slot_that_is_not_reported_carries_no_mistake_on() -> None:
+    """It is compared, and set to the run's, where the next step begins."""
     verdict = verify(sharing(with_momentum(wrong_at=3), with_momentum()), "mirrored-2", tier="exact")
-    assert _steps(verdict) == ([3, 4, 5, 6], 2), str(verdict)
+    assert _steps(verdict) == ([3], 5), str(verdict)
     assert verdict.notes == ()
 
 

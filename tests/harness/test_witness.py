@@ -424,8 +424,9 @@ def test_where_no_python_runs_it_is_said(in_a_task: dict[str, Any]) -> None:
 
 
 def test_only_what_must_agree_is_looked_at(in_a_task: dict[str, Any]) -> None:
-    """No metric, no integer, nothing that is reduced when it is read, nothing that the program keeps for itself."""
-    assert in_a_task["variables"] == ["trained", "sgd/learning_rate", "sgd/trained_0_momentum"]
+    """No metric, nothing that is reduced when it is read; but what counts, of whomever."""
+    slots = ["sgd/iteration", "sgd/learning_rate", "sgd/trained_0_momentum"]
+    assert in_a_task["variables"] == ["trained", "counter", *slots]
 
 
 def test_what_is_reported_is_not_looked_at(in_a_task: dict[str, Any]) -> None:

@@ -425,6 +425,11 @@ def test_the_last_exception_of_a_log() -> None:
         last_exception(f"{trace}KeyError: 1\nnoise\n{trace}a.b.OutOfRange: no: data\nW0000 x: y")
         == "a.b.OutOfRange: no: data"
     )
+    in_graph = (
+        f"{trace}a.OutOfRange: Graph execution error:\n\nDetected at node next defined at (most recent call last):\n"
+        '  File "/home/me/train.py", line 7, in step\n\nEnd of sequence\n\t [[{{node next}}]]\n'
+    )
+    assert last_exception(in_graph) == "a.OutOfRange: End of sequence (next, train.py:7)"
     assert last_exception(f"{trace}KeyboardInterrupt\n") == "KeyboardInterrupt"
     assert last_exception("ValueError: only said\n") is None
 

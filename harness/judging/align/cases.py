@@ -110,7 +110,10 @@ def _completed(parts: Parts, reference: Reference) -> tuple[Parts, Reference, tu
     if parts.earlier or parts.must_resume:
         if parts.last.header.at_once:
             return _in_parts(parts, reference)
-        return parts, replace(reference, trace=with_seen(reference.trace)) if reference.follows else reference, ()
+        if not reference.follows:
+            return parts, reference, ()
+        trace, *perturbed = map(with_seen, (reference.trace, *reference.perturbed))
+        return parts, replace(reference, trace=trace, perturbed=tuple(perturbed)), ()
     found = completed([reference.trace, parts.last, *reference.perturbed], with_examples=2)
     truth, last, *perturbed = found.traces
     last, truth, *perturbed = with_means(last, truth, *perturbed)

@@ -300,9 +300,13 @@ def sinks(aligned: Aligned, *, on_read: bool = True) -> Iterator[tuple[Node, Mod
                 )
 
 
-# What each copy of a variable may be given that is averaged when it is read. Of one that is summed, as metrics have,
-# strategies divide what is given to all copies at once, so that nothing can be said.
-_GIVEN = {"MEAN": {Relation(PARTIAL, 1), Relation(REPLICATED)}}
+# What each copy may be given of a variable that is averaged when it is read, or of which one copy stands for all. Where
+# copies are summed, as of metrics, strategies divide what is given to all at once, so that nothing can be said.
+_GIVEN = {
+    "MEAN": {Relation(PARTIAL, 1), Relation(REPLICATED)},
+    "ONLY_FIRST_REPLICA": {Relation(REPLICATED)},
+    "NONE": {Relation(REPLICATED)},
+}
 
 
 def _wrong(relations: frozenset[Relation], variable: Seen | None) -> Mode | None:

@@ -119,6 +119,8 @@ class Scaling:
         if found is None or (found[1] in view.steps("loss") and view.wrong("loss", found[1])):
             return None
         observable, step, names = found
+        if case.follows and step in view.steps("variables") and not view.wrong("variables", step):
+            return None  # the step is right, whatever a tape was asked for
         verb = "divided by" if self.divides else "times"
         what = "gradients are" if observable == "gradients" else "of the optimizer's first moments are"
         text = (

@@ -31,13 +31,19 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
                 f"{known}The variables at the end lack exactly what update {step} of the reference adds. {_OF_CLOSURES}"
             )
             yield judged(_ID, text, checks)
-    if lost > 0:
+    if lost > 0 and (found.scheduled is not None or not _drifts(view)):
         cure = f" {_OF_CLOSURES}" if found.scheduled is not None else ""
         yield evident(
             _ID, f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell.{cure}"
         )
     yield _stale_copy(view)
     yield _saved_too_early(view)
+
+
+def _drifts(view: View) -> bool:
+    """Whether copies have come apart by what each of them was given: then something else has updated them."""
+    first = view.first_wrong("variables")
+    return first is not None and bool(view.drifted(first))
 
 
 def _saved_too_early(view: View) -> Attempt | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from harness.evidence.comparing import Comparison, compare, finite_elements, place
 from harness.evidence.observed import Observed, history, is_integer, moments
 from harness.judging.laws._counters import is_counter
+from harness.judging.laws._wholes import Wholes
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.resolution import JUDGED_MAX, Resolving
 
@@ -48,18 +49,23 @@ class MatchesReference(Law):
             return not_judged(self.id, f"neither the run nor the reference recorded {self.observable}")
         findings: list[tuple[Finding, float]] = []
         ratios: list[float] = []
-        recorded, resolving = 0, Resolving()
+        recorded, resolving, wholes = 0, Resolving(), Wholes(case, self.observable)
         for step in _common_steps(case):
             for name, difference in self._differences(case, step, run.get(step), reference.get(step)):
                 recorded += 1
-                if difference.elements:
-                    ratios.append(difference.ratio)
-                if difference.observed is not None:
-                    self._resolve(resolving, case, step, name, reference[step][name])
+                value = run.get(step, {}).get(name)
                 if difference.ratio > 1:
-                    findings.append(
-                        (self._finding(step, name, difference, run.get(step, {}).get(name)), difference.ratio)
-                    )
+                    findings.append((self._finding(step, name, difference, value), difference.ratio))
+                worst = difference.ratio
+                if difference.observed is not None and value is not None:
+                    self._resolve(resolving, case, step, name, reference[step][name])
+                    if (whole := wholes.of(step, name, value)) is not None:
+                        resolving.add_whole(step, name, whole.factor_bound, whole.rest_bound)
+                        worst = max(worst, whole.ratio)
+                        if difference.ratio <= 1:
+                            findings += wholes.findings(self.id, step, name, whole, value.task)
+                if difference.elements:
+                    ratios.append(worst)
         if not recorded and case.apart:
             return not_judged(self.id, f"no step can be judged by one replica: {next(iter(case.apart.values()))}")
         if not recorded:
@@ -68,7 +74,7 @@ class MatchesReference(Law):
             what = f"none of the {recorded} recorded {self.observable}"
             return not_judged(self.id, f"{what} has an element that is finite in the reference")
         found = judged(self.id, len(ratios), first_per_value(findings), max(ratios), recorded, resolving.result)
-        return found if findings else _or_unjudged(found)
+        return found if findings else _or_unjudged(found, wholes)
 
     def _resolve(self, resolving: Resolving, case: Case, step: int | None, name: str, reference: Observed) -> None:
         """Take in how small an error would have been found; what is compared exactly has no bound to speak of."""
@@ -107,8 +113,10 @@ class MatchesReference(Law):
         )
 
 
-def _or_unjudged(law: Judgement) -> Judgement:
-    """A law that found nothing; as one that judges nothing if it could not have in most elements."""
+def _or_unjudged(law: Judgement, wholes: Wholes) -> Judgement:
+    """A law that found nothing; as one that judges nothing if it could not have in most elements, or wholes."""
+    if wholes.moved:
+        return replace(law, status="not_judged", reason=wholes.why, unseen=wholes.unseen) if wholes.unseen else law
     found = law.resolution
     if found is None or found.share_unjudged <= _UNJUDGED_MAX:
         return law

@@ -60,7 +60,7 @@ class Judgement:
     `compared` counts the values of which something was compared, out of `recorded` that the law is about; the others
     are empty, or not finite in the reference. `worst_ratio` is the largest error / bound among them, None for a law
     that knows no bound. `resolution` says how small an error would have been found, where there are bounds. `suffices`
-    is as of the law.
+    is as of the law. `unseen` are variables of which a wrong change would not have been found.
     """
 
     law: str
@@ -72,6 +72,7 @@ class Judgement:
     recorded: int = 0
     suffices: bool = False
     resolution: Resolution | None = None
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

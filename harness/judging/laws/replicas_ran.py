@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from harness.evidence.trace import OUTSIDE, ClientTrace, RunTrace
+from harness.evidence.work import placed_by_hand
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.subject.strategies import kind_of
 
@@ -31,6 +32,8 @@ class _ReplicasRan(Law):
         clients = [client for client in run.clients if client.counters.work is not None]
         if not clients:
             return not_judged(self.id, "no client came to its end")
+        if placed_by_hand(run):
+            return not_judged(self.id, "the program places its work on devices itself, and runs nothing in replicas")
         findings = tuple(
             Finding(self.id, text, task=client.header.task) for client in clients for text in _missing(client)
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from harness.evidence.reference import Reference
-from harness.judging.tolerance.derived import Derived, K
+from harness.judging.tolerance.derived import Derived
 from harness.judging.tolerance.exact import Exact
 from harness.judging.tolerance.protocol import Bound, Tolerance
-from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, eps
+from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, eps
+from harness.judging.tolerance.whole import Whole
 
-__all__ = ["FLOOR", "REPORT", "STATE", "Bound", "Derived", "Exact", "K", "Tolerance", "eps", "tolerance_of"]
+__all__ = ["FLOOR", "REPORT", "STATE", "Bound", "Derived", "Exact", "K", "Tolerance", "Whole", "eps", "tolerance_of"]
 
 
 def tolerance_of(reference: Reference) -> Tolerance:

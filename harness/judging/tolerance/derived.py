@@ -14,25 +14,13 @@ from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
 from harness.judging.tolerance.protocol import Bound
-from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, computed_in, eps
+from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, computed_in, eps
+from harness.judging.tolerance.whole import Whole, whole
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Derived", "K"]
-
-K = 16.0
-"""Factor on the observed spread, from a small-sample argument.
-
-Model one element's response to the noise as normal with standard deviation s. The noise is extreme where rounding is
-random: plus or minus eps on variables against a rounding error of 0.29 eps (uniform over half an eps to each side),
-plus or minus 4 eps on gradients against the sum of about four such errors, 0.58 eps. A correct run therefore deviates
-with a standard deviation of at most r s, r = 1/2. With m draws of s (reruns times elements of the group) the unit is
-the largest of m values |N(0, s)|, which is below d s with probability (0.8 d)^m, so that a correct element is above K
-units with probability (0.8 r / K)^m * E|N|^m = (1/40)^m * E|N|^m: 2e-2, 6e-4, 2.5e-5, 1.2e-6 for m = 1 to 4. A first
-verdict of one pair of reruns, which is one draw, may so be wrong about an element that is by itself. An accusation
-rests on four draws, on three and a second plain run, or on one and an error of 10,000 bounds.
-"""
+__all__ = ["Derived"]
 
 _WINDOW = 2
 """Steps before from which an element that is by itself learns, as a share of its size, how far rounding goes. Not those
@@ -99,6 +87,22 @@ class Derived:
             return size
         return np.where(size > 0, size, group_sizes(size, examples=observable == "predictions"))
 
+    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> Whole | None:
+        """See `Tolerance`."""
+        import numpy as np
+
+        value = self._value(observable, name, step)
+        if value is None or value.problem or is_integer(value.dtype) or value.dtype.startswith("complex"):
+            return None
+        truth = _wide(value.array)
+        if truth.shape != observed.shape or truth.shape != before.shape:
+            return None
+        cast, computed = self._cast(observable, name)
+        # Each element rounds by itself; without reruns these are all that is allowed for.
+        roundings = (1.0 if self.perturbed else self._floor(observable)) * computed + REPORT * cast
+        size = np.maximum(_magnitude(value), np.abs(before))
+        return whole(observed - before, truth - before, self._draws(observable, name, step), roundings * size)
+
     def describe(self) -> str:
         """One sentence for a report."""
         if not self.perturbed:
@@ -162,17 +166,25 @@ class Derived:
     def _read(self) -> dict[str, Sequence[History]]:
         return {}
 
-    def _spread(self, observable: str, name: str, step: int | None) -> Bound:
-        """How far the reruns are from the reference, in the shape of its value, beyond what casts for reports do."""
+    def _draws(self, observable: str, name: str, step: int | None) -> list[Bound]:
+        """What each rerun differs by from the reference; 0 where that cannot be told: an overflow is no distance."""
         import numpy as np
 
         truth, *others = [run.get(step, {}).get(name) for run in self._histories(observable)]
         assert truth is not None
+        known = [each for each in others if each is not None and _is_like(each, truth)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = [_wide(each.array) - _wide(truth.array) for each in known]
+        return [np.where(np.isfinite(each), each, 0.0) for each in apart]
+
+    def _spread(self, observable: str, name: str, step: int | None) -> Bound:
+        """How far the reruns are from the reference, in the shape of its value, beyond what casts for reports do."""
+        import numpy as np
+
+        truth = self._truth(observable)[step][name]
         found = np.zeros(truth.array.shape)
-        for other in others:
-            if other is not None and (other.array.shape, other.rows) == (truth.array.shape, truth.rows):
-                # A rerun that overflows must not make the bound infinite.
-                np.maximum(found, _distance(other.array, truth.array), out=found)
+        for draw in self._draws(observable, name, step):
+            np.maximum(found, np.abs(draw), out=found)
         cast, _ = self._cast(observable, name)
         return np.maximum(found - cast * _magnitude(truth), 0.0) if cast else found
 
@@ -230,13 +242,8 @@ def _magnitude(value: Observed) -> Bound:
     return np.where(np.isfinite(size), size, 0.0)
 
 
-def _distance(found: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """How far each element is from the reference's; 0 where that cannot be told: an overflow is no distance."""
-    import numpy as np
-
-    with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(_wide(found) - _wide(truth))
-    return np.where(np.isfinite(apart), apart, 0.0)
+def _is_like(found: Observed, truth: Observed) -> bool:
+    return (found.array.shape, found.rows) == (truth.array.shape, truth.rows)
 
 
 def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.judging.tolerance.protocol import Bound
+from harness.judging.tolerance.whole import Whole
 
 __all__ = ["Exact"]
 
@@ -25,6 +26,10 @@ class Exact:
     def sizes(self, observable: str, name: str, step: int | None) -> Bound:
         """Zero: against a bound of zero any size is as good."""
         return _zero()
+
+    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> Whole | None:
+        """None: each element is compared bit for bit."""
+        return None
 
     def describe(self) -> str:
         """One sentence for a report."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
+    from harness.judging.tolerance.whole import Whole
+
     Bound = np.ndarray[Any, np.dtype[np.floating[Any]]]
 else:
     Bound = Any
@@ -33,6 +35,20 @@ class Tolerance(Protocol):
 
         Returns:
             The magnitude of each element; of one that is zero that of its group, which is zero if all of them are.
+        """
+
+    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> Whole | None:
+        """What a value has become, held as a whole against what the reference's has.
+
+        Args:
+            observable: of the value.
+            name: of it.
+            step: as of `bound`.
+            observed: the run's value, in the shape of the reference's, float64.
+            before: what both began with; zero of what is no state.
+
+        Returns:
+            None where nothing has become of it in the reference, or it is compared exactly.
         """
 
     def describe(self) -> str:

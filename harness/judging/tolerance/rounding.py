@@ -1,11 +1,24 @@
-"""The eps of dtypes, and the roundings granted to a value that no rerun moves."""
+"""The eps of dtypes, the roundings granted to a value that no rerun moves, and the factor on what reruns show."""
 
 from __future__ import annotations
 
 from harness.evidence.eps import EPS
 from harness.evidence.observed import Observed, is_integer
 
-__all__ = ["FLOOR", "REPORT", "STATE", "computed_in", "eps"]
+__all__ = ["FLOOR", "REPORT", "STATE", "K", "computed_in", "eps"]
+
+K = 16.0
+"""Factor on the observed spread, from a small-sample argument.
+
+Model one element's response to the noise as normal with standard deviation s. The noise is extreme where rounding is
+random: plus or minus eps on variables against a rounding error of 0.29 eps (uniform over half an eps to each side),
+plus or minus 4 eps on gradients against the sum of about four such errors, 0.58 eps. A correct run therefore deviates
+with a standard deviation of at most r s, r = 1/2. With m draws of s (reruns times elements of the group) the unit is
+the largest of m values |N(0, s)|, which is below d s with probability (0.8 d)^m, so that a correct element is above K
+units with probability (0.8 r / K)^m * E|N|^m = (1/40)^m * E|N|^m: 2e-2, 6e-4, 2.5e-5, 1.2e-6 for m = 1 to 4. A first
+verdict of one pair of reruns, which is one draw, may so be wrong about an element that is by itself. An accusation
+rests on four draws, on three and a second plain run, or on one and an error of 10,000 bounds.
+"""
 
 FLOOR = 8.0
 """Roundings granted to a value when the reruns happen not to move it at all.

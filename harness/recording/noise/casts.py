@@ -17,7 +17,7 @@ from unittest import mock
 
 from harness.recording.noise.datasets import ROUNDINGS
 from harness.recording.noise.protocol import Source, eps_of, patched
-from harness.recording.noise.signs import moved, size_key
+from harness.recording.noise.signs import moved, size_key, together
 
 __all__ = ["active"]
 
@@ -37,11 +37,27 @@ def active(source: Source) -> Iterator[None]:
             coarse = max((kind.name for kind in kinds), key=eps_of)
             source.note(coarse)
             source.computed = max(source.computed, eps_of(coarse))
-        return differentiate(op, gradient)
+        found = differentiate(op, gradient)
+        if all(kind.is_floating for kind in kinds) and kinds[0].size < kinds[1].size and not source.is_silent:
+            with source.silent():
+                return _alike(source, found, gradient)
+        return found
 
     kind = registry._TYPE_TAG  # noqa: SLF001 - as above
     with mock.patch.dict(entry, {kind: noting}), patched(gen_math_ops, "cast", _casting(source)):
         yield
+
+
+def _alike(source: Source, found: Any, gradient: Any) -> Any:
+    """A gradient that was cast to a coarser dtype: where its elements are equal, as of a mean, they are rounded alike.
+
+    No number of them averages that out, and another number of examples, as replicas have, is rounded otherwise.
+    """
+    import tensorflow as tf
+
+    first = tf.reshape(gradient, [-1])[:1]
+    equal = tf.reduce_all(gradient == first)
+    return tf.where(equal, together(source, found, eps_of(found.dtype.name)), found)
 
 
 def _casting(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.noise.protocol import Source, compute_eps, eps_of, patched
-from harness.recording.noise.signs import signed, size_key
+from harness.recording.noise.signs import signed, size_key, together
 
 __all__ = ["ROUNDINGS", "active", "sizes"]
 
@@ -38,12 +38,26 @@ def active(source: Source) -> Iterator[None]:
                 return found
             with source.silent():
                 parts = tf.nest.flatten(found, expand_composites=True)  # of IndexedSlices the values, among others
-                return tf.nest.pack_sequence_as(found, _perturbed(source, parts), expand_composites=True)
+                target = args[1] if len(args) > 1 else options.get("target")
+                moved = _scaled(source, _perturbed(source, parts), target)
+                return tf.nest.pack_sequence_as(found, moved, expand_composites=True)
 
         return gradient
 
     with patched(tf.GradientTape, "gradient", around):
         yield
+
+
+def _scaled(source: Source, gradients: list[Any], target: Any) -> list[Any]:
+    """All moved alike by the rounding of what is differentiated: in 16 bits, of one over the number of examples."""
+    import tensorflow as tf
+
+    coarse = max((eps_of(each.dtype.name) for each in tf.nest.flatten(target) if hasattr(each, "dtype")), default=0.0)
+    if coarse <= eps_of("float32"):
+        return gradients
+    return [
+        together(source, each, coarse) if each is not None and each.dtype.is_floating else each for each in gradients
+    ]
 
 
 def _perturbed(source: Source, gradients: list[Any]) -> list[Any]:

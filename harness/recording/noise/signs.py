@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.recording.noise.protocol import Source, eps_of
 
-__all__ = ["content_key", "lasting", "moved", "signed", "size_key"]
+__all__ = ["content_key", "lasting", "moved", "signed", "size_key", "together"]
 
 # Elements of a constant in a graph.
 _CONSTANT_MAX = 10_000
@@ -75,3 +75,12 @@ def moved(source: Source, value: Any, roundings: float, key: Any) -> Any:
     if not tf.executing_eagerly():
         found.set_shape(value.shape)
     return found
+
+
+def together(source: Source, value: Any, eps: float) -> Any:
+    """A tensor all of whose elements are moved by the same eps of themselves: what is rounded alike is off alike."""
+    import tensorflow as tf
+
+    # In float32, where 1 plus an eps of any coarser dtype is not rounded away.
+    factor = 1.0 + lasting(source, eps, tf.zeros([], tf.float32))
+    return tf.cast(tf.cast(value, tf.float32) * factor, value.dtype)

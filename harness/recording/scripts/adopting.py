@@ -13,9 +13,32 @@ __all__ = ["adopting"]
 
 
 @contextlib.contextmanager
-def adopting(built: Callable[[Any], None]) -> Iterator[None]:
-    """Within this context `built` gets each strategy that is built, when its outermost constructor has returned."""
+def adopting(built: Callable[[Any], None], line: Callable[[], str]) -> Iterator[None]:
+    """Within this context `built` gets each strategy that is built, when its outermost constructor has returned.
+
+    Args:
+        built: see above.
+        line: tells the line of the script that Python is at.
+
+    Raises:
+        RuntimeError: one of several workers is built after TensorFlow has begun to compute, with the line that had it.
+    """
+    from tensorflow.python.eager import context
+
     inside = threading.local()
+    begun: list[str] = []
+
+    def first() -> str | None:
+        """The line that had TensorFlow compute first, if that was in this context."""
+        return begun[0] if begun else None
+
+    def begins(original: Callable[..., Any]) -> Callable[..., Any]:
+        def ensure(self: Any, *args: Any, **options: Any) -> Any:
+            if not self._initialized and not begun and not getattr(inside, "yes", False):
+                begun.append(line())
+            return original(self, *args, **options)
+
+        return ensure
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def init(strategy: Any, *args: Any, **options: Any) -> None:
@@ -23,8 +46,16 @@ def adopting(built: Callable[[Any], None]) -> Iterator[None]:
                 original(strategy, *args, **options)
                 return
             inside.yes = True
+            before = first()
             try:
                 original(strategy, *args, **options)
+            except RuntimeError as error:
+                if before is None or not isinstance(strategy, _collective()):
+                    raise
+                raise RuntimeError(
+                    f"{before} has TensorFlow compute something, and {type(strategy).__name__} is built after that; "
+                    "build the strategy before anything else of TensorFlow's"
+                ) from error
             finally:
                 inside.yes = False
             built(strategy)
@@ -32,9 +63,17 @@ def adopting(built: Callable[[Any], None]) -> Iterator[None]:
         return init
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(patched(context.Context, "ensure_initialized", begins))
         for kind in _kinds():
             stack.enter_context(patched(kind, "__init__", around))
         yield
+
+
+def _collective() -> type[Any]:
+    from tensorflow.python.distribute import collective_all_reduce_strategy
+
+    found: type[Any] = collective_all_reduce_strategy.CollectiveAllReduceStrategy
+    return found
 
 
 def _kinds() -> list[Any]:

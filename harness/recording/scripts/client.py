@@ -33,6 +33,7 @@ from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
 from harness.recording.scripts.adopting import adopting
 from harness.recording.scripts.all_cpus import all_cpus
+from harness.recording.scripts.compiled import compiled_named
 from harness.recording.scripts.doubts import doubts
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.one_replica import one_replica
@@ -101,7 +102,7 @@ class _Session:
             raise RuntimeError(f"{name} builds a second strategy, {kind}; a script with a coordinator has one")
         asked = self.script.strategy
         if kind not in _CLASSES.get(asked.split("-")[0], (kind,)):
-            raise RuntimeError(f"{name} builds a {kind}, which is not what {asked} is; name its strategy by --strategy")
+            raise RuntimeError(f"{name} builds a {kind}, {_instead(kind, asked, len(self.case.clients))}")
         if self.case.ps:
             _check_cluster(name, strategy)
         check_shape(strategy, self.case)
@@ -147,6 +148,15 @@ def _check_cluster(name: str, strategy: Any) -> None:
         )
 
 
+def _instead(kind: str, asked: str, clients: int) -> str:
+    """What is wrong with a strategy of this kind, and what to do."""
+    if clients > 1:
+        return f"so that each of the {clients} workers trains alone; build a tf.distribute.MultiWorkerMirroredStrategy"
+    known = next((name for name, kinds in _CLASSES.items() if kind in kinds), None)
+    how = "" if known is None else f"; verify it by --strategy {known}-{asked.rpartition('-')[2]}"
+    return f"which is not what {asked} is{how}"
+
+
 _CLASSES = {
     "mirrored": ("MirroredStrategy",),
     "multi_worker": ("CollectiveAllReduceStrategy", "_CollectiveAllReduceStrategyExperimental"),
@@ -190,8 +200,9 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         stack.enter_context(moved_clock(assignment.ahead))
         drawn = stack.enter_context(seeded_generators(assignment.seed, case.clients.index(task_name())))
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)
-        stack.enter_context(adopting(session.built))
+        stack.enter_context(adopting(session.built, stand_ins.line))
         stack.enter_context(unscoped_named(stand_ins))
+        stack.enter_context(compiled_named(stand_ins))
         for one in (noise, watch):
             if one is not None:
                 stack.enter_context(one.active())
@@ -202,7 +213,9 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
             at_end()
             stack.close()
     if session.work is None:
-        raise RuntimeError(f"{program.name} has built no strategy, so there is nothing to compare")
+        alone = f", so that each of the {clients} workers trains alone" if (clients := len(case.clients)) > 1 else ""
+        which = "MultiWorkerMirroredStrategy" if alone else "Strategy"
+        raise RuntimeError(f"{program.name} has built no strategy{alone}; build a tf.distribute.{which}")
     done, placed = session.work.counted([]), session.placement()
     recorder.close(unseeded=drawn.times, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}

@@ -246,6 +246,8 @@ def _refused(stand_ins: StandIns) -> Iterator[None]:
 @contextlib.contextmanager
 def _config(stand_ins: StandIns) -> Iterator[None]:
     """The `TF_CONFIG` of the first worker, or of the chief with its workers, whose peers nobody reaches."""
+    from tensorflow.python.distribute.cluster_resolver import TFConfigClusterResolver
+
     numbers = itertools.count(1)
 
     def addresses(count: int) -> list[str]:
@@ -269,8 +271,17 @@ def _config(stand_ins: StandIns) -> Iterator[None]:
 
         return getitem
 
+    resolver = TFConfigClusterResolver
+    number = resolver.task_id  # a property, by which a script is told the same
+
+    def task_id(self: Any) -> Any:
+        if stand_ins.asked_by_script():
+            stand_ins.note(_TF_CONFIG, told)
+        return number.fget(self)
+
     with (
         mock.patch.dict(os.environ, {_TF_CONFIG: msgspec.json.encode(config).decode()}),
         patched(type(os.environ), "__getitem__", around),
+        mock.patch.object(resolver, "task_id", property(task_id, number.fset)),
     ):
         yield

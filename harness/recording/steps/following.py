@@ -98,6 +98,12 @@ class Following:
         return self._all_examples.over_all()
 
     @property
+    def begins_part(self) -> bool:
+        """See `Steps`."""
+        following = self._evidence.step(self._index + 1)
+        return self._last is not None and following.is_there and following.segment != self._last.segment
+
+    @property
     def apart(self) -> str | None:
         """Why the step that began last cannot be judged by one replica; None if it can."""
         return next(iter((*self._apart, *self._blind)), None)

@@ -71,6 +71,11 @@ class Keeping:
             self._publish()
 
     @property
+    def begins_part(self) -> bool:
+        """A process of a run is a part."""
+        return False
+
+    @property
     def apart(self) -> str | None:
         """Not known here."""
         return None

@@ -44,6 +44,10 @@ class Steps(Protocol):
         """
 
     @property
+    def begins_part(self) -> bool:
+        """Whether the step that begins next is the first of a later part of a run that is followed."""
+
+    @property
     def apart(self) -> str | None:
         """Why the step that began last cannot be judged by one replica; None if it can."""
 

@@ -46,9 +46,12 @@ class Variables:
             def create(variable: Any, *args: Any, **options: Any) -> None:
                 original(variable, *args, **options)
                 on_read = isinstance(variable, values.SyncOnReadVariable)
-                for copy in variable._values:  # noqa: SLF001 - the copies in this process
-                    if (name := self.name(copy.handle)) is not None:
-                        self._kinds[name] = ("on_read" if on_read else "mirrored", variable.aggregation.name)
+                handles = [copy.handle for copy in variable._values]  # noqa: SLF001 - the copies in this process
+                name = next(filter(None, map(self.name, handles)), None)
+                if name is not None:
+                    # Of one without a name each copy is known by its own count of those that have none either.
+                    self._names.update({key: name for handle in handles if (key := _key(handle)) is not None})
+                    self._kinds[name] = ("on_read" if on_read else "mirrored", variable.aggregation.name)
 
             return create
 

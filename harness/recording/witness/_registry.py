@@ -47,12 +47,14 @@ class Entry:
         owner: whose it is, as of `harness.recording.owners`.
         keras: refers to the Keras variable that holds it, if one does; that knows its path.
         trained: whether a tape was asked for a gradient of it, or an optimizer was given one.
+        reported: whether the program has reported it.
     """
 
     made: weakref.ref[Any]
     owner: str
     keras: weakref.ref[Any] | None
     trained: bool = False
+    reported: bool = False
 
     @property
     def name(self) -> str:
@@ -65,27 +67,32 @@ class Entry:
         """Whether batch normalization of Keras keeps it."""
         return self.keras is not None and is_statistics(self.name)
 
-    def judged(self, variable: Any) -> bool:
+    def judged(self, variable: Any, *, alone: bool) -> bool:
         """Whether it has to be the same in every replica and in the reference, whatever a program means by it.
 
-        So it is with what is trained and with what optimizers and layers of Keras keep. What a program keeps for
-        itself, or in a metric, may rightly differ from worker to worker. A variable that is reduced when it is read is
-        not read here: that may be a collective.
+        Not so what a metric keeps, nor what draws; nor what a program has made for one process of several. A variable
+        that is reduced when it is read is not read here: that may be a collective.
+
+        Args:
+            variable: itself.
+            alone: whether no other process trains with this one.
         """
         import tensorflow as tf
 
-        if not (variable.dtype.is_floating or variable.dtype.is_complex):
+        if variable.dtype.base_dtype.name in _NOT_NUMBERS or self.owner in ("a metric", "a random generator"):
             return False
         if getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             return False
-        kept = self.trained or self.owner in ("an optimizer", "a layer", "a model")
+        kept = self.trained or alone or self.owner in ("an optimizer", "a layer", "a model")
+        kept = kept or isinstance(variable, tf.distribute.DistributedValues)
         return kept and not any(part in self.name for part in _LOCAL)
 
 
 class Registry:
-    """The variables in the order in which they were made."""
+    """The variables in the order in which they were made; `alone` as of `Entry.judged`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool) -> None:
+        self._alone = alone
         self._entries: list[Entry] = []
         self._known: dict[int, Entry] = {}
         self._lock = threading.Lock()
@@ -143,21 +150,32 @@ class Registry:
         """All that are numbers and still there. States of random generators belong to what is drawn."""
         return [(named, variable) for named, entry, variable in self._named() if entry.owner != "a random generator"]
 
-    def state_of(self, variables: Iterable[Any]) -> list[tuple[Named, Any]]:
-        """Those among these, which may be variables of Keras, or copies of distributed ones."""
-        entries = {id(entry) for variable in variables if (entry := self.entry(variable)) is not None}
+    def report(self, variables: Iterable[Any]) -> list[tuple[Named, Any]]:
+        """Note that the program reports these, which may be variables of Keras, or copies of distributed ones."""
+        entries = {id(entry): entry for variable in variables if (entry := self.entry(variable)) is not None}
+        for entry in entries.values():
+            entry.reported = True
         return [(named, variable) for named, entry, variable in self._named() if id(entry) in entries]
 
     def other_state(self) -> list[tuple[Named, Any]]:
         """Those of `state` of which each replica may have something of its own."""
         judged = {
-            named for named, entry, variable in self._named() if entry.judged(variable) and not entry.is_statistics
+            named
+            for named, entry, variable in self._named()
+            if self._is_judged(entry, variable) and not entry.is_statistics
         }
         return [(named, variable) for named, variable in self.state() if named not in judged]
 
-    def judged_state(self) -> list[tuple[Named, Any]]:
-        """Those that are judged."""
-        return [(named, variable) for named, entry, variable in self._named() if entry.judged(variable)]
+    def judged_state(self, *, reported: bool) -> list[tuple[Named, Any]]:
+        """Those that are judged, with those that the program reports or without."""
+        return [
+            (named, variable)
+            for named, entry, variable in self._named()
+            if self._is_judged(entry, variable) and (reported or not entry.reported)
+        ]
+
+    def _is_judged(self, entry: Entry, variable: Any) -> bool:
+        return entry.judged(variable, alone=self._alone)
 
     def _named(self) -> Iterator[tuple[Named, Entry, Any]]:
         seen: Counter[str] = Counter()
@@ -172,7 +190,9 @@ class Registry:
         """Those that are judged and still there."""
         if self._judged is None:
             there = [(entry, entry.made()) for entry in self._entries]
-            self._judged = [entry for entry, variable in there if variable is not None and entry.judged(variable)]
+            self._judged = [
+                entry for entry, variable in there if variable is not None and self._is_judged(entry, variable)
+            ]
         return [(entry, variable) for entry in self._judged if (variable := entry.made()) is not None]
 
 

@@ -28,10 +28,9 @@ _SMALL = 1 << 16
 
 
 def read(
-    gathered: Gathered, variables: Sequence[tuple[Entry, Any]], *, last: bool = False
+    gathered: Gathered, variables: Sequence[tuple[Entry, Any]], number: int, *, last: bool = False
 ) -> tuple[SeenVariable, ...] | None:
-    """All of these as they are now; None at a step at which they are too much, other than the last."""
-    number = gathered.number
+    """All of these as they are now; None after a step, by its number, at which they are too much, but the last."""
     large = sum(_bytes(variable) for _, variable in variables) > BYTES_MAX
     if large and gathered.at_once:
         gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB in a run that is to be killed")

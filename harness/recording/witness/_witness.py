@@ -49,6 +49,7 @@ class Witness:
         replicas: that follow.
         repeats: as of `Following`.
         first_replica: the number of the first local replica, over all tasks.
+        alone: whether no other process trains with this one.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Witness:
         first_replica: int = 0,
         replicas: int = 1,
         repeats: bool = True,
+        alone: bool = True,
     ) -> None:
         quiet = [each for each in (noise, watch) if each is not None]
 
@@ -75,7 +77,8 @@ class Witness:
                     stack.enter_context(each.silent())
                 yield
 
-        self._gathered = Gathered(strategy, local_replicas, silent, at_once=at_once)
+        self._gathered = Gathered(strategy, local_replicas, silent, at_once=at_once, alone=alone)
+        self._gathered.settled = self._settle
         self._gathered.written = self._write
         self._gathered.started = self._start
         self._gathered.evaluated = self._evaluated
@@ -93,6 +96,7 @@ class Witness:
         self._send: Callable[[Any], None] = lambda frame: None
         self._stepped: Callable[[int], None] = lambda index: None
         self._held: list[tuple[StepSeen, Seen]] = []
+        self._open: tuple[StepSeen, Seen] | None = None
         self._calls = 0
         self.observed = 0
 
@@ -125,6 +129,7 @@ class Witness:
                 yield
                 # The program has ended; nothing follows in which its last step would be looked at.
                 self._gathered.look(last=True)
+                self._settle(last=True)
             finally:
                 if self._gathered.steps is not None:
                     with self._gathered.keeping():
@@ -142,7 +147,7 @@ class Witness:
         gathered = self._gathered
         if gathered.steps is not None:
             with gathered.keeping():
-                gathered.steps.report(gathered.registry.state_of(variables))
+                gathered.steps.report(gathered.registry.report(variables))
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """The ids of examples that this process was given itself, of those that the program reports."""
@@ -190,10 +195,11 @@ class Witness:
             self._send(whole)
 
     def _start(self) -> None:
-        """Write what the variables hold before the first step begins."""
+        """Write what the variables hold before the first step begins, of the training or of a part of it."""
         gathered = self._gathered
         with gathered.looking("what the first step begins with"), gathered.silent():
-            self._send(Start(now(), first_values(gathered.registry.state(), gathered.reader)))
+            values = first_values(gathered.registry.state(), gathered.reader)
+            self._send(Start(now(), values, gathered.number, self._calls))
 
     def _evaluated(self, result: Any, name: str) -> None:
         """Write what an evaluation has given back, as far as it is one number, or array, for all replicas."""
@@ -206,37 +212,52 @@ class Witness:
         if values:
             self._send(Evaluated(after, number, now(), name, values, gathered.apart))
 
-    def _variables(self, step: StepSeen, last: bool) -> tuple[SeenVariable, ...] | None:
+    def _variables(self, step: StepSeen, index: int, *, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf
 
         gathered = self._gathered
         wanted = gathered.in_full or last
-        if "variables" in gathered.reported or not (wanted or self._noise):
+        variables = [(entry, variable) for entry, variable in step.variables if not entry.reported]
+        if not variables or not (wanted or self._noise):
             return None
         nudges = self._noise is not None and gathered.steps is None
         # Another step may be being traced already.
         with gathered.looking("variables"), tf.init_scope():
             if self._noise is not None and nudges:  # a process that follows is perturbed when its steps begin
-                self._noise.nudge(variable for _, variable in step.variables)
-            return read(gathered, step.variables, last=last) if wanted else None
+                self._noise.nudge(variable for _, variable in variables)
+            return read(gathered, variables, index, last=last) if wanted else None
 
     def _write(self, step: StepSeen, last: bool) -> None:
         gathered = self._gathered
+        self._settle()
         seen = Seen(
             index=gathered.number,
             at=now(),
             after=self._calls,
             loss=None if "loss" in gathered.reported else step.loss,
-            variables=self._variables(step, last),
             worker=step.worker,
             apart=None if gathered.steps is None else gathered.steps.apart,
             draws=() if gathered.steps is None else gathered.steps.draws,
             given=None if gathered.steps is None else gathered.steps.examples,
         )
-        self._held.append((step, seen))
-        if gathered.in_full or last or len(self._held) == _HELD_MAX:
-            self.send_held()
+        self._open = step, seen
+        if "variables" not in gathered.reported or gathered.steps is None:
+            self._settle(last=last)
         self._stepped(seen.index)
+
+    def _settle(self, *, last: bool = False) -> None:
+        """Read the variables that a step has left, and write it.
+
+        Of a program that reports variables the others are read when the next step begins, when what it does to them in
+        between has been done. By then it is known which it reports.
+        """
+        if self._open is None:
+            return
+        (step, seen), self._open = self._open, None
+        variables = self._variables(step, seen.index, last=last)
+        self._held.append((step, msgspec.structs.replace(seen, variables=variables)))
+        if self._gathered.in_full or last or len(self._held) == _HELD_MAX:
+            self.send_held()
 
 
 def _blind(strategy: Any) -> str | None:

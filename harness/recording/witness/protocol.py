@@ -66,6 +66,7 @@ class Gathered:
         raised: sentences about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
+        settled: calls this before the next one begins; set by the witness.
         number: of the step that is being made, from 1.
         threads: tells which threads take part in steps.
         switch: tells graphs whether numbers are kept of the step that is being made.
@@ -87,6 +88,7 @@ class Gathered:
         silent: Callable[[], contextlib.AbstractContextManager[None]],
         *,
         at_once: bool = False,
+        alone: bool = True,
     ) -> None:
         self.strategy = strategy
         self._strategies = [strategy]
@@ -95,7 +97,7 @@ class Gathered:
         self.worker: int | None = None
         self.local_replicas = max(1, local_replicas)
         self._silent = silent
-        self.registry = Registry()
+        self.registry = Registry(alone=alone)
         self.reader = Reader()
         self.reported: set[str] = set()
         self.tapes = 0
@@ -104,6 +106,7 @@ class Gathered:
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
+        self.settled: Callable[[], None] = lambda: None
         self.number = 1
         self.made: StepSeen | None = None
         self._events: list[Event] = []
@@ -245,20 +248,20 @@ class Gathered:
         What it begins with is said until one was taken that is known for a step: a program that is started again may
         run replicas to restore.
 
-        Where the program reports variables, these are compared as it reports them, and what it does to them until the
-        next step begins shows in what it reports then. Else they are compared here.
+        The variables that the program reports are compared as it reports them, and what it does to them until the next
+        step begins shows in what it reports then. All others are compared here.
         """
         import tensorflow as tf
 
         self.look()
+        self.settled()
         if self.steps is not None:
             # What it calls may be traced already.
             with tf.init_scope(), self.keeping():
                 self._started |= bool(self.reported)
-                if not self._started:
+                if not self._started or self.steps.begins_part:
                     self.started()
-                compared = not self._started or "variables" not in self.reported
-                self.steps.begin(self.registry.judged_state() if compared else (), self._eager)
+                self.steps.begin(self.registry.judged_state(reported=not self._started), self._eager)
 
     def keeping(self) -> contextlib.AbstractContextManager[None]:
         """Around what is done for the evidence of steps: a run goes on without, and who follows one does not."""
@@ -322,7 +325,8 @@ class Gathered:
 
     def _step(self, events: list[Event]) -> StepSeen:
         # The program may have let go of its variables when they are read.
-        return StepSeen(events, [] if "variables" in self.reported else self.registry.judged(), worker=self.worker)
+        watched = self.steps is not None or "variables" not in self.reported
+        return StepSeen(events, self.registry.judged() if watched else [], worker=self.worker)
 
     def fetch(self, steps: Sequence[StepSeen]) -> None:
         """Bring to steps what has waited of them. What has waited of other calls is forgotten."""

@@ -1,0 +1,39 @@
+"""What TensorFlow says of an error in a graph, with the sentence first and the program's own line, and no frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["readable"]
+
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in .*$')
+_NODE = re.compile(r"^Detected at node (?P<node>\S+) defined at")
+_FOREIGN = ("/site-packages/", "/dist-packages/")
+_OWN = tuple(f"{Path(__file__).parents[2] / name}/" for name in ("simulator", "harness", "_lockstep"))
+
+
+def readable(text: str, own: Sequence[str] = _OWN) -> str:
+    """The text of an error; of one in a graph, which begins with frames, what is wrong and where.
+
+    Args:
+        text: of the error.
+        own: folders whose frames are not the program's, each with a slash at its end.
+    """
+    lines = text.splitlines()
+    nodes = [found["node"] for line in lines if (found := _NODE.match(line))]
+    if not nodes:
+        return text
+    frames = [found for line in lines if (found := _FRAME.match(line))]
+    last = max((number for number, line in enumerate(lines) if _FRAME.match(line)), default=0)
+    theirs = [found for found in frames if _is_program(found["file"], own)]
+    said = [line.strip() for line in lines[last + 1 :] if line.strip() and not line.startswith("\t [[")]
+    at = f", {Path(theirs[-1]['file']).name}:{theirs[-1]['line']}" if theirs else ""
+    sentence = "\n".join(said) or lines[0]
+    first, _, rest = sentence.partition("\n")
+    return f"{first} ({nodes[0]}{at})" + (f"\n{rest}" if rest else "")
+
+
+def _is_program(file: str, own: Sequence[str]) -> bool:
+    return not (file.startswith(("<", *own)) or any(each in file for each in _FOREIGN))

@@ -1,0 +1,71 @@
+"""Scripts that cannot train together, or do not: what is wrong is said with the line and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import verify
+from simulator import RunFailed
+
+_HEAD = """
+import sys
+import keras
+import numpy as np
+import tensorflow as tf
+x = np.random.default_rng(1).normal(size=(32, 3)).astype("float32")
+"""
+
+_EACH = """
+strategy = tf.distribute.MirroredStrategy()
+"""
+
+_NONE = """
+w = tf.Variable(tf.ones(3))
+"""
+
+_LATE = """
+mean = tf.reduce_mean(tf.constant([1.0, 3.0]))  # too early
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+"""
+
+_COMPILED = """
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+model.compile(optimizer=keras.optimizers.SGD(0.05, momentum=0.9), loss="mse")  # outside
+model.fit(x, x.sum(axis=1, keepdims=True), verbose=0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "strategy", "said"),
+    [
+        (_COMPILED, "mirrored-2", "train.py:11 compiles a model outside of strategy.scope()"),
+        *(
+            pytest.param(body, "multi_worker-2", said, marks=pytest.mark.full)
+            for body, said in [
+                (
+                    _EACH,
+                    "builds a MirroredStrategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
+                ),
+                (
+                    _NONE,
+                    "has built no strategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
+                ),
+                (
+                    _LATE,
+                    "train.py:8 has TensorFlow compute something, and CollectiveAllReduceStrategy is built after that",
+                ),
+            ]
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, body: str, strategy: str, said: str) -> None:
+    """In place of what TensorFlow says, or of a green for trainings that never met."""
+    script = tmp_path / "train.py"
+    script.write_text(_HEAD + body)
+    with pytest.raises(RunFailed) as failed:
+        verify(["python", str(script)], strategy, explain=False, prove=False)
+    assert said in str(failed.value)

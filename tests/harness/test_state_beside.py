@@ -1,0 +1,72 @@
+"""State that neither a tape nor an optimizer touches is compared and named, and so is what each replica trains from."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import verify
+from tests.harness._averages import averaging, centred, pipeline, resuming
+
+
+@pytest.mark.parametrize(
+    ("where", "reports"),
+    [
+        ("python", True),
+        ("replica", False),
+        *(
+            pytest.param(where, reports, marks=pytest.mark.full)
+            for where, reports in [("python", False), ("graph", False), ("graph", True), ("replica", True)]
+        ),
+    ],
+)
+@pytest.mark.parametrize("often", [False, True])
+def test_an_average_or_a_count_that_counts_replicas_is_found(where: str, reports: bool, often: bool) -> None:
+    """Whatever changes it, and whether the program reports its weights or nothing."""
+    program = averaging(where, often=often, reports=reports)
+    verdict = verify(program, "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == ("inconsistent" if often else "consistent"), str(verdict)
+    if often:
+        named = {finding.variable for finding in verdict.findings}
+        assert named == ({"count"} if where == "replica" else {"average"}), str(verdict)
+
+
+@pytest.mark.parametrize("kind", ["shared", "own", pytest.param("normal", marks=pytest.mark.full)])
+def test_a_state_of_its_own_that_a_replica_trains_from_is_a_finding(kind: str) -> None:
+    """With the line that moves each copy by its own examples; one that nothing is trained from is none."""
+    verdict = verify(centred(kind), "mirrored-2", explain=True, prove=False)
+    if kind != "own":
+        assert verdict.outcome == "consistent", str(verdict)
+        return
+    assert verdict.outcome == "inconsistent"
+    assert verdict.culprit is not None, str(verdict)
+    assert verdict.culprit.source.endswith("# its own copy")
+    assert "each replica has its own 'centre', and later steps train from that" in " ".join(str(verdict).split())
+
+
+def test_a_training_that_places_its_work_itself_is_judged_by_what_it_computes() -> None:
+    """Two devices divide it, and no replica runs: that is a condition, and what is wrong is wrong."""
+    right = verify(pipeline(devices=2), "mirrored-2", explain=False, prove=False)
+    assert right.outcome == "consistent", str(right)
+    assert [each.code for each in right.conditions] == ["placed_by_hand"]
+    wrong = verify(pipeline(devices=2, scale=2.0), "mirrored-2", explain=False, prove=False)
+    broken = {law.law for law in wrong.judgements if law.status == "broken"}
+    assert broken == {"variables_match_reference"} | ({"loss_matches_reference"} & broken), str(wrong)
+
+
+def test_a_training_that_nothing_divides_is_not_that_of_the_strategy() -> None:
+    """All on one device, outside of all replicas."""
+    verdict = verify(pipeline(devices=1), "mirrored-2", explain=False, prove=False)
+    assert {law.law for law in verdict.judgements if law.status == "broken"} == {"replicas_ran"}, str(verdict)
+    assert verdict.conditions == ()
+
+
+@pytest.mark.parametrize("lost", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_an_average_that_a_restart_loses_is_found_and_explained(lost: bool) -> None:
+    """It is in no checkpoint, and begins anew; no number that the program reports is wrong."""
+    verdict = verify(resuming(lost=lost), "mirrored-2", interrupt_at=3, explain=False, prove=False)
+    assert verdict.outcome == ("inconsistent" if lost else "consistent"), str(verdict)
+    if lost:
+        assert {each.variable for each in verdict.findings} == {"average"}
+        assert verdict.explanation is not None
+        assert verdict.explanation.rule == "state_not_restored"
+        assert "'average'[0] is 1.0 after the restart where it was" in verdict.explanation.text

@@ -1,0 +1,36 @@
+"""Layers in 16 bits: a hundredth too much on their gradients is found, and a right training is never accused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness import verify
+from tests.harness._half import half
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("factor", [1.0, 1.01])
+def test_a_hundredth_on_gradients_is_found(dtype: str, factor: float) -> None:
+    """By the whole of what a step adds, where the bounds of elements are wider than that; the right twin is green."""
+    verdict = verify(half(dtype, factor=factor), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == ("consistent" if factor == 1.0 else "inconsistent")
+    wholes = verdict.resolution["variables"].wholes
+    assert wholes is not None
+    if factor != 1.0:
+        assert verdict.first_divergence is not None
+        assert verdict.first_divergence.step == 1
+    else:
+        assert wholes.factor is not None
+        assert wholes.factor.error < 0.1
+        assert "as wholes a factor off by" in " ".join(str(verdict).split())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("coefficient", "local"), [(0.1, True), (0.1, False), (0.01, True)])
+def test_a_z_loss_that_each_replica_averages_is_found(coefficient: float, local: bool) -> None:
+    """In bfloat16; it is a share of the gradient that no factor explains."""
+    program: Any = half("bfloat16", local=local, coefficient=coefficient)
+    verdict = verify(program, "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == ("inconsistent" if local else "consistent")

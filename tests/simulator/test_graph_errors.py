@@ -1,0 +1,38 @@
+"""An error in a graph says what is wrong and where, and not where TensorFlow was."""
+
+from __future__ import annotations
+
+from simulator.agent.graph_errors import readable
+
+_TEXT = """Graph execution error:
+
+Detected at node while/IteratorGetNext defined at (most recent call last):
+  File "<string>", line 1, in <module>
+
+  File "/venv/lib/site-packages/multiprocess/forkserver.py", line 273, in main
+
+  File "/own/simulator/agent/main.py", line 44, in main
+
+  File "/home/me/train.py", line 52, in <module>
+
+  File "/own/harness/recording/witness/calls.py", line 48, in call
+
+  File "/home/me/train.py", line 45, in evaluate
+
+End of sequence
+Additional GRPC error information from remote target /job:worker/replica:0/task:1
+\t [[{{node while/IteratorGetNext}}]] [Op:__inference_evaluate_521]"""
+
+
+def test_what_is_wrong_comes_first_with_the_line_of_the_program() -> None:
+    """Frames of TensorFlow, of the forkserver and of Lockstep are nobody's business."""
+    assert readable(_TEXT, ("/own/simulator/", "/own/harness/")).splitlines() == [
+        "End of sequence (while/IteratorGetNext, train.py:45)",
+        "Additional GRPC error information from remote target /job:worker/replica:0/task:1",
+    ]
+
+
+def test_another_error_is_as_it_was() -> None:
+    """Also one that only looks alike."""
+    for text in ("", "no such file", 'Graph execution error:\n  File "a.py", line 1, in b'):
+        assert readable(text) == text
