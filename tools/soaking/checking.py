@@ -16,7 +16,7 @@ __all__ = ["Wrong", "wrong_with"]
 
 # The words for what was not one of the tasks.
 _OURS = {"lockstep", "network"}
-_HELPERS = ("relay", "keeper", "forkserver")
+_HELPERS = ("relay", "keeper", "forkserver", "adopter")
 _LACKING, _FAILED, _USAGE = 4, 3, 2
 
 
