@@ -10,6 +10,7 @@ import msgspec
 
 from harness.damaged import reading
 from harness.evidence.arrays import arrays_in
+from harness.evidence.checksums import not_as_saved, note_sums
 from harness.evidence.parts import TRACES, Parts, read_parts
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.trace import RunTrace
@@ -18,7 +19,7 @@ from harness.judging.alone import StepsAlone
 from harness.judging.culprit import Culprit, Looked
 from harness.judging.laws.protocol import Finding
 from harness.judging.verdict import Verdict, broken_by
-from harness.kept import VERDICT
+from harness.kept import JUDGED, VERDICT
 from harness.relations import proof_again
 from simulator import UsageError
 
@@ -29,9 +30,14 @@ _EARLIER = "earlier-"
 
 
 def save_run(directory: Path, verdict: Verdict, reference: Reference) -> None:
-    """Put the verdict and the reference's traces beside the run's own traces, where none are yet."""
+    """Put the verdict and the reference's traces beside the run's own traces, where none are yet, and checksums."""
     _write_reference(directory / _REFERENCE, reference)
     (directory / VERDICT).write_bytes(msgspec.json.format(msgspec.json.encode(verdict.to_json())))
+    note_sums(directory, _judged_files(directory))
+
+
+def _judged_files(directory: Path) -> list[Path]:
+    return [path for pattern in JUDGED for path in directory.glob(pattern) if path.is_file()]
 
 
 def _write_reference(folder: Path, reference: Reference) -> None:
@@ -107,6 +113,8 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
     plain = directory / _REFERENCE / "plain.trace"
     if not files or not plain.exists() or not (directory / VERDICT).exists():
         raise UsageError(f"{directory} holds no saved run; make one with `lockstep verify ... --out {directory}`")
+    if wrong := not_as_saved(directory, _judged_files(directory)):
+        raise UsageError(wrong)
     with reading(directory / VERDICT):
         saved = msgspec.json.decode((directory / VERDICT).read_bytes())
         msgspec.convert(saved, _Needed)
