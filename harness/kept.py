@@ -67,13 +67,13 @@ def kept_in(out: str | Path | None) -> Iterator[Path]:
         return
     place = run_directory(out)
     place.make()
-    with place.held():
-        place.renew(*_ENTRIES)
-        try:
+    try:
+        with place.held():
+            place.renew(*_ENTRIES)
             yield place.path
-        except OSError as error:
-            if error.filename is None or not Path(error.filename).is_relative_to(place.path):
-                raise
-            raise NotKept(place.path, error) from error
-        finally:
-            place.unmake()
+    except OSError as error:
+        if error.filename is None or not Path(error.filename).is_relative_to(place.path):
+            raise
+        raise NotKept(place.path, error) from error
+    finally:
+        place.unmake()
