@@ -24,7 +24,7 @@ def go_below_adopters(named: Path) -> None:
     """Go on in a grandchild, which ends when its parent does; this process and the one between adopt.
 
     Args:
-        named: the file that has the number of that process when this returns.
+        named: the link that says the number of that process when this returns.
     """
     above = None
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -39,7 +39,9 @@ def go_below_adopters(named: Path) -> None:
         if os.getppid() != above:  # it has ended before that held
             os._exit(1)
     new = named.with_name(f"{named.name}.new")
-    new.write_text(str(os.getpid()))
+    new.unlink(missing_ok=True)
+    # No file, which a limit may keep from being written, and for which whoever reads it needs a descriptor.
+    new.symlink_to(str(os.getpid()))
     new.replace(named)
 
 

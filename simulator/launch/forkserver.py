@@ -110,7 +110,7 @@ class Forkserver:
         """Start `target(*args)` in a fresh process called `name`.
 
         Raises:
-            ForkserverEnded: it was killed meanwhile.
+            ForkserverEnded: it was killed meanwhile, or could not begin.
         """
         with self._lock:
             try:
@@ -120,13 +120,22 @@ class Forkserver:
                     self._wait_for_adopters()
                     popen = self._popen(target, args, name)
             except (EOFError, ConnectionError) as error:
-                raise ForkserverEnded(f"the forkserver was killed while it started {name}") from error
+                raise ForkserverEnded(f"the forkserver {self._end()} {name}") from error
         return Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
 
     def _popen(self, target: Callable[..., object], args: tuple[Any, ...], name: str) -> Popen:
         self._ensure_running()
         address = self._server._forkserver_address  # noqa: SLF001 - no other way is offered
         return Popen(self._context.Process(target=target, args=args, name=name), Server(address))
+
+    def _end(self) -> str:
+        """How it has ended: with an exit code only where it had not come as far as its adopters."""
+        self._wait_for_adopters()
+        pid: int = self._server._forkserver_pid  # noqa: SLF001 - no other way is offered
+        seen = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if seen is not None and seen.si_code == os.CLD_EXITED and seen.si_status:
+            return f"could not begin (it ended with exit code {seen.si_status}), and so not start"
+        return "was killed while it started"
 
     def _wait_for_adopters(self) -> None:
         ended = os.pidfd_open(self._server._forkserver_pid)  # noqa: SLF001 - no other way is offered
@@ -140,7 +149,7 @@ class Forkserver:
     def pid(self) -> int | None:
         """Process id of the server, which has two adopters above it; `None` before it can fork."""
         try:
-            return None if self._log is None else int(self._log.with_name("pid").read_text())
+            return None if self._log is None else int(self._log.with_name("pid").readlink().name)
         except FileNotFoundError:
             return None
 
