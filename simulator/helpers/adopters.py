@@ -52,7 +52,11 @@ def _adopt(child: int, above: int | None) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # What the forkserver serves by belongs to it alone: who connects when it has ended must not wait for an answer.
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    # Those that are there: the limit may be a billion.
+    for descriptor in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+        if descriptor > 2:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
     if above not in (None, os.getppid()):
         _end_all()  # the word came before it was listened for
     while os.wait()[0] != child:

@@ -130,11 +130,12 @@ class Forkserver:
 
     def _end(self) -> str:
         """How it has ended: with an exit code only where it had not come as far as its adopters."""
-        self._wait_for_adopters()
         pid: int = self._server._forkserver_pid  # noqa: SLF001 - no other way is offered
-        seen = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        if seen is not None and seen.si_code == os.CLD_EXITED and seen.si_status:
-            return f"could not begin (it ended with exit code {seen.si_status}), and so not start"
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):  # somebody has waited for all that end
+            self._wait_for_adopters()
+            seen = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            if seen is not None and seen.si_code == os.CLD_EXITED and seen.si_status:
+                return f"could not begin (it ended with exit code {seen.si_status}), and so not start"
         return "was killed while it started"
 
     def _wait_for_adopters(self) -> None:
