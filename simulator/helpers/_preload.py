@@ -12,6 +12,7 @@ import os
 import signal
 import struct
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -40,6 +41,11 @@ def _preload() -> None:
     # What a task starts is known by the mark of its run.
     os.environ.pop(FORKSERVER_VARIABLE, None)
     log = os.environ.pop("LOCKSTEP_FORKSERVER_LOG")
+    # The directory was for the imports until now; who is forked has its own, or that of the parent.
+    tempfile.tempdir = None
+    del os.environ["TMPDIR"]
+    if before := os.environ.pop("LOCKSTEP_TMPDIR"):
+        os.environ["TMPDIR"] = before
     try:
         fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except FileNotFoundError:

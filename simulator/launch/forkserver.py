@@ -180,6 +180,9 @@ class Forkserver:
             "LOCKSTEP_PRELOAD": " ".join(modules),
             "LOCKSTEP_FORKSERVER_LOG": str(self._log),
             FORKSERVER_VARIABLE: self._mark,
+            # Python tries whether it can write there, and would leave that file if it was killed meanwhile.
+            "TMPDIR": str(self._log.parent),
+            "LOCKSTEP_TMPDIR": os.environ.get("TMPDIR", ""),
             **self._variables,
         }
         with changed_environment({**told, **children.child_environment()}):

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -221,3 +222,25 @@ def test_a_group_whose_number_is_a_strangers_by_now_is_left_alone(tmp_path: Path
                 assert stranger.poll() is None
                 stranger.kill()
             assert stranger.wait(10) == -signal.SIGKILL
+
+
+def _temporary(to: Path) -> None:
+    to.write_text(f"{tempfile.gettempdir()} {os.environ.get('TMPDIR')}")
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_forkserver_tries_its_temporary_directory_where_it_is_removed(
+    given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python writes a file into it when it is asked for one first; what is forked has that of the parent."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (there := tmp_path / "there").mkdir()
+    monkeypatch.setenv("TMPDIR", str(there)) if given else monkeypatch.delenv("TMPDIR", raising=False)
+    server = Forkserver(())
+    server.start(_temporary, (tmp_path / "said",), "task").wait()
+    expected = str(there) if given else None
+    assert (tmp_path / "said").read_text() == f"{tempfile.gettempdir()} {expected}"
+    assert server._log is not None
+    began = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
+    assert f"TMPDIR={server._log.parent}".encode() in began
+    server._server._stop()
