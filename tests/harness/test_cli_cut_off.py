@@ -166,3 +166,9 @@ def test_a_signal_that_an_import_has_swallowed_is_one(
     asked.signals += signals
     assert cli._run(asked) == code
     assert ("Traceback" in capsys.readouterr().err) is (not signals)
+
+
+def test_the_command_hears_ctrl_c_before_it_imports_anything_that_takes_time() -> None:
+    """Else one in the first milliseconds ends in a traceback (soak, 60894)."""
+    check = "import sys; sys.path.insert(0, '.'); import _lockstep.command; sys.exit('signal' in sys.modules)"
+    assert subprocess.run([sys.executable, "-S", "-c", check], cwd=ROOT, check=False).returncode == 0
