@@ -5,15 +5,14 @@ Importing the packages takes a third of a second, in which Ctrl-C would end in a
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` takes milliseconds, in which nobody hears Ctrl-C
 import os
-import signal
 import sys
-from types import FrameType
 
 __all__ = ["main"]
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(number: int, frame: object) -> None:
     """End at once: nothing has been started yet."""
     os.write(2, b"interrupted\n")
     os._exit(128 + number)
@@ -22,9 +21,9 @@ def _leave(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """Run the command with Lockstep's own packages, whatever the path finds first."""
     # One that is ignored, as of a job in the background of a script, stays so.
-    mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    mine = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if mine:
-        signal.signal(signal.SIGINT, _leave)
+        _signal.signal(_signal.SIGINT, _leave)
     from _lockstep import names
 
     names.claim()
@@ -33,5 +32,5 @@ def main() -> None:
     code = run(early=_leave)
     if mine:
         # What remains is Python's own tidying, which is not to end in a traceback either.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     sys.exit(code)

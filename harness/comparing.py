@@ -17,7 +17,7 @@ from harness.evidence.observed import OBSERVABLES, Observed, history
 from harness.judging.align import aligned_cases
 from harness.judging.laws import Case
 from harness.judging.verdict import Verdict
-from harness.saved import known_again, load_run
+from harness.saved import known_again, load_run, unjudged
 from harness.verify import judge
 
 __all__ = ["Compared", "Difference", "LawApart", "Side", "compare_runs", "read_side"]
@@ -129,6 +129,8 @@ def read_side(directory: Path) -> Side:
     Raises:
         UsageError: the directory holds no saved run, or one that is damaged.
     """
+    if (verdict := unjudged(directory)) is not None:
+        return Side(verdict, ())
     parts, reference, saved = load_run(directory)
     with reading(directory):
         verdict = judge(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator import LockstepError, UsageError
 from simulator.units import format_size
 
-__all__ = ["Abstained", "MissingHardware", "NoRoom", "NotReproducible", "NothingObserved", "SharedState"]
+__all__ = ["Abstained", "MissingHardware", "NoRoom", "NotReproducible", "NothingObserved", "SharedState", "TooLarge"]
 
 
 class NothingObserved(UsageError):
@@ -76,4 +76,21 @@ class NoRoom(LockstepError):
             f"{directory} has no room for this verification: {why}; {format_size(needed)} have to fit there yet, and "
             f"{format_size(free)} are free. Take fewer steps (of a script: --first), give record.step fewer variables "
             "and gradients, or keep it on a larger disk: TMPDIR names that of runs, LOCKSTEP_CACHE that of references"
+        )
+
+
+class TooLarge(LockstepError):
+    """Raised when a task has observed more at once than a frame of a trace can hold.
+
+    Args:
+        task: whose.
+        at: when, in words.
+        size: bytes of its arrays.
+        most: bytes that a frame can hold.
+    """
+
+    def __init__(self, task: str, at: str, size: int, most: int) -> None:
+        super().__init__(
+            f"what {task} has observed {at} cannot be kept: its arrays have {format_size(size)}, and a frame of a "
+            f"trace holds at most {format_size(most)}. Give record.step fewer variables or gradients, or a part of them"
         )

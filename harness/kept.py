@@ -9,13 +9,19 @@ from pathlib import Path
 from simulator.machines.local.scratch import scratch
 from simulator.out import NotKept, OutDirectory
 
-__all__ = ["VERDICT", "check_out", "holds_verdicts", "is_run", "kept_in", "run_directory"]
+__all__ = ["JUDGED", "SUMS", "VERDICT", "check_out", "holds_verdicts", "is_run", "kept_in", "run_directory"]
 
 VERDICT = "verdict.json"
+SUMS = "SHA256SUMS"
 # All that a run leaves: see `harness.evidence.parts`, `harness.saved`, `harness.evidence.links` and
 # `harness.evidence.struck`.
-_ENTRIES = ("interrupted", "kept", "links.json", "reference", "run", "struck.json", "traces", VERDICT)
+_ENTRIES = ("interrupted", "kept", "links.json", "reference", "run", "struck.json", "traces", SUMS, VERDICT)
 _JOURNALS = ("run/*/journal.jsonl", "interrupted/run/*/journal.jsonl")
+JUDGED = (
+    *("links.json", "struck.json", VERDICT, "traces/**/*", "reference/**/*"),
+    *("interrupted/*", "interrupted/traces/**/*", *_JOURNALS),
+)
+"""Patterns of what is judged or shown when the run is read again."""
 
 
 def is_run(directory: Path) -> bool:
@@ -61,13 +67,13 @@ def kept_in(out: str | Path | None) -> Iterator[Path]:
         return
     place = run_directory(out)
     place.make()
-    with place.held():
-        place.renew(*_ENTRIES)
-        try:
+    try:
+        with place.held():
+            place.renew(*_ENTRIES)
             yield place.path
-        except OSError as error:
-            if error.filename is None or not Path(error.filename).is_relative_to(place.path):
-                raise
-            raise NotKept(place.path, error) from error
-        finally:
-            place.unmake()
+    except OSError as error:
+        if error.filename is None or not Path(error.filename).is_relative_to(place.path):
+            raise
+        raise NotKept(place.path, error) from error
+    finally:
+        place.unmake()

@@ -10,6 +10,7 @@ import msgspec
 
 from harness.damaged import reading
 from harness.evidence.arrays import arrays_in
+from harness.evidence.checksums import not_as_saved, note_sums
 from harness.evidence.parts import TRACES, Parts, read_parts
 from harness.evidence.reference import Reference, read_reference
 from harness.evidence.trace import RunTrace
@@ -18,20 +19,30 @@ from harness.judging.alone import StepsAlone
 from harness.judging.culprit import Culprit, Looked
 from harness.judging.laws.protocol import Finding
 from harness.judging.verdict import Verdict, broken_by
-from harness.kept import VERDICT
+from harness.kept import JUDGED, VERDICT
 from harness.relations import proof_again
 from simulator import UsageError
 
-__all__ = ["VERDICT", "known_again", "load_run", "save_run"]
+__all__ = ["VERDICT", "known_again", "load_run", "save_run", "unjudged"]
 
 _REFERENCE = "reference"
+_PLAIN = "plain.trace"
 _EARLIER = "earlier-"
 
 
-def save_run(directory: Path, verdict: Verdict, reference: Reference) -> None:
-    """Put the verdict and the reference's traces beside the run's own traces, where none are yet."""
-    _write_reference(directory / _REFERENCE, reference)
+def save_run(directory: Path, verdict: Verdict, reference: Reference | None) -> None:
+    """Put the verdict and the reference's traces beside the run's own traces, where none are yet, and checksums.
+
+    Without a reference the verdict says why there is none.
+    """
+    if reference is not None:
+        _write_reference(directory / _REFERENCE, reference)
     (directory / VERDICT).write_bytes(msgspec.json.format(msgspec.json.encode(verdict.to_json())))
+    note_sums(directory, _judged_files(directory))
+
+
+def _judged_files(directory: Path) -> list[Path]:
+    return [path for pattern in JUDGED for path in directory.glob(pattern) if path.is_file()]
 
 
 def _write_reference(folder: Path, reference: Reference) -> None:
@@ -43,7 +54,7 @@ def _write_reference(folder: Path, reference: Reference) -> None:
 
 
 def _read_reference(folder: Path) -> Reference:
-    reference = read_reference(folder / "plain.trace", sorted(folder.glob("noise-*.trace")))
+    reference = read_reference(folder / _PLAIN, sorted(folder.glob("noise-*.trace")))
     for trace in (reference.trace, *reference.perturbed):
         _check_whole(trace)
     earlier = {int(each.name.removeprefix(_EARLIER)): _read_reference(each) for each in folder.glob(f"{_EARLIER}*")}
@@ -104,12 +115,9 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
         UsageError: the directory holds no saved run, or one that is damaged.
     """
     files = list((directory / TRACES).rglob("*.trace"))
-    plain = directory / _REFERENCE / "plain.trace"
-    if not files or not plain.exists() or not (directory / VERDICT).exists():
+    if not files or not (directory / _REFERENCE / _PLAIN).exists() or not (directory / VERDICT).exists():
         raise UsageError(f"{directory} holds no saved run; make one with `lockstep verify ... --out {directory}`")
-    with reading(directory / VERDICT):
-        saved = msgspec.json.decode((directory / VERDICT).read_bytes())
-        msgspec.convert(saved, _Needed)
+    saved = _read_verdict(directory)
     with reading(directory / _REFERENCE):
         reference = _read_reference(directory / _REFERENCE)
     with reading(directory / TRACES):
@@ -118,6 +126,31 @@ def load_run(directory: Path) -> tuple[Parts, Reference, dict[str, Any]]:
     python = (saved.get("environments") or {}).get("reference_python")
     notes, tier = tuple(saved.get("notes", ())), saved.get("tier")
     return parts, replace(reference, notes=notes, python=python, tier=tier), saved
+
+
+def unjudged(directory: Path) -> Verdict | None:
+    """The saved verdict on a run for which there was no reference; None where there is one, or nothing.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    if (directory / _REFERENCE / _PLAIN).exists() or not (directory / VERDICT).exists():
+        return None
+    saved = _read_verdict(directory)
+    known = msgspec.convert(saved, _Needed)
+    if known.abstained is None:
+        return None
+    return Verdict(known.program, known.strategy, (), tolerance=saved["tier"], abstained=known.abstained)
+
+
+def _read_verdict(directory: Path) -> dict[str, Any]:
+    """The saved verdict; it and all that was saved with it is as it was."""
+    if wrong := not_as_saved(directory, _judged_files(directory)):
+        raise UsageError(wrong)
+    with reading(directory / VERDICT):
+        saved: dict[str, Any] = msgspec.json.decode((directory / VERDICT).read_bytes())
+        msgspec.convert(saved, _Needed)
+    return saved
 
 
 def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:

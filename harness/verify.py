@@ -36,7 +36,7 @@ from harness.saved import save_run
 from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from simulator import FaultPlan
+from simulator import FaultPlan, LockstepError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing from Python 3.11 on
@@ -134,6 +134,8 @@ def _verified(
     attempt = Attempt(program, case, changes, directory, asked, time.monotonic())
     verdict, reference = verdict_of(attempt)
     if reference is None:
+        if asked.keep:
+            save_run(directory, verdict, None)
         return verdict
     if program.script is not None:
         verdict, reference = _of_script(verdict, attempt, reference)
@@ -196,10 +198,14 @@ def _beside_others(verdict: Verdict, attempt: Attempt) -> Verdict:
     on_device = asked.reference == "device"
     if not on_device and (asked.python is None or verdict.outcome != "inconsistent"):
         return verdict
-    other, _ = attempt.by_one_replica(verdict.tasks, beside=True)
-    ratio = "" if other.worst_ratio is None else f", worst ratio {other.worst_ratio:.2g}"
     where = "on a CPU" if on_device else "of the run's own environment"
-    note = f"against the reference {where} the run is {other.outcome}{ratio}"
+    try:
+        other, _ = attempt.by_one_replica(verdict.tasks, beside=True)
+    except LockstepError as error:  # the verdict does not rest on it
+        note = f"there is no reference {where} beside it: {str(error).splitlines()[0]}"
+    else:
+        ratio = "" if other.worst_ratio is None else f", worst ratio {other.worst_ratio:.2g}"
+        note = f"against the reference {where} the run is {other.outcome}{ratio}"
     return dataclasses.replace(verdict, notes=(*verdict.notes, note))
 
 

@@ -70,9 +70,9 @@ def map_user(inside: int, outside: int, group_inside: int, group_outside: int) -
     Path("/proc/self/gid_map").write_text(f"{group_inside} {group_outside} 1")
 
 
-def die_with_parent() -> None:
-    """Be killed when the thread that forked this process ends."""
-    _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Get this signal when the thread that forked this process ends."""
+    _check(_libc().prctl(_PR_SET_PDEATHSIG, number), "prctl")
 
 
 def adopt_orphans() -> None:

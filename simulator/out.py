@@ -108,13 +108,14 @@ class OutDirectory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if self._entries() is None:
-                self._mark(path.name for path in self.path.iterdir())
+                with self.held():
+                    self._mark(path.name for path in self.path.iterdir())
         except OSError as error:
             raise self._refused(error) from error
 
     def unmake(self) -> None:
-        """As it was before `make`, if nothing has been put into it since: nothing was run."""
-        with contextlib.suppress(OSError):
+        """As it was before `make`, if nothing has been put into it since, and nobody holds it: nothing was run."""
+        with contextlib.suppress(OSError, UsageError), self.held():
             if {path.name for path in self.path.iterdir()} <= {MARKER}:
                 (self.path / MARKER).unlink(missing_ok=True)
                 if self._is_new:

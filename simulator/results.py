@@ -274,7 +274,8 @@ class RunFailed(LockstepError):
 
 def _tail(log: str, lines: int = 20) -> str:
     """The last lines of a log that are not those of TensorFlow's start."""
-    return "\n".join([line for line in log.rstrip().splitlines() if not is_startup_line(line)][-lines:])
+    last = [line for line in log.rstrip().splitlines() if not is_startup_line(line)][-lines:]
+    return "\n".join(_cut(line, 400) for line in last)
 
 
 def _shortened(text: str, most: int = 80) -> str:
@@ -287,7 +288,10 @@ def _shortened(text: str, most: int = 80) -> str:
 
 
 def _first_line(text: str, limit: int = 200) -> str:
-    line = _gist([line.strip() for line in text.strip().splitlines() if line.strip()] or [""])
+    return _cut(_gist([line.strip() for line in text.strip().splitlines() if line.strip()] or [""]), limit)
+
+
+def _cut(line: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

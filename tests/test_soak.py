@@ -52,6 +52,10 @@ def _blown(target: str, signal: str = "SIGKILL") -> Case:
     return msgspec.structs.replace(PLAIN, blow=Blow(target, signal, 0.1))
 
 
+def _limited(what: str, program: str = "steps") -> Case:
+    return msgspec.structs.replace(PLAIN, limit=Limit(what, 20), program=program)
+
+
 @pytest.mark.parametrize(
     ("case", "outcome", "code", "more", "invariant"),
     [
@@ -71,8 +75,13 @@ def _blown(target: str, signal: str = "SIGKILL") -> Case:
         (_blown("warden"), _failed("worker:1", "Signal"), 3, {}, "true cause"),
         (_blown("lockstep"), None, -9, {}, None),
         (_blown("lockstep"), None, -9, {"left": ["file x"]}, "nothing left"),
-        (msgspec.structs.replace(PLAIN, limit=Limit("files", 20)), _failed("lockstep", "OSError"), 3, {}, None),
-        (msgspec.structs.replace(PLAIN, limit=Limit("files", 20)), _failed("worker:1", "Exit"), 3, {}, "true cause"),
+        (_limited("files"), _failed("lockstep", "OSError"), 3, {}, None),
+        (_limited("files"), _failed("worker:1", "Exit"), 3, {}, "true cause"),
+        (_limited("files"), _failed("lockstep", "ForkserverEnded", "it was killed"), 3, {}, "true cause"),
+        (_limited("files", "exits"), _failed("worker:0", "Exit"), 3, {}, None),
+        (_limited("files", "exits"), WELL, 0, {}, "true cause"),
+        (_limited("disk_bytes"), _failed("worker:0", "Exit", "code 1; there is no room left"), 3, {}, None),
+        (_limited("disk_bytes"), _failed("worker:0", "Exit"), 3, {}, "true cause"),
     ],
 )
 def test_what_does_not_hold_is_seen(

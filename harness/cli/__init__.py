@@ -202,6 +202,9 @@ def _run(asked: _Asked) -> int:
         click.echo("interrupted", err=True)
         return asked.code
     except Exception as error:  # noqa: BLE001 - a defect of Lockstep must not exit with 1, which says "inconsistent"
+        if asked.signals and isinstance(error, ImportError):  # which `multiprocess` makes of a signal at its import
+            click.echo("interrupted", err=True)
+            return asked.code
         from simulator import LockstepError
 
         limit = limit_of(error)

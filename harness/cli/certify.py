@@ -60,8 +60,9 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
         place.check()
         gpus_to_certify(rehearse=rehearse)
         place.make()
-        place.renew(*_FILES)  # those of an earlier time must not stand for these
-        found = examined(directory, chosen, rehearse=rehearse, timeout=timeout)
+        with place.held():
+            place.renew(*_FILES)  # those of an earlier time must not stand for these
+            found = examined(directory, chosen, rehearse=rehearse, timeout=timeout)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     except MissingHardware as error:

@@ -111,6 +111,7 @@ def _run_both(program: tuple[str, ...], options: dict[str, str], out: Path | Non
             kept = OutDirectory(out, lambda path: all(map(holds_verdicts, path.iterdir())), option="--out")
             kept.check()
             kept.make()
+            stack.enter_context(kept.held())
             kept.add(*sides)
             place = out
         for name, side in sides.items():

@@ -247,8 +247,8 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> Iterator[Sequen
         whole.add(*names)
         for place in places:
             place.make()
-            # A run that fails has none, and that of an earlier one must not stand for it.
-            place.renew(VERDICT)
+            with place.held():  # a run that fails has none, and that of an earlier one must not stand for it
+                place.renew(VERDICT)
         yield [place.path for place in places]
     finally:
         for place in (*places, whole):

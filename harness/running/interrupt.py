@@ -17,7 +17,7 @@ from harness.evidence.trace import RunTrace
 from harness.recording.client import Assignment
 from harness.running.clients import client_of, env_of_servers, viewed
 from harness.running.linked import is_linked, run_linked
-from harness.running.places import assigned, bring, placed_program, record_directory
+from harness.running.places import assigned, bring, brought_if_failed, placed_program, record_directory
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError
@@ -98,7 +98,9 @@ def run_twice(
         task = Assignment("", "", seed=seed, view=view, keeps=keeps)
         with _cluster(case, first / "run", **options) as cluster:
             record = stack.enter_context(record_directory(cluster, case, kept, needed=True))
-            bring(_kill_after(cluster, asked.at, program, case, assigned(case, traces[0], record, task)), traces[0])
+            with brought_if_failed(traces[0]):
+                run = _kill_after(cluster, asked.at, program, case, assigned(case, traces[0], record, task))
+            bring(run, traces[0])
         assert record is not None
         files = (str(file.relative_to(record)) for file in record.rglob("*") if file.is_file())
         saved = sorted(files if view is None else view.files())
@@ -107,7 +109,9 @@ def run_twice(
         resume = asked.resume_case
         task = msgspec.structs.replace(assigned(resume, traces[1], record, task), incarnation=1)
         with _cluster(resume, directory / "run", **options) as cluster:
-            result = run_linked(cluster, directory, client_of(program), placed_program(program, resume), resume, task)
+            work = (client_of(program), placed_program(program, resume), resume, task)
+            with brought_if_failed(traces[1]):
+                result = run_linked(cluster, directory, *work)
             bring(result.directory, traces[1])
             journals = last_journal(first / "run"), result.directory / "journal.jsonl"
             note_saves(traces[1], record if view is None else None, *journals)

@@ -19,7 +19,7 @@ from harness.running.clients import client_of, env_of_servers, private_there, vi
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, check_interruption
 from harness.running.linked import is_linked, run_linked
-from harness.running.places import assigned, bring, placed_program, record_directory
+from harness.running.places import assigned, bring, brought_if_failed, placed_program, record_directory
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, RunFailed, RunResult, TaskError, UsageError
@@ -113,10 +113,10 @@ def run_once(
         saves = record if view is None else None
         try:
             work = (client_of(program), placed_program(program, case), case, assignment)
-            result = run_linked(cluster, directory, *work, counted=disturbance is None)
+            with brought_if_failed(traces):
+                result = run_linked(cluster, directory, *work, counted=disturbance is None)
             bring(result.directory, traces)
-        except RunFailed as failure:  # of which the numbers may be judged nevertheless
-            bring(failure.result.directory, traces)
+        except RunFailed as failure:
             if disturbance is not None:
                 _note_disturbed(directory, failure.result, saves)
             raise

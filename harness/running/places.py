@@ -13,13 +13,21 @@ from harness.evidence.parts import TRACES
 from harness.recording.client import OWN, Assignment
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator import Cluster, UsageError
+from simulator import Cluster, RunFailed, UsageError
 from simulator.machines.engines.asked import engine_of
 from simulator.machines.engines.keeping import keeping, reached
 from simulator.machines.local.scratch import scratch
 from simulator.machines.protocol import LEFT
 
-__all__ = ["assigned", "bring", "check_machines", "on_machines", "placed_program", "record_directory"]
+__all__ = [
+    "assigned",
+    "bring",
+    "brought_if_failed",
+    "check_machines",
+    "on_machines",
+    "placed_program",
+    "record_directory",
+]
 
 
 def check_machines(case: StrategyCase) -> None:
@@ -108,8 +116,10 @@ def record_directory(cluster: Cluster, case: StrategyCase, kept: Path, *, needed
         return
     if case.over.files != "ship":  # the working directory is shared, which has been proved
         with scratch("record", Path.cwd()) as shared:
-            yield shared
-            shutil.copytree(shared, kept, dirs_exist_ok=True)
+            try:
+                yield shared
+            finally:  # also what a run has saved that fails
+                shutil.copytree(shared, kept, dirs_exist_ok=True)
         return
     if needed:
         raise UsageError(
@@ -131,6 +141,16 @@ def assigned(case: StrategyCase, traces: Path, directory: Path | None, assignmen
     """
     where = TRACES if case.over is not None else str(traces)
     return msgspec.structs.replace(assignment, traces=where, directory=OWN if directory is None else str(directory))
+
+
+@contextlib.contextmanager
+def brought_if_failed(traces: Path) -> Iterator[None]:
+    """`bring` what a run has recorded that fails: its numbers may be judged nevertheless."""
+    try:
+        yield
+    except RunFailed as failure:
+        bring(failure.result.directory, traces)
+        raise
 
 
 def bring(run: Path, traces: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import Abstained, NoRoom, NothingObserved, NotReproducible
+from harness.evidence.checksums import not_as_saved, note_sums
 from harness.evidence.independence import Touch, read_touched, reads_back
 from harness.evidence.reproduced import ROUNDING_SHARE_MAX, Difference, first_difference
 from harness.evidence.steps import Segment
@@ -41,6 +42,7 @@ _ONEDNN_VARIABLE = "TF_ENABLE_ONEDNN_OPTS"
 _AGAIN, _EARLIER = "again", "earlier-"
 _NOISE = "noise-"
 _TRACES, _KEPT = "traces", "kept"
+_TRACE = "local-0.trace"
 _DONE = "done"
 # By how much the clocks of the first run, and of those with noise but their opposites, are ahead: it is another second
 # and another day for a second run without noise, and for the run that is to be judged.
@@ -77,7 +79,7 @@ class Runs:
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
-        return self._folder(name) / _TRACES / "local-0.trace"
+        return self._folder(name) / _TRACES / _TRACE
 
     def _folder(self, name: str) -> Path:
         return self.directory / (name if self.threads is None else f"{name}-{self.threads}-thread")
@@ -123,8 +125,7 @@ class Runs:
                 if not result["local:0"].value["observed"]:
                     raise NothingObserved(self.program.name)
                 script = None if self.program.script is None else self.program.script.path
-                keep_depends(folder, read_touched(folder), script)
-                (folder / _DONE).touch()
+                _complete(folder, read_touched(folder), script)
 
     def _environ(self, name: str) -> dict[str, str]:
         """Of the run with other kernels, those that the plain one, which was made before, has not used."""
@@ -177,11 +178,12 @@ class Runs:
     def difference(self) -> Difference | None:
         """Run without noise a second time, and say where the two differ first; found once and then kept."""
         known = self._folder(_AGAIN) / "difference"
-        if not known.exists():
+        if not known.exists() or not_as_saved(known.parent, [known]):
             self.make_apart([PLAIN, _AGAIN])
             found = first_difference(read_client(self.trace(PLAIN)), read_client(self.trace(_AGAIN)))
             known.write_bytes(msgspec.msgpack.encode(found))
             self.trace(_AGAIN).unlink()
+            note_sums(known.parent, [known])
         return msgspec.msgpack.decode(known.read_bytes(), type=Difference | None)
 
     def make_all(self, names: Sequence[str]) -> None:
@@ -214,7 +216,7 @@ class Runs:
 
     def _missing(self, names: Sequence[str]) -> list[str]:
         folders = {name: self._folder(name) for name in names}
-        return [name for name, at in folders.items() if not ((at / _DONE).exists() and still_the_same(at))]
+        return [name for name, at in folders.items() if not _is_whole(at)]
 
     def _touches(self, name: str) -> tuple[Touch, ...]:
         return read_touched(self._folder(name))
@@ -236,6 +238,18 @@ class Runs:
                 rerun = "" if folder.name == PLAIN else f" ({folder.name})"
                 found[f"the reference run{rerun}"] = touches
         return found
+
+
+def _complete(folder: Path, touches: Sequence[Touch], script: str | None = None) -> None:
+    """Note what a run has read and left, and that it has come to its end."""
+    keep_depends(folder, touches, script)
+    note_sums(folder, filter(Path.is_file, (folder / _TRACES).rglob("*")))
+    (folder / _DONE).touch()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a run has come to its end, holds what it left, and would read what it read."""
+    return (folder / _DONE).exists() and still_the_same(folder) and not_as_saved(folder) is None
 
 
 def noisy(seed: int) -> str:

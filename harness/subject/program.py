@@ -47,7 +47,7 @@ class Program:
     variables: tuple[tuple[str, str], ...] = ()
 
     @property
-    def environ(self) -> dict[str, str]:
+    def task_environ(self) -> dict[str, str]:
         """What `Cluster.start` gives to the processes that are called with the program."""
         return dict(self.variables)
 

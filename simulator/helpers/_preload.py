@@ -6,26 +6,25 @@ not be forked.
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import gc
 import importlib
 import os
 import signal
 import struct
 import sys
+import tempfile
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from multiprocess import forkserver
 
-from simulator import kernel
 from simulator.agent.site.sitecustomize import SAVES, watch
-from simulator.helpers.warden import FORKSERVER_VARIABLE, kill_orphans
+from simulator.helpers.adopters import go_below_adopters
+from simulator.helpers.warden import FORKSERVER_VARIABLE
 from simulator.wire.ends import STAMPED
 
 __all__: list[str] = []
@@ -37,17 +36,16 @@ _NUMBER = struct.Struct("q")
 def _preload() -> None:
     # A server that does not hear of the end of its children would be silent for ever.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    with contextlib.suppress(OSError):
-        kernel.adopt_orphans()
-        # Of each of these that ends it would write a line.
-        warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
-        # The end of the parent; tasks are killed at that of this process, what they have started is not.
-        atexit.register(_leave_none, os.getpid())
     forkserver.write_signed = _Stamping()
     forkserver._serve_one = partial(_serve_alone, forkserver._serve_one)  # noqa: SLF001 - no other way is offered
     # What a task starts is known by the mark of its run.
     os.environ.pop(FORKSERVER_VARIABLE, None)
     log = os.environ.pop("LOCKSTEP_FORKSERVER_LOG")
+    # The directory was for the imports until now; who is forked has its own, or that of the parent.
+    tempfile.tempdir = None
+    del os.environ["TMPDIR"]
+    if before := os.environ.pop("LOCKSTEP_TMPDIR"):
+        os.environ["TMPDIR"] = before
     try:
         fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except FileNotFoundError:
@@ -55,6 +53,7 @@ def _preload() -> None:
     os.dup2(fd, 1)
     os.dup2(fd, 2)
     os.close(fd)
+    go_below_adopters(Path(log).with_name("pid"))
     # Also for what a task imports by itself. Nothing is recorded where no agent is.
     watch(SAVES)
     # Looking for garbage among what is being imported costs a sixth of that, and there is next to none.
@@ -71,11 +70,6 @@ def _preload() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
-
-
-def _leave_none(server: int) -> None:
-    if os.getpid() == server:
-        kill_orphans(server)
 
 
 class _Stamping:

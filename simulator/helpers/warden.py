@@ -3,9 +3,9 @@
 The parent keeps the write end of a pipe open. Whatever ends the parent, SIGKILL included, closes the pipe; where a
 child that the parent has forked keeps it open, the kernel says that the parent has ended. The warden then kills every
 process group and removes every directory that is still registered, and kills what has a mark in its environment. A run
-has one, which whatever a task starts inherits, also if it leaves its process group. A forkserver has one, and so has
-all that is forked from it, whether its number was ever told or not; it adopts what has lost its parents, so that this
-is found without a mark as well. Tasks also ask the kernel for PR_SET_PDEATHSIG,
+has one, which whatever a task starts inherits, also if it leaves its process group. A forkserver has one, and so have
+its adopters and all that is forked from it, whether its number was ever told or not; they adopt what has lost its
+parents, so that this is found without a mark as well. Tasks also ask the kernel for PR_SET_PDEATHSIG,
 but that reaches neither the processes they started nor the files they left.
 
 It is run as a program, and uses the standard library alone, so that it
@@ -22,7 +22,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 __all__ = ["DONE", "END", "FORKSERVER_VARIABLE", "MARK_VARIABLE", "kill_marked", "kill_orphans", "remove_tree"]
 
@@ -86,30 +86,39 @@ def _kill_forked(mark: str) -> list[int]:
     return _kill_all(lambda: {pid: belongs(pid) for pid in _processes()})
 
 
-def kill_orphans(adopter: int, known: Collection[int] = ()) -> list[int]:
+def kill_orphans(adopter: int, server: int | None = None) -> list[int]:
     """SIGKILL what a process has adopted, with all that this has started; their process ids.
+
+    Each warden is left alone, which has left its parent to clean up after it.
 
     Args:
         adopter: the process.
-        known: its other children, which are left alone with all that they have started; so is each warden, which has
-            left its parent to clean up after it.
+        server: one below it, which is left alone with all that it has started; those between the two adopt as well.
+            If it has ended, nothing is killed.
     """
-    return _kill_all(lambda: {pid: not _is_warden(pid) for pid in _descendants(adopter, known)})
+    return _kill_all(lambda: {pid: not _is_warden(pid) for pid in _descendants(adopter, server)})
 
 
 def _is_warden(pid: int) -> bool:
     return any(word.endswith(b"/simulator/helpers/warden.py") for word in _said(pid, "cmdline"))
 
 
-def _descendants(adopter: int, known: Collection[int]) -> list[int]:
-    """The living ones of a process, but for those of its children that are known."""
+def _descendants(adopter: int, server: int | None) -> list[int]:
+    """The living ones of a process, but for the line down to this one and what is below that."""
+    parents: dict[int, int] = {}
     children: dict[int, list[int]] = {}
     for pid in _processes():
         # PID (NAME) STATE PARENT ...; the name may hold blanks and parentheses.
         words = b"".join(_said(pid, "stat")).rpartition(b")")[2].split()
         if words and words[0] not in b"ZX":
-            children.setdefault(int(words[1]), []).append(pid)
-    found = [pid for pid in children.get(adopter, ()) if pid not in known]
+            parents[pid] = int(words[1])
+            children.setdefault(parents[pid], []).append(pid)
+    line = [adopter if server is None else server]
+    while line[-1] != adopter:
+        if line[-1] not in parents:
+            return []
+        line.append(parents[line[-1]])
+    found = [pid for each in line if each != server for pid in children.get(each, ()) if pid not in line]
     for pid in found:  # which grows meanwhile
         found += children.get(pid, ())
     return found

@@ -40,16 +40,16 @@ def changed_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @runtime_checkable
 class _Needing(Protocol):
-    """An argument of a call that says what the environment of its process has to have."""
+    """An argument of a call that says what the environment of its process has to have; others may have an `environ`."""
 
     @property
-    def environ(self) -> Mapping[str, str]:
+    def task_environ(self) -> Mapping[str, str]:
         """By name."""
 
 
 def environ_of(args: Iterable[object]) -> dict[str, str]:
     """What the arguments of a call say of the environment that its process has to begin with."""
-    return {name: value for each in args if isinstance(each, _Needing) for name, value in each.environ.items()}
+    return {name: value for each in args if isinstance(each, _Needing) for name, value in each.task_environ.items()}
 
 
 def task_environment(task: str, tf_config: str | None, given: Mapping[str, str]) -> dict[str, str]:

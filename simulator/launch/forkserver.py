@@ -26,14 +26,14 @@ from multiprocess import forkserver as mp_forkserver
 
 from _lockstep import children
 from _lockstep.preloads import also_preload, asked_for
-from simulator.errors import ForkserverEnded
+from simulator.errors import DeadlineExceeded, ForkserverEnded
 from simulator.helpers.warden import FORKSERVER_VARIABLE, kill_orphans
 from simulator.launch.environment import changed_environment
 from simulator.launch.protocol import Entry
 from simulator.machines.local.orphans import orphans
 from simulator.machines.local.scratch import make_scratch
 from simulator.machines.local.warden import warden
-from simulator.wire.forking import Popen
+from simulator.wire.forking import Popen, Server
 
 __all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "at_import", "fork", "forkserver"]
 
@@ -47,6 +47,8 @@ _AT_IMPORT = (
     "KERAS_BACKEND",
     "KERAS_HOME",
 )
+# Each of the two kills for 5 s at most.
+_ADOPTERS_SECONDS_MAX = 15.0
 
 
 @dataclass
@@ -102,36 +104,61 @@ class Forkserver:
         self._context = multiprocess.get_context("forkserver")
         self._lock = threading.Lock()
         self._log: Path | None = None
-        # Those that it was asked for and that may run.
-        self._launched: list[Launched] = []
         self._mark = uuid.uuid4().hex
 
-    def start(self, target: Callable[..., None], args: tuple[Any, ...], name: str) -> Launched:
+    def start(self, target: Callable[..., object], args: tuple[Any, ...], name: str) -> Launched:
         """Start `target(*args)` in a fresh process called `name`.
 
         Raises:
-            ForkserverEnded: it was killed meanwhile.
+            ForkserverEnded: it was killed meanwhile, or could not begin.
         """
         with self._lock:
-            self._ensure_running()
-            self._forget_ended()
             try:
-                popen = Popen(self._context.Process(target=target, args=args, name=name), self._server)
+                try:
+                    popen = self._popen(target, args, name)
+                except ConnectionRefusedError:  # it was killed before, and its adopters are about to end as well
+                    self._wait_for_adopters()
+                    popen = self._popen(target, args, name)
             except (EOFError, ConnectionError) as error:
-                raise ForkserverEnded(f"the forkserver was killed while it started {name}") from error
-            launched = Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
-            self._launched.append(launched)
-        return launched
+                raise ForkserverEnded(f"the forkserver {self._end()} {name}") from error
+        return Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
+
+    def _popen(self, target: Callable[..., object], args: tuple[Any, ...], name: str) -> Popen:
+        self._ensure_running()
+        address = self._server._forkserver_address  # noqa: SLF001 - no other way is offered
+        return Popen(self._context.Process(target=target, args=args, name=name), Server(address))
+
+    def _end(self) -> str:
+        """How it has ended: with an exit code only where it had not come as far as its adopters."""
+        pid: int = self._server._forkserver_pid  # noqa: SLF001 - no other way is offered
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):  # somebody has waited for all that end
+            self._wait_for_adopters()
+            seen = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            if seen is not None and seen.si_code == os.CLD_EXITED and seen.si_status:
+                return f"could not begin (it ended with exit code {seen.si_status}), and so not start"
+        return "was killed while it started"
+
+    def _wait_for_adopters(self) -> None:
+        ended = os.pidfd_open(self._server._forkserver_pid)  # noqa: SLF001 - no other way is offered
+        try:
+            if not connection.wait([ended], _ADOPTERS_SECONDS_MAX):
+                raise DeadlineExceeded("the adopters of a killed forkserver to end", _ADOPTERS_SECONDS_MAX)
+        finally:
+            os.close(ended)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server, which has two adopters above it; `None` before it can fork."""
+        try:
+            return None if self._log is None else int(self._log.with_name("pid").readlink().name)
+        except FileNotFoundError:
+            return None
 
     def end_orphans(self) -> list[int]:
         """SIGKILL what its processes have started that has lost its parents; their process ids."""
         with self._lock:
-            server: int | None = self._server._forkserver_pid  # noqa: SLF001 - no other way is offered
-            self._forget_ended()
-            return [] if server is None else kill_orphans(server, {launched.pid for launched in self._launched})
-
-    def _forget_ended(self) -> None:
-        self._launched = [launched for launched in self._launched if launched.exit_code() is None]
+            adopter: int | None = self._server._forkserver_pid  # noqa: SLF001 - no other way is offered
+            return [] if adopter is None or self.pid is None else kill_orphans(adopter, self.pid)
 
     def warm_up(self) -> None:
         """Start the server, if it does not run yet, and wait until its imports are done."""
@@ -153,6 +180,9 @@ class Forkserver:
             "LOCKSTEP_PRELOAD": " ".join(modules),
             "LOCKSTEP_FORKSERVER_LOG": str(self._log),
             FORKSERVER_VARIABLE: self._mark,
+            # Python tries whether it can write there, and would leave that file if it was killed meanwhile.
+            "TMPDIR": str(self._log.parent),
+            "LOCKSTEP_TMPDIR": os.environ.get("TMPDIR", ""),
             **self._variables,
         }
         with changed_environment({**told, **children.child_environment()}):

@@ -15,7 +15,7 @@ from multiprocess import forkserver as mp_forkserver
 
 from simulator.wire.ends import STAMPED
 
-__all__ = ["OwnForkserver", "Popen"]
+__all__ = ["Popen", "Server"]
 
 _NUMBER_SECONDS_MAX = 10.0
 # As `multiprocess` has it.
@@ -28,12 +28,12 @@ class Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has n
 
     Args:
         process: a process of `multiprocess` that has not been started.
-        server: what has a method `connect_to_new_process`: a `ForkServer` of `multiprocess`, or `OwnForkserver()`.
+        server: which forks it.
     """
 
     returncode: int | None
 
-    def __init__(self, process: Any, server: Any) -> None:
+    def __init__(self, process: Any, server: Server) -> None:
         self._server = server
         self._reading = threading.Lock()
         self.ended_at: float | None = None
@@ -86,18 +86,28 @@ class Popen(popen_forkserver.Popen):  # type: ignore[misc]  # multiprocess has n
         self.finalizer()
 
 
-class OwnForkserver:
-    """The forkserver that this process came from, whose imports its next processes then have as well.
+class Server:
+    """A forkserver that runs, and is not started again when it has ended: whoever asks is refused then.
 
-    Raises:
-        RuntimeError: this process came from none.
+    Args:
+        address: where it listens.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    @classmethod
+    def own(cls) -> Server:
+        """The one that this process came from, whose imports its next processes then have as well.
+
+        Raises:
+            RuntimeError: this process came from none.
+        """
         # A forkserver of `multiprocess` notes its address where its processes inherit it.
-        self._address = mp_forkserver._forkserver._forkserver_address  # noqa: SLF001 - no other way is offered
-        if self._address is None:
+        address = mp_forkserver._forkserver._forkserver_address  # noqa: SLF001 - no other way is offered
+        if address is None:
             raise RuntimeError("this process was not forked by a forkserver")
+        return cls(address)
 
     def connect_to_new_process(self, fds: list[int]) -> tuple[int, int]:
         """Have a process forked.

@@ -28,7 +28,10 @@ def encode(message: Any) -> bytes:
     Raises:
         ValueError: it is too large for a frame.
     """
-    payload = _ENCODER.encode(message)
+    try:
+        payload = _ENCODER.encode(message)
+    except OverflowError:  # of a part alone
+        raise ValueError("a part of it has more than the 4 GiB that a message can hold") from None
     if len(payload) >= 2**32:
         raise ValueError(f"{len(payload)} bytes are more than the 4 GiB that a message can hold")
     return LENGTH.pack(len(payload)) + payload

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from harness import cli
 from harness.cli import _lockstep
 from harness.report.timeline import lines, timeline_of
 from tests._ended import living
@@ -149,3 +150,25 @@ def test_a_run_that_was_refused_leaves_no_directory(tmp_path: Path) -> None:
         assert _lines_of(*asked, "--out", str(tmp_path / name))[0] == 4
     assert not (tmp_path / "new").exists()
     assert list((tmp_path / "mine").iterdir()) == []
+
+
+@pytest.mark.parametrize(("signals", "code"), [([signal.SIGTERM], 143), ([], 3)])
+def test_a_signal_that_an_import_has_swallowed_is_one(
+    signals: list[int], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`multiprocess` takes whatever comes while it is imported for another module; without a signal it is a defect."""
+
+    def fails(**_: object) -> None:
+        raise ModuleNotFoundError("No module named 'version'")
+
+    monkeypatch.setattr(_lockstep, "main", fails)
+    asked = cli._Asked()
+    asked.signals += signals
+    assert cli._run(asked) == code
+    assert ("Traceback" in capsys.readouterr().err) is (not signals)
+
+
+def test_the_command_hears_ctrl_c_before_it_imports_anything_that_takes_time() -> None:
+    """Else one in the first milliseconds ends in a traceback (soak, 60894)."""
+    check = "import sys; sys.path.insert(0, '.'); import _lockstep.command; sys.exit('signal' in sys.modules)"
+    assert subprocess.run([sys.executable, "-S", "-c", check], cwd=ROOT, check=False).returncode == 0

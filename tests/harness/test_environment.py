@@ -87,10 +87,10 @@ def test_a_program_knows_what_its_file_sets(tmp_path: Path, monkeypatch: pytest.
     file.write_text("import os\nos.environ.setdefault('CHOSEN', '1')\ndef train(strategy, record): ...\n")
     monkeypatch.delenv("CHOSEN", raising=False)
     programs = [Program.of(f"{file}:train"), Program.of(["python", str(file)])]
-    assert [each.environ for each in programs] == [{"CHOSEN": "1"}] * 2
+    assert [each.task_environ for each in programs] == [{"CHOSEN": "1"}] * 2
     monkeypatch.setenv("CHOSEN", "2")
     others = [Program.of(f"{file}:train"), Program.of(["python", str(file)])]
-    assert [each.environ for each in others] == [{"CHOSEN": "2"}] * 2
+    assert [each.task_environ for each in others] == [{"CHOSEN": "2"}] * 2
     assert all(one.digest != other.digest for one, other in zip(programs, others, strict=True))
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
-from harness.kept import kept_in
+from harness.kept import VERDICT, kept_in
 from harness.search import survives, write_test
 from simulator import Cluster, FaultPlan, LockstepError, Topology, UsageError
 from simulator.out import MARKER, NotKept, OutDirectory
@@ -236,3 +236,29 @@ def test_a_directory_stays_where_it_is_when_the_working_directory_changes(
     monkeypatch.chdir(tmp_path)
     with kept_in("out") as directory:
         assert directory == tmp_path / "out"
+
+
+def test_a_run_that_is_refused_leaves_what_the_other_one_has(tmp_path: Path) -> None:
+    """Neither its marker, which is all that there is when it begins, nor a verdict; alone it leaves nothing of itself.
+
+    The control is the directory that nobody holds.
+    """
+    whole, place = OutDirectory(tmp_path / "out"), OutDirectory(tmp_path / "out" / "default")
+    train = tmp_path / "train.py"
+    train.write_text("def train(strategy, record): raise SystemExit('it has started')")
+    command = ["verify", f"{train}:train", "--strategy", "default", "--out", str(tmp_path / "out")]
+    whole.make()
+    whole.add("default")
+    place.make()
+    with place.held():
+        for entries in ({MARKER}, {MARKER, VERDICT}):
+            if VERDICT in entries:
+                place.add(VERDICT)
+                (place.path / VERDICT).write_text("{}")
+            result = CliRunner().invoke(_lockstep, command)
+            assert result.exit_code == 2
+            assert "is in use by another run of Lockstep" in result.stderr
+            assert {path.name for path in place.path.iterdir()} == entries
+    (place.path / VERDICT).unlink()
+    place.unmake()
+    assert not place.path.exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,7 @@ class _Made(Runs):
             numbers = np.array([float(data.read_text()), float(data.read_text()) + _SIZES[name]])
             write_client(self.trace(name), client(step(1, loss=numbers), task="local:0"))
             folder = self.directory / name
-            keep_depends(folder, [Touch(str(data), 0.0, writes=False)])
-            (folder / "done").touch()
+            repeated._complete(folder, [Touch(str(data), 0.0, writes=False)])
             with (self.directory / "made").open("a") as file:
                 file.write(f"{name} ")
 
@@ -70,6 +69,21 @@ def test_a_rerun_is_made_once_and_again_when_what_it_read_is_otherwise(runs: _Ma
     runs.trace(PLAIN).write_bytes(runs.trace(PLAIN).read_bytes() + b"\0")
     runs.make_all(both)
     assert runs.made() == [noisy(-1)]
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1] + b"\0", lambda data: data[:-9], lambda data: b""])
+def test_a_rerun_that_is_damaged_is_made_again(runs: _Made, damage: Callable[[bytes], bytes]) -> None:
+    """Nothing is judged by what is not as it was left; nor by what has taken the place of another."""
+    both = [noisy(1), noisy(-1)]
+    runs.make_all(both)
+    trace, other = map(runs.trace, both)
+    trace.write_bytes(damage(trace.read_bytes()))
+    runs.made()
+    runs.make_all(both)
+    assert runs.made() == both[:1]
+    other.write_bytes(trace.read_bytes())
+    runs.make_all(both)
+    assert runs.made() == both[1:]
 
 
 def test_a_file_that_was_changed_while_a_run_went_on_is_not_what_it_has_read(runs: _Made) -> None:

@@ -26,32 +26,10 @@ from harness.tf_tests.inside.state import STATE
 from harness.tf_tests.inside.strict_tests import Answer, expected_tasks, judge
 from simulator.hardware.simulated import COUNT_VARIABLE
 from tests._ended import has_ended
+from tests.harness._hosted import meant, run
 
 _WRONG = Path(__file__).parent / "tf_tests" / "wrong_tests.txt"
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "tf_tests"
-_SECONDS_MAX = 240
-
-
-def _run(folder: Path, *arguments: str) -> tuple[Mapping[str, str], str]:
-    """Run pytest there, with the plugin; the outcome of each test by name, and what was printed, with the exit code."""
-    if not (folder / "pytest.ini").exists():
-        (folder / "pytest.ini").write_text("[pytest]\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "harness.tf_tests", "--junitxml=out.xml", "-rA", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS_MAX,
-        check=False,
-    )
-    found = {}
-    for case in ET.parse(folder / "out.xml").getroot().iter("testcase"):
-        kinds = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
-        kind = kinds[0] if kinds else "passed"
-        if kind == "skipped" and case.findall("skipped")[0].get("type") == "pytest.xfail":
-            kind = "xfailed"
-        found[str(case.get("name"))] = kind
-    return found, f"{done.stdout}{done.stderr}\nexit code {done.returncode}"
 
 
 def _with_tasks(folder: Path) -> set[str]:
@@ -64,25 +42,19 @@ def _with_tasks(folder: Path) -> set[str]:
     }
 
 
-def _meant(name: str) -> str:
-    """The outcome that a test has in its name."""
-    word = re.sub(r"_test_(mode|numworkers|required).*", "", name).rsplit("_", 1)[-1]
-    return {"passes": "passed", "fails": "failure", "skips": "skipped", "xfails": "xfailed"}[word]
-
-
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mapping[str, str], str]:
     """The outcomes of the file of wrong tests, and what was printed."""
     folder = tmp_path_factory.mktemp("wrong")
     shutil.copy(_WRONG, folder / "wrong_test.py")
-    return _run(folder)
+    return run(folder)
 
 
 @pytest.mark.full
 def test_every_outcome_is_told_truthfully(wrong: tuple[Mapping[str, str], str]) -> None:
     """A task that dies, exits or never starts fails its test, where TensorFlow's runner lets it pass."""
     outcomes = {name: kind for name, kind in wrong[0].items() if name != "test_session"}
-    assert outcomes == {name: _meant(name) for name in outcomes}, wrong[1]
+    assert outcomes == {name: meant(name) for name in outcomes}, wrong[1]
     assert len(outcomes) == 18
 
 
@@ -103,7 +75,7 @@ def test_failures_say_what_and_where(wrong: tuple[Mapping[str, str], str]) -> No
 def test_trouble_of_a_files_own_process_ends_with_the_test(tmp_path: Path) -> None:
     """A crash and a hang each fail one test, with what is known of it; what a module leaves is named and killed."""
     shutil.copy(_WRONG.with_name("troubles.txt"), tmp_path / "troubles_test.py")
-    outcomes, said = _run(tmp_path, "--tf-test-seconds=20")
+    outcomes, said = run(tmp_path, "--tf-test-seconds=20")
     assert {name: kind for name, kind in outcomes.items() if name != "test_session"} == {
         "test_1_dies": "failure",
         "test_2_goes_on": "passed",
@@ -112,7 +84,9 @@ def test_trouble_of_a_files_own_process_ends_with_the_test(tmp_path: Path) -> No
         "test_5_has_a_process_without_the_runner": "passed",
     }, said
     assert "the process of troubles_test.py was killed by SIGSEGV while it ran this test" in said
-    assert "not over after 20 s; its processes have been killed\nstacks of the process of the file" in said
+    begins = r"not over after 20 s; its processes have been killed\nstacks of the process of the file \d+:\n"
+    assert re.search(begins + r"(Current t|T)hread \w+ [^\n]*\n(  File [^\n]*\n)*[^\n]*troubles_test.py", said), said
+    assert "in _tell_captured" not in said
     assert "in wait_for_ever" in said
     assert "troubles_test.py left processes running, now killed: _Process" in said
     assert has_ended(int((tmp_path / "left").read_text()))
@@ -123,9 +97,9 @@ def test_trouble_of_a_files_own_process_ends_with_the_test(tmp_path: Path) -> No
 def test_tests_of_dtensors_runner_run_in_all_clients(tmp_path: Path) -> None:
     """Each in all of them at the same time, configured by its module; one that fails or dies fails its test alone."""
     shutil.copy(_WRONG.with_name("clients.txt"), tmp_path / "clients_test.py")
-    outcomes, said = _run(tmp_path)
+    outcomes, said = run(tmp_path)
     outcomes = {name: kind for name, kind in outcomes.items() if name != "test_session"}
-    assert outcomes == {name: _meant(name) for name in outcomes}, said
+    assert outcomes == {name: meant(name) for name in outcomes}, said
     assert len(outcomes) == 6
     assert "in worker-1:\n" in said
     assert "in worker-0:\n" not in said
@@ -136,9 +110,9 @@ def test_tests_of_dtensors_runner_run_in_all_clients(tmp_path: Path) -> None:
 def test_parameter_servers_end_with_the_chief(tmp_path: Path) -> None:
     """At once: nobody waits for servers that serve for ever to end by themselves."""
     shutil.copy(_WRONG.with_name("servers.txt"), tmp_path / "servers_test.py")
-    outcomes, said = _run(tmp_path)
+    outcomes, said = run(tmp_path)
     outcomes = {name: kind for name, kind in outcomes.items() if name != "test_session"}
-    assert outcomes == {name: _meant(name) for name in outcomes}, said
+    assert outcomes == {name: meant(name) for name in outcomes}, said
     assert len(outcomes) == 1
     assert (tmp_path / "end-of-chief").exists()
     assert "left processes running" not in said
@@ -155,7 +129,7 @@ def test_replicas_that_wait_for_each_other_have_threads(
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(cores)[:2])
     try:
-        outcomes, said = _run(tmp_path, "--tf-test-seconds=30")
+        outcomes, said = run(tmp_path, "--tf-test-seconds=30")
     finally:
         os.sched_setaffinity(0, cores)
     assert [kind for name, kind in outcomes.items() if name != "test_session"] == [outcome], said
@@ -168,9 +142,9 @@ def test_tests_that_want_gpus_run_on_simulated_ones(
     """In the file's process and in tasks, which see those that are theirs; without enough of them a test says so."""
     monkeypatch.setenv(COUNT_VARIABLE, "3")
     shutil.copy(_WRONG.with_name("gpus.txt"), tmp_path / "gpus_test.py")
-    outcomes, said = _run(tmp_path, "--hardware=gpu-simulated")
+    outcomes, said = run(tmp_path, "--hardware=gpu-simulated")
     outcomes = {name: kind for name, kind in outcomes.items() if name != "test_session"}
-    assert outcomes == {name: _meant(name) for name in outcomes}, said
+    assert outcomes == {name: meant(name) for name in outcomes}, said
     assert len(outcomes) == 6
     assert "on simulated GPUs (TensorFlow's kernels for the CPU)" in said
     assert "Only 3 of 4 required GPUs are available" in said
@@ -196,7 +170,7 @@ def test_hardware_that_is_required_has_to_be_there_and_be_used(
     """A test that wants GPUs has to pass; one that has too few fails, and one that wants none says nothing of them."""
     monkeypatch.setenv(COUNT_VARIABLE, "3")
     shutil.copy(_WRONG.with_name("gpus.txt"), tmp_path / "gpus_test.py")
-    outcomes, said = _run(tmp_path, "--hardware=gpu-simulated", "--require-hardware", "-k", chosen)
+    outcomes, said = run(tmp_path, "--hardware=gpu-simulated", "--require-hardware", "-k", chosen)
     assert set(outcomes.values()) == {outcome}, said
     assert said.endswith(f"exit code {int(status)}")
     assert ("on such a device, nor has a test of harness.tf_tests passed" in said) == (chosen == "wants_none")
@@ -208,7 +182,7 @@ def test_the_example_passes_also_in_two_processes_of_xdist(tmp_path: Path) -> No
     """By its `pytest.ini`; the processes of pytest each have a process of the file, and nothing is left running."""
     folder = tmp_path / "example"
     shutil.copytree(_EXAMPLE, folder)
-    outcomes, said = _run(folder, "-n", "2")
+    outcomes, said = run(folder, "-n", "2")
     assert {name: kind for name, kind in outcomes.items() if name != "test_session"} == {
         "test_sum_test_mode_eager_strategy_MultiWorkerMirrored2x1CPU": "passed",
         "test_each_worker_is_one_of_two": "passed",
@@ -346,7 +320,7 @@ def test_classes_run_by_name_and_temporary_files_are_where_they_belong(tmp_path:
         "        self.assertEqual(tempfile.gettempdir(), os.environ['TMPDIR'])\n"
         "        tempfile.mkstemp(prefix='left-by-order-test')\n"
     )
-    outcomes, text = _run(tmp_path)
+    outcomes, text = run(tmp_path)
     assert set(outcomes.values()) == {"passed"}, text
     assert not list(Path(tempfile.gettempdir()).glob("left-by-order-test*"))
 

@@ -11,11 +11,13 @@ from click.testing import CliRunner
 
 from harness import StrategyCase, strategy_case, verify
 from harness.cli import _lockstep
-from harness.running.places import placed_program, record_directory
+from harness.evidence.parts import TRACES
+from harness.running.places import brought_if_failed, placed_program, record_directory
 from harness.subject.over import OVER_VARIABLE, Over
 from harness.subject.program import Program
-from simulator import Cluster, FaultPlan, UsageError
+from simulator import Cluster, FaultPlan, RunFailed, RunResult, TaskError, UsageError
 from simulator.faults import Kill, MachineLost, Partition
+from simulator.machines.protocol import LEFT
 from tests.harness._programs import commuting, exact
 from tests.harness._resumable import training
 from tests.simulator.lab.machines import lab
@@ -52,6 +54,29 @@ def test_what_is_saved_is_where_all_machines_see_it(tmp_path: Path, monkeypatch:
         (directory / "checkpoint").write_text("saved")
     assert (kept / "checkpoint").read_text() == "saved"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_what_a_run_has_saved_that_fails_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what it has recorded: its numbers may be judged, and somebody has to look."""
+    monkeypatch.chdir(tmp_path)
+    kept, run, traces = (tmp_path / name for name in ("kept", "run", "traces"))
+    (run / LEFT / TRACES).mkdir(parents=True)
+    (run / LEFT / TRACES / "worker-0.trace").write_text("recorded")
+    failed = RunFailed((TaskError("worker:0", "Exit", "code 7", at=1.0),), RunResult({}, 0.0, run))
+
+    def run_that_fails() -> None:
+        with (
+            record_directory(cast("Cluster", _Seeing()), _over(None), kept, needed=True) as directory,
+            brought_if_failed(traces),
+        ):
+            assert directory is not None
+            (directory / "checkpoint").write_text("saved")
+            raise failed
+
+    with pytest.raises(RunFailed):
+        run_that_fails()
+    assert (kept / "checkpoint").read_text() == "saved"
+    assert (traces / "worker-0.trace").read_text() == "recorded"
 
 
 def test_a_directory_that_machines_do_not_share_is_refused_where_it_is_needed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.simulator._wire import eventually
 
 __all__ = ["WAYS"]
 
-# Its daemon cannot be found: it has its own session, and its environment is empty. It has what the program had open.
+# Its daemon has its own session, an empty environment, and what the program had open.
 _ESCAPED = 'setsid env -i sh -c "echo \\$\\$ > {escaped}.new; mv {escaped}.new {escaped}; exec sleep 600" & wait'
 
 

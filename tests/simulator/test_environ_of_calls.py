@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ from simulator import Cluster, Topology
 
 @dataclass(frozen=True)
 class _Program:
-    environ: dict[str, str] = field(default_factory=dict)
+    task_environ: dict[str, str] = field(default_factory=dict)
 
 
 def _told(program: object) -> tuple[str, bool]:
@@ -29,7 +30,8 @@ def _told(program: object) -> tuple[str, bool]:
         (_Program({"TF_USE_LEGACY_KERAS": "1"}), {}, ("1", True)),
         (_Program({"TF_USE_LEGACY_KERAS": "1"}), {"TF_USE_LEGACY_KERAS": "0"}, ("0", False)),
         (_Program(), {}, ("", False)),
-        ("environ", {}, ("", False)),
+        ("task_environ", {}, ("", False)),
+        (SimpleNamespace(environ={"TF_USE_LEGACY_KERAS": "1"}), {}, ("", False)),
     ],
 )
 def test_an_argument_may_say_what_its_process_needs(

@@ -51,8 +51,7 @@ def _parent() -> Forkserver:
 
 
 def _forked() -> list[psutil.Process]:
-    server = _parent()._server._forkserver_pid
-    return psutil.Process(server).children(recursive=True)
+    return psutil.Process(_parent().pid).children(recursive=True)
 
 
 def _stop_both() -> None:

@@ -229,3 +229,14 @@ def test_what_is_no_run_is_not_removed(tmp_path: Path) -> None:
         Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path)
     assert (tmp_path / "0" / "thesis.txt").read_text() == "mine"
     assert not (tmp_path / "0" / "journal.jsonl").exists()
+
+
+def test_the_end_of_a_log_is_shown_in_short_lines(tmp_path: Path) -> None:
+    """A program may write all it has into one; what is shown has to fit into a pipe that nobody reads meanwhile."""
+    (tmp_path / "worker-0.log").write_text("before\n" + "x" * 300_000 + "\nlast\n")
+    with Cluster(Topology(worker=1), preload=(), timeout=30) as cluster, pytest.raises(RunFailed) as caught:
+        cluster.run_command(["sh", "-c", f"cat {tmp_path / 'worker-0.log'}; exit 7"])
+    said = str(caught.value)
+    assert "before" in said
+    assert said.endswith("x…\nlast")
+    assert len(said) < 1000

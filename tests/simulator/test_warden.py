@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -15,9 +17,11 @@ import pytest
 from simulator import Cluster, Topology
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked
 from simulator.journal import read_journal
+from simulator.launch import Forkserver
 from simulator.machines.local.machine import LocalMachine
 from simulator.machines.local.processes import now_ticks
 from simulator.machines.protocol import GROUP, Who
+from tests._ended import living
 from tests.simulator._wire import eventually
 
 # A daemon, and the file that says that it is there; the program itself stays or ends.
@@ -95,7 +99,7 @@ os.wait()
 
 
 def test_a_daemon_without_a_mark_ends_with_the_run(tmp_path: Path) -> None:
-    """The forkserver has adopted it, so that an emptied environment does not hide it; the journal says so."""
+    """An adopter of the forkserver has it, so that an emptied environment does not hide it; the journal says so."""
     number, there = _number(), tmp_path / "there"
     with Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path / "out") as cluster:
         cluster.run_command([sys.executable, "-c", BARE, str(there), str(number)])
@@ -121,11 +125,44 @@ def test_a_daemon_without_a_mark_ends_with_the_last_of_several_runs(tmp_path: Pa
 
 
 def test_a_daemon_without_a_mark_ends_with_a_killed_parent(tmp_path: Path) -> None:
-    """SIGKILL of Lockstep itself: the forkserver ends what it has adopted, or the warden does."""
+    """SIGKILL of Lockstep itself: an adopter ends what it has adopted, or the warden does."""
     number, there = _number(), tmp_path / "there"
     waits = BARE + "import threading; threading.Event().wait()"
     _kill_parent_of([sys.executable, "-c", waits, str(there), str(number)], there)
     eventually(lambda: not _daemons(number), "the daemon to end")
+
+
+@pytest.mark.parametrize("killed", ["forkserver", "lower adopter", "upper adopter"])
+def test_a_daemon_without_a_mark_ends_with_a_killed_forkserver(killed: str, tmp_path: Path) -> None:
+    """Or with one of its two adopters: the other one has the daemon then, and ends it. So it does the task."""
+    number, there, server = _number(), tmp_path / "there", Forkserver(())
+    server.start(os.system, (shlex.join([sys.executable, "-c", BARE, str(there), str(number)]),), "task").wait()
+    eventually(lambda: len(_daemons(number)) == 1, "the daemon")
+    (daemon,) = _daemons(number)
+    forking = psutil.Process(server.pid)
+    lower, upper = forking.parents()[:2]
+    assert (daemon.ppid(), upper.ppid()) == (lower.pid, os.getpid())
+    task = server.start(signal.pause, (), "task")
+    {"forkserver": forking, "lower adopter": lower, "upper adopter": upper}[killed].kill()
+    task.wait()
+    assert living([forking]) == []
+    eventually(lambda: not _daemons(number), "the daemon to end")
+    server.warm_up()  # another one
+    server._server._stop()
+
+
+def test_what_a_forkserver_has_forked_is_no_orphan() -> None:
+    """Whoever has asked for it: only that has lost its parents which is below an adopter, and not below the server."""
+    server = Forkserver(())
+    orphan = "import os; os.fork() or (os.setsid(), os.execv('/bin/sleep', ['sleep', '60']))"
+    task = server.start(signal.pause, (), "task")
+    server.start(os.system, (shlex.join([sys.executable, "-c", orphan]),), "parent").wait()
+    found = server.end_orphans()
+    assert len(found) == 1
+    assert task.exit_code() is None
+    assert server.end_orphans() == []
+    server._server._stop()
+    task.wait()
 
 
 def test_only_the_marked_are_killed() -> None:
@@ -185,3 +222,25 @@ def test_a_group_whose_number_is_a_strangers_by_now_is_left_alone(tmp_path: Path
                 assert stranger.poll() is None
                 stranger.kill()
             assert stranger.wait(10) == -signal.SIGKILL
+
+
+def _temporary(to: Path) -> None:
+    to.write_text(f"{tempfile.gettempdir()} {os.environ.get('TMPDIR')}")
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_forkserver_tries_its_temporary_directory_where_it_is_removed(
+    given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python writes a file into it when it is asked for one first; what is forked has that of the parent."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (there := tmp_path / "there").mkdir()
+    monkeypatch.setenv("TMPDIR", str(there)) if given else monkeypatch.delenv("TMPDIR", raising=False)
+    server = Forkserver(())
+    server.start(_temporary, (tmp_path / "said",), "task").wait()
+    expected = str(there) if given else None
+    assert (tmp_path / "said").read_text() == f"{tempfile.gettempdir()} {expected}"
+    assert server._log is not None
+    began = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
+    assert f"TMPDIR={server._log.parent}".encode() in began
+    server._server._stop()

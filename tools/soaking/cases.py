@@ -20,8 +20,8 @@ _PLAIN = ("steps", "talks", "sh", "tensorflow")
 # What can be ended from outside, and how; `worker` is a task.
 _ENDED = (
     ("lockstep", "SIGKILL"), ("lockstep", "SIGTERM"), ("lockstep", "SIGINT"), ("lockstep", "SIGHUP"),
-    ("relay", "SIGKILL"), ("keeper", "SIGKILL"), ("forkserver", "SIGKILL"), ("warden", "SIGKILL"),
-    ("worker", "SIGKILL"),
+    ("relay", "SIGKILL"), ("keeper", "SIGKILL"), ("forkserver", "SIGKILL"), ("adopter", "SIGKILL"),
+    ("warden", "SIGKILL"), ("worker", "SIGKILL"),
 )  # fmt: skip
 
 
@@ -123,8 +123,7 @@ def _is_there(target: str, case: Case) -> bool:
     """Whether a run of this case has such a process."""
     relayed = any("delay" in link or (case.network == "loopback") for link in case.links)
     there = {"relay": relayed, "keeper": case.network == "namespaces", "worker": case.program != "sh"}
-    # Of a daemon that has no mark only the forkserver knows.
-    return there.get(target, target != "forkserver" or case.program != "bare_daemon")
+    return there.get(target, True)
 
 
 def _links(chance: Random, network: str) -> tuple[str, ...]:

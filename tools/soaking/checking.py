@@ -16,7 +16,7 @@ __all__ = ["Wrong", "wrong_with"]
 
 # The words for what was not one of the tasks.
 _OURS = {"lockstep", "network"}
-_HELPERS = ("relay", "keeper", "forkserver")
+_HELPERS = ("relay", "keeper", "forkserver", "adopter")
 _LACKING, _FAILED, _USAGE = 4, 3, 2
 
 
@@ -61,30 +61,14 @@ def _all(case: Case, seen: Seen) -> Iterator[tuple[str, str]]:
     yield from _kept(seen, outcome)
     if case.limit is None or not seen.struck:
         yield from _cause(case, seen, outcome)
-    elif not (_own_failure(case, outcome) or _blamed(outcome) in (None, *_OURS) or _may_meet_it(case)):
-        yield "true cause", f"{_blamed(outcome)} is blamed for a limit of Lockstep's: {outcome['error']}"
+    elif not _is_true_under_limit(case, outcome):
+        yield "true cause", f"{_failure(outcome)} for a limit of Lockstep's: {outcome['error']}"
 
 
 def _said(case: Case, seen: Seen) -> str:
     """What Lockstep itself wrote: the end of a task's log is shown where that failed, and only TensorFlow's has any."""
     text = seen.stderr if case.program != "tensorflow" else seen.stderr.partition("--- ")[0]
     return text.partition("--- Python stacks")[0]
-
-
-def _blamed(outcome: dict[str, Any]) -> str | None:
-    cause = outcome["root_cause"]
-    return None if cause is None else cause["task"]
-
-
-def _own_failure(case: Case, outcome: dict[str, Any]) -> bool:
-    """Whether it failed as its program does without any limit."""
-    cause, expected = outcome["root_cause"], _expected(case)
-    return cause is not None and _is((cause["task"], cause["kind"]), expected)
-
-
-def _may_meet_it(case: Case) -> bool:
-    """Whether a task may have met the limit itself: its log is on the small disk too."""
-    return case.limit is not None and case.limit.what == "disk_bytes"
 
 
 def _agrees(case: Case, seen: Seen, outcome: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -151,12 +135,29 @@ def _cause(case: Case, seen: Seen, outcome: dict[str, Any]) -> Iterator[tuple[st
             allowed.append((f"worker:{case.which}", "Exit"))
     elif blow is not None and blow.target == "lockstep":
         allowed.append(("", None))  # it was told to stop when it had its outcome
-    cause = outcome["root_cause"]
-    found = (
-        None if outcome["ended_well"] else ("", outcome["error"]) if cause is None else (cause["task"], cause["kind"])
-    )
+    found = _failure(outcome)
     if not any(_is(found, each) for each in allowed):
         yield "true cause", f"{found} instead of {' or '.join(map(str, allowed))}: {outcome['error']}"
+
+
+def _is_true_under_limit(case: Case, outcome: dict[str, Any]) -> bool:
+    """Whether it ended as without the limit, or what is blamed is Lockstep, which has it, and nobody who killed it."""
+    found, text = _failure(outcome), str(outcome["error"])
+    if _is(found, _expected(case)) or (case.program == "exits_once" and _is(found, (f"worker:{case.which}", "Exit"))):
+        return True
+    if found is None:
+        return False
+    # Its log is on the small disk, too.
+    met = case.limit is not None and case.limit.what == "disk_bytes" and "there is no room left" in text
+    return met or (found[0] in ("", *_OURS) and "killed" not in text)
+
+
+def _failure(outcome: dict[str, Any]) -> tuple[str, Any] | None:
+    """Who is blamed and for what; None if it has ended well."""
+    cause = outcome["root_cause"]
+    if outcome["ended_well"]:
+        return None
+    return ("", outcome["error"]) if cause is None else (cause["task"], cause["kind"])
 
 
 def _is(found: tuple[str, Any] | None, allowed: tuple[str, str | None] | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -12,6 +11,8 @@ import statistics
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from simulator.helpers.relay.door import request
 
 __all__ = ["answers", "datagram_rate", "datagrams", "greetings", "stream_rate"]
 
@@ -150,9 +151,7 @@ def _connection(place: Path) -> socket.socket:
         return socket.create_connection((host, int(port)))
     found = urlsplit(proxy)
     connection = socket.create_connection((found.hostname or "", found.port or 0))
-    words = base64.b64encode(f"{found.username}:{found.password}".encode()).decode()
-    request = f"CONNECT {host}:{port} HTTP/1.1\r\nHost: x\r\nProxy-Authorization:Basic {words}\r\n\r\n"
-    connection.sendall(request.encode())
+    connection.sendall(request(f"{host}:{port}", found.password or ""))
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         head += connection.recv(1) or b"\r\n\r\n"

@@ -89,8 +89,9 @@ def connected():
 
 def dialled(host, port):
     """Connect when the other one listens."""
-    import base64
     from urllib.parse import urlsplit
+
+    from simulator.helpers.relay.door import request
 
     proxy = os.environ.get("grpc_proxy")  # noqa: SIM112 - the name that gRPC reads
     while True:
@@ -99,9 +100,7 @@ def dialled(host, port):
                 return socket.create_connection((host, port))
             found = urlsplit(proxy)
             connection = socket.create_connection((found.hostname, found.port))
-            words = base64.b64encode(f"{found.username}:{found.password}".encode()).decode()
-            said = f"CONNECT {host}:{port} HTTP/1.1\r\nHost: x\r\nProxy-Authorization:Basic {words}\r\n\r\n"
-            connection.sendall(said.encode())
+            connection.sendall(request(f"{host}:{port}", found.password))
             if b" 200 " in connection.recv(100):
                 return connection
             connection.close()

@@ -170,9 +170,12 @@ def _target(lockstep: int, name: str) -> int | None:
             each for each in psutil.Process().children() if any("helpers/warden.py" in w for w in each.cmdline())
         ]
         return wardens[0].pid if wardens else None
-    servers = [each for each in psutil.Process(lockstep).children() if _is_forkserver(each)]
-    if name == "forkserver":
-        return servers[-1].pid if servers and any(each.children() for each in servers) else None
+    tops = [each for each in psutil.Process(lockstep).children() if _is_forkserver(each)]
+    lower = [each for top in tops for each in top.children()]
+    servers = [min(each.children(), key=psutil.Process.create_time) for each in lower if each.children()]
+    if name in ("forkserver", "adopter"):
+        forking = [server for server in servers if server.children()]
+        return None if not forking else forking[-1].pid if name == "forkserver" else forking[-1].ppid()
     forked = [child for server in servers for child in server.children()]
     if name == "worker":
         programs = [child.pid for child in forked if any("program.py" in word for word in child.cmdline())]

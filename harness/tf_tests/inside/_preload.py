@@ -6,9 +6,8 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from harness.tf_tests.inside import seam
+from harness.tf_tests.inside import checkouts, seam
 
 __all__: list[str] = []
 
@@ -42,7 +41,7 @@ def _preload() -> None:
 def _installed_first() -> Iterator[None]:
     """Import what is installed, also where the session's path begins with a source checkout of the same package."""
     before = list(sys.path)
-    sys.path.sort(key=lambda entry: Path(entry).name not in ("site-packages", "dist-packages"))
+    sys.path[:] = checkouts.installed_first()
     try:
         yield
     finally:

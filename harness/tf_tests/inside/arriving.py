@@ -7,12 +7,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.tf_tests.inside import checkouts, main_block, stacks
-from harness.tf_tests.inside.state import STATE, TestFile
+from harness.tf_tests.inside import checkouts, main_block, processes, stacks
+from harness.tf_tests.inside.state import STATE, TestFile, for_another
 
 __all__ = ["ARGUMENTS", "Told", "arrive", "begin", "run", "told"]
 
@@ -35,7 +35,7 @@ class Told:
 
 def told() -> Told:
     """What the next process has to know."""
-    return Told({**asdict(STATE), "trouble": [], "in_task": True}, dict(os.environ))
+    return Told(for_another(), dict(os.environ))
 
 
 def arrive(given: Told, kind: type) -> object:
@@ -73,6 +73,8 @@ def begin(state: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     multiprocess.process.current_process()._config["tempdir"] = STATE.scratch  # noqa: SLF001 - no other way
     stacks.answer(Path(STATE.scratch))
     checkouts.install()
+    if STATE.packages:
+        processes.install()
 
 
 def run(body: Callable[[], None], *, test_module: bool) -> None:

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from harness.tf_tests.inside.state import STATE, TestFile
 
-__all__ = ["beside_installed", "find", "install", "load"]
+__all__ = ["beside_installed", "find", "install", "installed_first", "load"]
 
 
 def find(path: Path) -> tuple[TestFile, dict[str, str]]:
@@ -31,6 +31,11 @@ def find(path: Path) -> tuple[TestFile, dict[str, str]]:
         names, folder = _packages(above)
     packages = {".".join(names[: depth + 1]): str(folder.joinpath(*names[: depth + 1])) for depth in range(len(names))}
     return file, packages
+
+
+def installed_first() -> list[str]:
+    """The path, with what is installed before any checkout."""
+    return sorted(sys.path, key=lambda entry: Path(entry).name not in ("site-packages", "dist-packages"))
 
 
 def _packages(folder: Path) -> tuple[list[str], Path]:

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from _lockstep.verdicts import DEVICE_PROPERTY
-from harness.tf_tests.inside import arriving, checkouts, clients, main_block, strict, strict_pool, tasks
+from harness.tf_tests.inside import (
+    arriving,
+    checkouts,
+    clients,
+    main_block,
+    no_tpus,
+    processes,
+    strict,
+    strict_pool,
+    tasks,
+)
 from harness.tf_tests.inside.messages import (
     LEFT_PROPERTY,
     PLUGIN,
@@ -70,6 +80,7 @@ def _look_beside(file: TestFile, packages: Mapping[str, str]) -> None:
     if not packages or not checkouts.beside_installed(dict(packages)):
         return
     STATE.packages = dict(packages)
+    processes.install()
     if "tf_keras" in packages and Path(packages["tf_keras"], "engine").is_dir():
         from harness.tf_tests.inside import keras_sources
 
@@ -162,9 +173,16 @@ class _Inside:
                 item.obj = getattr(item.instance, item.name)  # what was collected is from before `spread`
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A test that is expected to fail does not do so by trouble of what runs it, nor one pass without its GPUs."""
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A test that is expected to fail does not do so by trouble of what runs it, nor one pass without its GPUs.
+
+        One that wants a TPU is skipped.
+        """
         report = yield
+        if report.failed and (why := no_tpus.reason(call)) is not None:
+            report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, f"Skipped: {why}")
         if report.skipped and STATE.gpus_missing and getattr(item.config.option, "require_hardware", False):
             report.outcome, report.longrepr = "failed", STATE.gpus_missing
         elif report.passed and report.when == "call" and STATE.computed_on:

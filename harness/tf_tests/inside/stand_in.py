@@ -14,7 +14,7 @@ from multiprocess import context
 
 from harness.tf_tests.inside import arriving, tasks
 from harness.tf_tests.inside.state import STATE
-from simulator.wire.forking import OwnForkserver, Popen
+from simulator.wire.forking import Popen, Server
 
 __all__ = ["Process", "initialized", "is_oss", "multiprocessing", "test_main"]
 
@@ -52,7 +52,7 @@ class _TaskProcess(context.ForkServerProcess):  # type: ignore[misc]  # multipro
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - multiprocess calls it so
-        return Popen(process_obj, OwnForkserver())
+        return Popen(process_obj, Server.own())
 
 
 class _Context(context.ForkServerContext):  # type: ignore[misc]  # multiprocess has no type hints

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-__all__ = ["STATE", "State", "TestFile"]
+__all__ = ["STATE", "State", "TestFile", "for_another"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,8 @@ class State:
 
 
 STATE = State()
+
+
+def for_another() -> dict[str, Any]:
+    """What another process of the file begins with, as plain data."""
+    return {**asdict(STATE), "trouble": [], "in_task": True}

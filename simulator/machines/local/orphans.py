@@ -1,7 +1,6 @@
 """What has lost its parents and its mark: it ends with the last of the runs that go on in this process.
 
-A daemon whose environment was emptied says nowhere which run it is of. The forkserver has adopted it, whose other
-children are known.
+A daemon whose environment was emptied says nowhere which run it is of. An adopter of the forkserver has it.
 """
 
 from __future__ import annotations
