@@ -296,13 +296,10 @@ def _cut(line: str, limit: int) -> str:
 
 
 def _gist(lines: list[str]) -> str:
-    """The line that says what is wrong; the first one may be no more than where TensorFlow was ("in user code:")."""
+    """The line that says what is wrong; the first one may be no more than where Python was ("in user code:")."""
     if not lines[0].endswith(":"):
         return lines[0]
-    node = next((number for number, line in enumerate(lines) if line.startswith("[[{{node")), 0)
     raised = max((number for number, line in enumerate(lines) if _RAISED.match(line)), default=0)
-    if node > 1:
-        return lines[node - 1]
     if _IN_LAYER.search(lines[raised]) and raised + 1 < len(lines):
         return lines[raised + 1]
     return lines[raised]
