@@ -195,10 +195,14 @@ def test_a_forkserver_that_is_killed_while_it_starts_a_task_is_said(monkeypatch:
     """In one sentence, whether the connection to it or its answer breaks off."""
     for error in (EOFError("no number"), ConnectionResetError("by peer")):
 
-        def broken(*_: Any, error: Exception = error) -> Any:
+        def broken(server: Forkserver, *_: Any, error: Exception = error) -> Any:
+            server._ensure_running()
+            while server.pid is None or not psutil.pid_exists(server.pid):  # the one before is killed
+                time.sleep(0.01)
+            os.kill(server.pid, signal.SIGKILL)
             raise error
 
-        monkeypatch.setattr(sys.modules[Forkserver.__module__], "Popen", broken)
+        monkeypatch.setattr(Forkserver, "_popen", broken)
         with (
             bare(Topology(worker=1)) as cluster,
             pytest.raises(ForkserverEnded, match="killed while it started worker:0"),

@@ -257,8 +257,6 @@ class Following:
         with self._lock:
             passed = self._next(place, replica)
             if passed is None:
-                if own.ndim and self._step is not None and self._step.is_there:  # numbers are of the program's own
-                    self._set_apart("one replica is given examples once more than each replica of the run")
                 return own
             try:
                 rows = [reader.array(each.arrays[0]) for reader, each in passed]
