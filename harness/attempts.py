@@ -209,12 +209,13 @@ class Attempt:
         """By how much replicas contribute more than they should at the first step; `alike` as of `factor_of`."""
         venue, told = self.asked.venue(self.case), self.program.natively(1)
         factor = None
-        for each in (venue, dataclasses.replace(venue, replicas=self.case.replicas, repeats=False)):
-            with reference_runs(told, self.directory, self.case.name, each, follows=True) as runs:
+        for first in (True, False):  # the batch of one replica, unless it is written as that of all
+            of = dataclasses.replace(venue, repeats=not first)
+            with reference_runs(told, self.directory, self.case.name, of, follows=True) as runs:
                 native = runs.plain().trace
             seen = next(iter(native.clients[0].seen), None)
             given = None if seen is None else seen.given
-            factor = factor_of(run, native, self.case.replicas, alike)
+            factor = factor_of(run, native, self.case.replicas, alike, first=first)
             if given is None or given.rows == given.own:
                 break
         return factor

@@ -45,7 +45,9 @@ class Native:
     verdict: Verdict | None = None
 
 
-def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | None = None) -> float | None:
+def factor_of(
+    run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | None = None, *, first: bool = False
+) -> float | None:
     """How many times as much as it should a step of the run takes; None where that cannot be known.
 
     It is known only where gradients are reduced as they were taken: what is divided in between may be what is wrong.
@@ -55,13 +57,14 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | 
         native: one replica that is told that there is one, and was given the examples of all, or as many as the run has
             with those of each.
         replicas: of the run, in sync.
+        first: whether it was given those of the first replica only.
         alike: the reference, if the run's variables are those of its. So it is known whether the run has added up or
             averaged its gradients where no reduction shows it, as none does where variables aggregate what is assigned.
     """
-    first = [next(iter(client.seen), None) for client in run.clients]
-    clients, one = [seen for seen in first if seen is not None], next(iter(native.clients[0].seen), None)
+    begun = [next(iter(client.seen), None) for client in run.clients]
+    clients, one = [seen for seen in begun if seen is not None], next(iter(native.clients[0].seen), None)
     parts = [part for seen in clients for part in _parts(seen)]
-    if one is None or not one.gradients or len(clients) < len(first) or len(parts) != replicas:
+    if one is None or not one.gradients or len(clients) < len(begun) or len(parts) != replicas:
         return None
     if any(len(part) != len(parts[0]) for part in parts):
         return None
@@ -69,7 +72,8 @@ def factor_of(run: RunTrace, native: RunTrace, replicas: int, alike: RunTrace | 
     share = _share(_reduced(clients[0]), whole, replicas)
     if share is None and alike is not None and (times := times_of(run, alike, replicas)):
         share = 1.0 / times
-    found = multiple(whole, [array / len(each) for array in _sum(each)])
+    taken = [replicas * array for array in parts[0]] if first else whole
+    found = multiple(taken, [array / len(each) for array in _sum(each)])
     return None if found is None or share is None else found * share
 
 

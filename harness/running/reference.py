@@ -47,7 +47,8 @@ class Venue:
             one run more has factors that are rounded so.
         hardware: what it computes on.
         replicas: that each of its runs has: 1, or as many as the run, each of which stands for a whole.
-        repeats: whether such a replica has its examples as often as there are replicas, or once.
+        repeats: whether such a replica has its examples as often as there are replicas, or once; of one, whether it has
+            those of all, or of the first.
         python: of another environment, in which all of its runs are made.
         noisy: whether runs with noise may be wanted, for which the disk has to have room.
     """

@@ -43,6 +43,8 @@ __all__ = ["MANY", "Whole", "whole"]
 
 TOGETHER = 4.0
 REST = 1.0
+FINEST = 2.0**-13
+"""In 32 bits elements say more, and what reruns show of a whole is too little to be sure of its last digits."""
 MANY = 16
 """Independent parts from which on the length of them all is known better than any of them."""
 _BEYOND = 2.0
@@ -126,7 +128,7 @@ def whole(observed: Floats, expected: Floats, draws: Sequence[Floats], own: Floa
             factor_bound = max(factor_bound, TOGETHER * together)
         ways = min(_parts(variance), _ways(draws))
         rest_bound = (REST if ways >= MANY else _times(ways, draws)) * float(np.hypot(moved, alone))
-    return Whole(factor, rest, factor_bound, rest_bound, size**0.5, moved, alone)
+    return Whole(factor, rest, max(FINEST, factor_bound), max(FINEST, rest_bound), size**0.5, moved, alone)
 
 
 def _times(parts: float, draws: Sequence[Floats]) -> float:

@@ -39,7 +39,7 @@ class Following:
         silent: a context in which nothing perturbs or watches.
         replicas: that this process has. With one, that has what all replicas of the run had together. With as many as
             the run, each has what its own had, as often as there are replicas; see `averaging`.
-        repeats: whether it has that so often, and not once.
+        repeats: whether it has that so often, and not once. One replica that does not has only what the first one had.
     """
 
     follows = True
@@ -55,6 +55,7 @@ class Following:
     ) -> None:
         self._replicas = replicas
         self._times = replicas if repeats else 1
+        self._read = None if replicas > 1 or repeats else 1
         self._evidence = evidence
         self._noise = noise
         self._silent = silent
@@ -246,7 +247,7 @@ class Following:
         import tensorflow as tf
 
         step = self._step or self._evidence.step(self._index + 1)
-        passed = step.replicas(place) if self._replicas == 1 else [step.of(place, replica)] * self._times
+        passed = self._of_all(step, place) if self._replicas == 1 else [step.of(place, replica)] * self._times
         parts = [each[0][1].arrays[0].shape for each in passed if each]
         shape = tf.TensorShape(own.shape)
         if not parts or not shape.rank or shape[0] is None or sum(part[0] for part in parts) == shape[0]:
@@ -287,7 +288,7 @@ class Following:
         if self._replicas > 1:
             passed = step.of(place, replica)
             return [passed[count]] * self._times if count < len(passed) else None
-        replicas = step.replicas(place)
+        replicas = self._of_all(step, place)
         often, rest = divmod(max(map(len, replicas), default=0), step.calls(place.run))
         if own and often > 1 and not rest and _of_one_each(replicas, own):
             call, within = divmod(count, often * len(replicas))
@@ -295,6 +296,10 @@ class Following:
         else:
             found = [each[count:] for each in replicas]
         return [each[0] for each in found if each] or None
+
+    def _of_all(self, step: RunStep, place: Place) -> Sequence[Sequence[tuple[EvidenceReader, Passed]]]:
+        """What passed a place on each replica of which this process has what it had."""
+        return step.replicas(place)[: self._read]
 
     def drawn(
         self,
