@@ -231,7 +231,11 @@ def test_how_many_checkpoints_a_manager_keeps(hours: float | None, kept: tuple[i
 
 @pytest.mark.parametrize(
     ("mistake", "rule"),
-    [("no_optimizer", "slots_not_restored"), ("other_names", None), ("save_before_update", "update_lost")],
+    [
+        ("no_optimizer", "slots_not_restored"),
+        ("other_names", "state_not_restored"),
+        ("save_before_update", "update_lost"),
+    ],
 )
 def test_a_wrong_program_is_inconsistent(mistake: resuming.Mistake, rule: str | None) -> None:
     """Without its optimizer in the checkpoint, with a model under another name behind `expect_partial`, and with a

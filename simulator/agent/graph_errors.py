@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["readable"]
+__all__ = ["readable", "without_own"]
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in .*$')
 _NODE = re.compile(r"^Detected at node (?P<node>\S+) defined at")
@@ -33,6 +33,14 @@ def readable(text: str, own: Sequence[str] = _OWN) -> str:
     sentence = "\n".join(said) or lines[0]
     first, _, rest = sentence.partition("\n")
     return f"{first} ({nodes[0]}{at})" + (f"\n{rest}" if rest else "")
+
+
+def without_own(text: str, own: Sequence[str] = _OWN) -> str:
+    """The text without the frames that are in these folders."""
+    lines = text.splitlines()
+    return "\n".join(
+        line for line in lines if not ((found := _FRAME.match(line)) and found["file"].startswith(tuple(own)))
+    )
 
 
 def _is_program(file: str, own: Sequence[str]) -> bool:

@@ -134,7 +134,7 @@ def _report(agent: Agent, error: BaseException) -> None:
     tracebacks.leave_out_own(error)
     said = graph_errors.readable(str(error))
     whole = "".join(traceback.format_exception(error))
-    text = sendable(whole.replace(str(error), said) if said else whole)
+    text = sendable(whole.replace(str(error), graph_errors.without_own(str(error))) if said else whole)
     sys.stderr.write(text)
     bases = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
     kind = type(error).__name__

@@ -16,8 +16,9 @@ __all__ = ["RULES"]
 _ID = "state_not_restored"
 _SHOWN = 4
 _CURE = (
-    "It is not in what was saved. Save it with the rest: tf.train.Checkpoint(model=model, optimizer=optimizer) has the "
-    "optimizer's iterations and rate, and what a callback has set or remembers needs a variable in the checkpoint."
+    "What was saved has it under another name, or not at all. Save it with the rest: "
+    "tf.train.Checkpoint(model=model, optimizer=optimizer) has the optimizer's iterations and rate, and what a "
+    "callback has set or remembers needs a variable in the checkpoint."
 )
 
 
