@@ -68,6 +68,23 @@ def test_what_replicas_contribute_is_known_where_it_is_reduced_as_it_was_taken(
     assert factor_of(_run(run), _run(native), 2) == (None if factor is None else pytest.approx(factor))
 
 
+@pytest.mark.parametrize(
+    ("run", "native", "factor"),
+    [
+        (_step(1.0, 3.0, reduced=4.0), _step(2.0), 1.0),  # half of it
+        (_step(1.0, 3.0, reduced=4.0), _step(1.0), 2.0),
+        (_step(1.0, 3.0, reduced=2.0), _step(1.0), 1.0),  # their mean
+        (_step(1.0, 3.0), _step(2.0), None),
+    ],
+)
+def test_what_the_first_replica_contributes_is_known_from_its_own_examples(
+    run: Seen, native: Seen, factor: float | None
+) -> None:
+    """One of two contributes half of what one device computes from the same."""
+    found = factor_of(_run(run), _run(native), 2, first=True)
+    assert found == (None if factor is None else pytest.approx(factor))
+
+
 @pytest.mark.parametrize("mean", [pytest.param(True, marks=pytest.mark.full), False])
 def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Path, mean: bool) -> None:
     """Where replicas are averaged, each step is the mean of what one device does with the rows of each; else it is
