@@ -69,3 +69,23 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, body: str, strategy
     with pytest.raises(RunFailed) as failed:
         verify(["python", str(script)], strategy, explain=False, prove=False)
     assert said in str(failed.value)
+
+
+_LOADED = """
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
+model.fit(x, x.sum(axis=1, keepdims=True), shuffle=False, verbose=0)
+model.save("model.keras")
+with strategy.scope():
+    model = keras.models.load_model("model.keras")
+model.fit(x, x.sum(axis=1, keepdims=True), shuffle=False, verbose=0)
+"""
+
+
+def test_a_model_that_is_loaded_is_compiled_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keras asks whether its own `compile` is the model's, which whoever looks at it must not change."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(_HEAD + _LOADED)
+    assert verify(["python", "train.py"], "mirrored-2", explain=False)

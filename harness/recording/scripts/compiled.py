@@ -47,6 +47,9 @@ def compiled_named(stand_ins: StandIns) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for package in ("keras", "tf_keras"):
             if package in sys.modules:
-                stack.enter_context(patched(sys.modules[package].Model, "compile", compiling))
+                # Where it is defined: elsewhere a model that is loaded takes it for its own, and is not compiled.
+                model = sys.modules[package].Model
+                owner = next(kind for kind in model.__mro__ if "compile" in vars(kind))
+                stack.enter_context(patched(owner, "compile", compiling))
         stack.enter_context(patched(distribute_lib, "_wrong_strategy_scope", mixing))
         yield
