@@ -28,6 +28,7 @@ from simulator.launch.forkserver import Forkserver
 from simulator.machines.local.small_disk import call_on_small_disk
 from simulator.wire.spec import TaskSpec
 from tests.simulator._faults import plan_of, steps
+from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=float("inf"))
 
@@ -197,8 +198,9 @@ def test_a_forkserver_that_is_killed_while_it_starts_a_task_is_said(monkeypatch:
 
         def broken(server: Forkserver, *_: Any, error: Exception = error) -> Any:
             server._ensure_running()
-            while server.pid is None or not psutil.pid_exists(server.pid):  # the one before is killed
-                time.sleep(0.01)
+            # The number of the one before, which is killed, may still stand there.
+            eventually(lambda: server.pid is not None and psutil.pid_exists(server.pid), "a forkserver")
+            assert server.pid is not None
             os.kill(server.pid, signal.SIGKILL)
             raise error
 
