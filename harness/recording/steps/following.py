@@ -269,10 +269,20 @@ class Following:
                 return own
 
     def _is_whole(self, place: Place) -> bool:
-        """Whether each replica of the run was given the same, such as anchors, and not its share of something."""
-        every = [] if self._step is None else [each[0] for each in self._step.replicas(place)]
-        given = {reader.array(passed.arrays[0]).tobytes() for reader, passed in every}
-        return len(given) == 1 and len(every) == self._replicas > 1
+        """Whether each replica of the run was given the same, such as anchors, and not its share of something.
+
+        Shares of few examples, such as labels, may be the same by chance, but not again and again.
+        """
+        if self._replicas == 1 or self._step is None:
+            return False
+        near = () if self._evaluated is not None else range(max(1, self._index - 1), self._index + 2)
+        steps = [self._step, *(step for step in map(self._evidence.step, near) if step.is_there)]
+        passes = [each for step in steps for each in zip(*step.replicas(place), strict=False)]
+        return all(
+            len(each) == self._replicas
+            and len({reader.array(passed.arrays[0]).tobytes() for reader, passed in each}) == 1
+            for each in passes
+        )
 
     def _next(self, place: Place, replica: int, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
         """What passed a place on all replicas the next time; None where that is not known.
