@@ -269,10 +269,7 @@ class Following:
                 return own
 
     def _is_whole(self, place: Place) -> bool:
-        """Whether each replica of the run was given the same, such as anchors, and not its share of something.
-
-        Shares of few examples, such as labels, may be the same by chance, but not again and again.
-        """
+        """Whether all replicas were given the same, such as anchors: shares may be so by chance, but not again."""
         if self._replicas == 1 or self._step is None:
             return False
         near = () if self._evaluated is not None else range(max(1, self._index - 1), self._index + 2)
