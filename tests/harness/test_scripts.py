@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -316,8 +317,8 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
     told = (StandIn("num_replicas_in_sync divides 1", "train.py:9", "1", "unknown"),)
     run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
     right = Verdict("train.py", "mirrored-2", (HOLDS,))
-    for native, outcome in ((Native(1.0), "consistent"), (Native(2.0), "abstained")):
-        assert doubted(right, run, reference, 2, natively=lambda native=native: native).outcome == outcome
+    for factor, outcome in ((1.0, "consistent"), (2.0, "abstained")):
+        assert doubted(right, run, reference, 2, natively=partial(Native, factor)).outcome == outcome
 
 
 def test_numbers_on_examples_that_nobody_compared_are_not_judged() -> None:
