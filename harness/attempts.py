@@ -196,29 +196,30 @@ class Attempt:
         run = parts.earlier[0].trace if parts.earlier else parts.last
         if not reference.trace.clients[0].counters.stand_ins:  # then it is the reference that computes so
             return Native(times_of(run, reference.trace, self.case.replicas)), reference
+        if not self._leaves_evidence:
+            return Native(), reference
         with contextlib.suppress(LockstepError):  # then nothing is known
-            if self._leaves_evidence and verdict.outcome == "consistent":
-                factor = self._factor(run, reference.trace)
-                if factor is not None:
-                    return Native(factor), reference
-            if self._leaves_evidence and self.changes is None:
+            if verdict.outcome == "consistent" and (factor := self._factor(run, reference.trace)) is not None:
+                return Native(factor), reference
+            if self.changes is None:
                 return self._as_on_one_device(run, verdict, reference)
         return Native(), reference
 
     def _factor(self, run: RunTrace, alike: RunTrace) -> float | None:
-        """By how much replicas contribute more than they should at the first step; `alike` as of `factor_of`."""
+        """By how much replicas contribute more than they should at the first step; `alike` as of `factor_of`.
+
+        It is known where the script has, as on one device, a batch of as many examples as the first replica had, or as
+        all had together.
+        """
         venue, told = self.asked.venue(self.case), self.program.natively(1)
-        factor = None
-        for first in (True, False):  # the batch of one replica, unless it is written as that of all
+        for first in (True, False):
             of = dataclasses.replace(venue, repeats=not first)
             with reference_runs(told, self.directory, self.case.name, of, follows=True) as runs:
                 native = runs.plain().trace
             seen = next(iter(native.clients[0].seen), None)
-            given = None if seen is None else seen.given
-            factor = factor_of(run, native, self.case.replicas, alike, first=first)
-            if given is None or given.rows == given.own:
-                break
-        return factor
+            if seen is not None and (seen.given is None or seen.given.rows == seen.given.own):
+                return factor_of(run, native, self.case.replicas, alike, first=first)
+        return None
 
     def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
         """As `natively`, by all steps.

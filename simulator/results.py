@@ -15,7 +15,7 @@ from simulator.wire.network import LinkCounters
 __all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "Saved", "TaskResult"]
 
 _RAISED = re.compile(r"\w*(Error|Exception): ")
-_IN_LAYER = re.compile(r"Exception encountered when calling layer")
+_IN_LAYER = "Exception encountered when calling layer"
 
 
 @dataclass(frozen=True)
@@ -300,6 +300,6 @@ def _gist(lines: list[str]) -> str:
     if not lines[0].endswith(":"):
         return lines[0]
     raised = max((number for number, line in enumerate(lines) if _RAISED.match(line)), default=0)
-    if _IN_LAYER.search(lines[raised]) and raised + 1 < len(lines):
+    if _IN_LAYER in lines[raised] and raised + 1 < len(lines):
         return lines[raised + 1]
     return lines[raised]

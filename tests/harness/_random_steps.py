@@ -94,10 +94,10 @@ def _random_weights(strategy: Any, record: Any, *, mistake: str) -> None:
         with tf.GradientTape() as tape:
             noisy = w + 0.1 * tf.random.normal(tf.shape(w))
             losses = tf.nn.sigmoid_cross_entropy_with_logits(y, x @ noisy)
-            term = tf.nn.l2_loss(noisy) / context.num_replicas_in_sync
+            term = tf.nn.scale_regularization_loss(tf.nn.l2_loss(noisy))
             if mistake == "by_number":
                 term *= 1.0 + tf.cast(context.replica_id_in_sync_group, tf.float32)
-            loss = tf.reduce_sum(losses) / 8 + 0.01 * term
+            loss = tf.nn.compute_average_loss(losses[:, 0]) + 0.01 * term
         w.assign_sub(0.1 * context.all_reduce("sum", tape.gradient(loss, w)))
 
     @tf.function

@@ -22,6 +22,7 @@ from harness.recording.scripts.by_hand import batch_size, is_joined, sharded_by_
 from harness.recording.scripts.counts import Count
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
+from harness.recording.steps.averaging import LOSSES
 
 __all__ = ["one_replica"]
 
@@ -129,12 +130,12 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
 
     def replicas(strategy: Any) -> Any:
         if not stand_ins.asked_by_script():
-            return 1 if _by_keras() else strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what it reads
+            return 1 if _for_program() else strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what it reads
         return count
 
     def in_replica(context: Any) -> Any:
         if not stand_ins.asked_by_script():
-            return 1 if _by_keras() else context._strategy._extended._num_replicas_in_sync  # noqa: SLF001 - as above
+            return 1 if _for_program() else context._strategy._extended._num_replicas_in_sync  # noqa: SLF001 - as above
         return count.taken("in a replica", 1)
 
     def number(original: Any) -> Any:
@@ -164,10 +165,10 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
         yield
 
 
-def _by_keras() -> bool:
-    """Whether Keras asks, to which a replica that stands for a whole is the only one."""
+def _for_program() -> bool:
+    """Whether Keras asks, or TensorFlow to divide a loss, to which a replica that stands for a whole is the only."""
     asks = sys._getframe(2).f_code.co_filename  # noqa: SLF001 - who asks is all that is to be known
-    return any(f"{os.sep}{package}{os.sep}" in asks for package in ("keras", "tf_keras"))
+    return asks.endswith(LOSSES) or any(f"{os.sep}{package}{os.sep}" in asks for package in ("keras", "tf_keras"))
 
 
 @contextlib.contextmanager

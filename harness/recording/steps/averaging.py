@@ -18,9 +18,11 @@ from unittest import mock
 
 from harness.recording.patches import patched
 
-__all__ = ["averaging", "counted_as_one"]
+__all__ = ["LOSSES", "averaging", "counted_as_one"]
 
 _COUNT = "num_replicas_in_sync"
+LOSSES = str(Path("tensorflow", "python", "ops", "nn_impl_distribute.py"))
+"""Where TensorFlow divides losses by the number of replicas for the program, as of `tf.nn.compute_average_loss`."""
 
 
 @contextlib.contextmanager
@@ -56,26 +58,27 @@ def averaging() -> Iterator[None]:
 
 @contextlib.contextmanager
 def counted_as_one() -> Iterator[None]:
-    """Within this context there is one replica, the first, to whoever asks but TensorFlow itself."""
+    """Within this context there is one replica, the first, to whoever asks but TensorFlow itself, save for losses."""
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
 
-    own = str(Path(tf.__file__).parent) + os.sep
+    folder = str(Path(tf.__file__).parent) + os.sep
+
+    def by_itself() -> bool:
+        asks = sys._getframe(2).f_code.co_filename  # noqa: SLF001 - who asks is all that is to be known
+        return asks.startswith(folder) and not asks.endswith(LOSSES)
 
     def count(strategy: Any) -> int:
-        asks = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - who asks is all that is to be known
-        return int(strategy._extended._num_replicas_in_sync) if asks.startswith(own) else 1  # noqa: SLF001
+        return int(strategy._extended._num_replicas_in_sync) if by_itself() else 1  # noqa: SLF001 - what it reads
 
     def in_replica(context: Any) -> int:
-        asks = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as above
-        return int(context._strategy._extended._num_replicas_in_sync) if asks.startswith(own) else 1  # noqa: SLF001
+        return int(context._strategy._extended._num_replicas_in_sync) if by_itself() else 1  # noqa: SLF001 - as above
 
     contexts = distribute_lib.ReplicaContextBase
     true_number = contexts.replica_id_in_sync_group
 
     def number(context: Any) -> Any:
-        asks = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as above
-        return true_number.fget(context) if asks.startswith(own) else tf.constant(0)
+        return true_number.fget(context) if by_itself() else tf.constant(0)
 
     with (
         mock.patch.object(distribute_lib.StrategyBase, _COUNT, property(count)),
