@@ -30,7 +30,9 @@ def test_an_average_or_a_count_that_counts_replicas_is_found(where: str, reports
         assert named == ({"count"} if where == "replica" else {"average"}), str(verdict)
 
 
-@pytest.mark.parametrize("kind", ["shared", "own", pytest.param("normal", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "kind", ["own", *(pytest.param(each, marks=pytest.mark.full) for each in ("shared", "normal"))]
+)
 def test_a_state_of_its_own_that_a_replica_trains_from_is_a_finding(kind: str) -> None:
     """With the line that moves each copy by its own examples; one that nothing is trained from is none."""
     verdict = verify(centred(kind), "mirrored-2", explain=True, prove=False)

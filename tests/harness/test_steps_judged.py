@@ -136,12 +136,13 @@ def test_a_mistake_in_a_random_training_is_found(mistake: str) -> None:
     assert verdict.abstained is None
 
 
+@pytest.mark.parametrize("explain", [False, pytest.param(True, marks=pytest.mark.full)])
 @pytest.mark.parametrize("mistake", ["", "by_number"])
-def test_what_replicas_draw_for_themselves_is_given_and_their_number_is_not(mistake: str) -> None:
+def test_what_replicas_draw_for_themselves_is_given_and_their_number_is_not(mistake: str, explain: bool) -> None:
     """Noise of weights belongs to no example; each replica that stands for a whole is the first one, and the only one
     to TensorFlow's helpers for losses.
     """
-    verdict = verify(random_weights(mistake), "mirrored-2", prove=False, explain=True)
+    verdict = verify(random_weights(mistake), "mirrored-2", prove=False, explain=explain)
     assert verdict.outcome == ("inconsistent" if mistake else "consistent"), str(verdict)
     assert verdict.culprit is None
     (condition,) = (each for each in verdict.conditions if each.code == "own")

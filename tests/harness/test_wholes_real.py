@@ -10,7 +10,7 @@ from harness import verify
 from tests.harness._half import half
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.full)])
 @pytest.mark.parametrize("factor", [1.0, 1.01])
 def test_a_hundredth_on_gradients_is_found(dtype: str, factor: float) -> None:
     """By the whole of what a step adds, where the bounds of elements are wider than that; the right twin is green."""
