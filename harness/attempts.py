@@ -28,16 +28,18 @@ from harness.evidence.steps import RunEvidence, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
+from harness.judging.closures_collected import updates_apart
+from harness.judging.closures_script import Alone
 from harness.judging.conditions import OWN, shown
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
-from harness.running.coordinated import AnewRuns, anew_runs
+from harness.running.coordinated import data_anew
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import run_once
 from harness.running.reference import NOISY_RUNS, ReferenceRuns, Venue, failure_on_one_device, reference_runs
-from harness.running.scripted import check_whole
+from harness.running.scripted import check_whole, own_trace
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
@@ -50,7 +52,7 @@ Tasks = dict[str, dict[str, Any]]
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
-_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker")
+_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server")
 
 
 def leaves_evidence(case: StrategyCase) -> bool:
@@ -69,6 +71,7 @@ class Attempt:
         directory: where it leaves what it has recorded, and the evidence of its steps.
         asked: the rest.
         began: from when on the verdict counts its seconds, on the monotonic clock.
+        undone: what follows what was done again, if that is not the same program.
     """
 
     program: Program
@@ -77,6 +80,7 @@ class Attempt:
     directory: Path
     asked: Asked
     began: float
+    undone: Program | None = None
 
     def run(self) -> RunResult:
         """Run it once.
@@ -120,7 +124,7 @@ class Attempt:
             forced=self.asked.forced,
         )
 
-    def by_runs(self, runs: ReferenceRuns | AnewRuns, tasks: Tasks, of: str | None = None) -> tuple[Verdict, Reference]:
+    def by_runs(self, runs: ReferenceRuns, tasks: Tasks, of: str | None = None) -> tuple[Verdict, Reference]:
         """The verdict by these runs, with as much noise as it takes, and by what it was made.
 
         Args:
@@ -153,7 +157,8 @@ class Attempt:
         self, venue: Venue, tasks: Tasks, *, follows: bool = True, of: str | None = None
     ) -> tuple[Verdict, Reference]:
         """The verdict by runs that are made there; `follows` as of `ReferenceRuns`, `of` as of `by_runs`."""
-        with reference_runs(self.program, self.directory, self.case.name, venue, follows=follows) as runs:
+        told: dict[str, Any] = {"follows": follows, "undone": self.undone}
+        with reference_runs(self.program, self.directory, self.case.name, venue, **told) as runs:
             return self.by_runs(runs, tasks, of)
 
     def by_one_replica(self, tasks: Tasks, *, beside: bool = False) -> tuple[Verdict, Reference]:
@@ -192,8 +197,7 @@ class Attempt:
             verdict: by one replica that is told of all replicas of the run.
             reference: that was told so.
         """
-        parts = read_parts(self.directory)
-        run = parts.earlier[0].trace if parts.earlier else parts.last
+        run = self._first
         if not reference.trace.clients[0].counters.stand_ins:  # then it is the reference that computes so
             return Native(times_of(run, reference.trace, self.case.replicas)), reference
         if not self._leaves_evidence:
@@ -204,6 +208,24 @@ class Attempt:
             if self.changes is None:
                 return self._as_on_one_device(run, verdict, reference)
         return Native(), reference
+
+    def alone(self) -> Alone:
+        """What a script with a coordinator leaves with a single worker."""
+        assert self.program.script is not None
+        venue, workers, run = self.asked.venue(self.case), self.program.script.workers, self._first
+        reads = own_trace(self.program.with_one_worker(), venue)
+        repeated = own_trace(self.program.with_one_worker(workers), venue) if updates_apart(run) else None
+        with contextlib.suppress(LockstepError):
+            told = self.program.with_one_worker()
+            with reference_runs(told, self.directory, self.case.name, venue, follows=True) as runs:
+                return Alone(reads, repeated, runs.plain().trace)
+        return Alone(reads, repeated)
+
+    @property
+    def _first(self) -> RunTrace:
+        """What the clients have left of the run, or of its first part."""
+        parts = read_parts(self.directory)
+        return parts.earlier[0].trace if parts.earlier else parts.last
 
     def _factor(self, run: RunTrace, alike: RunTrace) -> float | None:
         """By how much replicas contribute more than they should at the first step; `alike` as of `factor_of`.
@@ -289,9 +311,15 @@ def _where(failure: RunFailed, script: Script) -> str:
 def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
     program, case = attempt.program, attempt.case
     verdict, reference = attempt.by_one_replica(tasks)
-    if attempt.changes is not None and program.script is not None and case.ps:
-        with anew_runs(verdict, program, attempt.directory, attempt.asked.venue(case)) as runs:
-            return (verdict, reference) if runs is None else attempt.by_runs(runs, tasks)
+    if (
+        attempt.changes is not None
+        and program.script is not None
+        and case.ps
+        and (anew := data_anew(verdict, program, attempt.directory))
+    ):
+        attempt = dataclasses.replace(attempt, program=anew.program, undone=anew.undone)
+        verdict, reference = attempt.by_one_replica(tasks)
+        verdict = dataclasses.replace(verdict, notes=(*verdict.notes, anew.note))
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
     if names := trained_from(verdict, attempt.evidence):

@@ -18,7 +18,6 @@ from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.rebuilt import read_rebuilt
 from harness.evidence.reference import Reference
 from harness.judged import judge, task_summaries
-from harness.judging.closures_collected import updates_apart
 from harness.judging.doubted import doubted
 from harness.judging.native_scale import Native
 from harness.judging.shares import with_data
@@ -31,7 +30,7 @@ from harness.running.interpreter import Interpreter
 from harness.running.interrupt import Interrupting
 from harness.running.observe import check_hardware, disturbed_by
 from harness.running.places import on_machines, placed_program
-from harness.running.scripted import check_apart, native_traces, ready
+from harness.running.scripted import check_apart, ready
 from harness.saved import save_run
 from harness.subject.over import OnMachines
 from harness.subject.program import Program
@@ -167,8 +166,6 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
     assert program.script is not None
     parts = read_parts(directory)
     first = parts.earlier[0].trace if parts.earlier else parts.last
-    venue = attempt.asked.venue(case)
-    natives = native_traces(program, venue, repeated=updates_apart(first)) if case.ps else []
     by = reference
 
     @functools.cache
@@ -182,11 +179,12 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
         "follows": reference.follows,
         "returned": case.ps > 0 and any(read_rebuilt(directory)),
         "updates": program.script.updates,
+        "alone": attempt.alone,
         "natively": natively,
         "whatever": attempt.differs_whatever,
     }
     again = parts if attempt.changes is not None else None
-    return doubted(verdict, first, reference.trace, case.replicas, natives, again, **told), by
+    return doubted(verdict, first, reference.trace, case.replicas, again, **told), by
 
 
 def _beside_others(verdict: Verdict, attempt: Attempt) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from harness.evidence.seen import rows_of
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
@@ -15,12 +16,27 @@ from harness.judging.native_scale import SCALED, times_of
 from harness.judging.verdict import Verdict
 from harness.subject.script import Updates
 
-__all__ = ["ONE_BY_ONE", "not_comparable", "why_not_judged", "wrong_together"]
+__all__ = ["ONE_BY_ONE", "Alone", "not_comparable", "why_not_judged", "wrong_together"]
 
 ONE_BY_ONE = (
     "closures were run one at a time, each worker in its turn, in the run as in its reference: nothing is said of "
     "updates that meet; the script's own branch for workers and parameter servers was not run"
 )
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What a script with a coordinator leaves that is run on one device and told of a single worker.
+
+    Attributes:
+        reads: with the data that it reads then; None where it cannot be run so.
+        repeated: the same with each example as often as there are workers; None also where nobody asks for it.
+        follows: with the examples and draws of the run.
+    """
+
+    reads: RunTrace | None = None
+    repeated: RunTrace | None = None
+    follows: RunTrace | None = None
 
 
 def not_comparable(verdict: Verdict, runs: Sequence[RunTrace], *, returned: bool = False) -> Iterator[str]:
@@ -42,11 +58,6 @@ def not_comparable(verdict: Verdict, runs: Sequence[RunTrace], *, returned: bool
             "what closures get as arguments is not looked at. Have workers read from a data set "
             "(coordinator.create_per_worker_dataset), or verify the training as a function with `record`"
         )
-    elif laws["examples_match_reference"] != "held":
-        yield (
-            "it is not known that the run and its reference have seen the same examples: workers may draw or shuffle "
-            "by themselves. Give what draws or shuffles a seed"
-        )
     if verdict.outcome == "inconsistent" and returned and not _between_closures(verdict):
         yield (
             "a worker was lost while it may have run a closure, which the coordinator then had another go at: what it "
@@ -54,56 +65,54 @@ def not_comparable(verdict: Verdict, runs: Sequence[RunTrace], *, returned: bool
         )
 
 
-def wrong_together(run: RunTrace, natives: Sequence[RunTrace], updates: Updates | None) -> Iterator[Finding]:
+def wrong_together(run: RunTrace, alone: Alone, updates: Updates | None) -> Iterator[Finding]:
     """What is wrong with several workers, of a run that is what its reference is, in which no task was started again.
 
     Args:
         run: what its chief has left.
-        natives: what the script has left that was run on one device, told of a single worker; after that, of one whose
-            closures leave the variables as they are, with each example as often as there are workers.
+        alone: what the script leaves with a single worker.
         updates: what the user says that closures are.
     """
     apart = updates_apart(run)
     if not apart:
         yield from _unfinished(run)
-    if not natives:
-        return
-    yield from badly_shared(run, natives[0])
-    if apart and len(natives) > 1:
-        yield from added_up(run, natives[0], natives[1])
-    if not apart:
-        yield from scaled_otherwise(run, natives[0], updates)
+    if alone.reads is not None:
+        yield from badly_shared(run, alone.reads)
+        if apart and alone.repeated is not None:
+            yield from added_up(run, alone.reads, alone.repeated)
+    if not apart and alone.follows is not None:
+        yield from scaled_otherwise(run, alone.follows, updates)
 
 
-def why_not_judged(runs: Sequence[RunTrace], natives: Sequence[RunTrace], updates: Updates | None) -> Iterator[str]:
+def why_not_judged(runs: Sequence[RunTrace], alone: Alone, updates: Updates | None) -> Iterator[str]:
     """Where a script that is what its reference is may do something else with several workers than with one.
 
     Args:
         runs: what its chief has left, in parts.
-        natives: as of `wrong_together`.
+        alone: as of `wrong_together`.
         updates: as of `wrong_together`.
     """
     yield from _unjoined(runs)
     run = runs[0]
     apart = updates_apart(run)
-    if apart and not (natives and as_one_worker(run, natives[0])):
+    if apart and not (alone.reads is not None and as_one_worker(run, alone.reads)):
         yield (
             "closures take gradients and leave the variables as they are: what the coordinator makes of several of "
             "them, a sum or a mean, cannot be held against one device, unless all workers have the same examples in a "
             "round; verify the training as a function with `record`"
         )
-    missing = _examples(natives[0]) - set().union(*map(_examples, runs)) if natives else set()
+    missing = set() if alone.reads is None else _examples(alone.reads) - set().union(*map(_examples, runs))
     if missing:
         yield (
             f"{len(missing)} examples that the script reads with a single worker were read by none of the workers, in "
             "as many steps: either each worker reads all the data in the same order, and had not come to its end, or "
             "each reads the same part of it. Have it take more steps, with a larger --first if needed"
         )
-    times = times_of(run, natives[0], 1) if natives else None
+    times = None if alone.follows is None else times_of(run, alone.follows, 1)
     if times is None:
         yield (
             "the numbers are those of one device, and it could not be checked whether the script computes the same "
-            "with a single worker: gradients were not seen, or the first closure has other examples there"
+            "with a single worker: gradients were not seen"
         )
     elif abs(times - 1.0) > SCALED and not apart and updates is None:
         yield (

@@ -15,7 +15,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.seen import rows_of
 from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
-from harness.judging.closures_script import ONE_BY_ONE, not_comparable, why_not_judged, wrong_together
+from harness.judging.closures_script import ONE_BY_ONE, Alone, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import OWN
 from harness.judging.native_scale import SCALED, Native, times_of
 from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, never_went_on, why_it_may_differ
@@ -43,11 +43,11 @@ def doubted(
     run: RunTrace,
     reference: RunTrace,
     replicas: int,
-    natives: Sequence[RunTrace] = (),
     parts: Parts | None = None,
     *,
     returned: bool = False,
     updates: Updates | None = None,
+    alone: Callable[[], Alone] = Alone,
     follows: bool = False,
     natively: Callable[[], Native] = Native,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
@@ -59,10 +59,10 @@ def doubted(
         run: what its clients have left.
         reference: what the script has left that was run as its own reference.
         replicas: of the run, in sync.
-        natives: of a script with a coordinator as of `wrong_together`.
         parts: of a run that was disturbed, of which `run` is the first then.
         returned: whether a worker of a coordinator has come back in a part.
         updates: what the user says that closures of a coordinator are.
+        alone: tells what a script with a coordinator leaves with a single worker.
         follows: whether the reference followed the run, and so had its examples.
         natively: tells what is known from the script as it is on one device. It is asked where what the number of
             replicas means to the script decides.
@@ -76,7 +76,7 @@ def doubted(
         notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
     if run.header.strategy.startswith("parameter_server"):
         verdict = dataclasses.replace(verdict, notes=(*notes, ONE_BY_ONE))
-        return _of_closures(verdict, run, reference, natives, parts if again else None, returned, updates)
+        return _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
     of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
     if of_scale and (found := natively().verdict) is not None:
@@ -171,7 +171,7 @@ def _of_closures(
     verdict: Verdict,
     run: RunTrace,
     reference: RunTrace,
-    natives: Sequence[RunTrace],
+    alone: Callable[[], Alone],
     parts: Parts | None,
     returned: bool,
     updates: Updates | None,
@@ -184,9 +184,10 @@ def _of_closures(
         return _abstained(verdict, why)
     if verdict.outcome == "inconsistent":
         return verdict
-    if parts is None and (found := tuple(wrong_together(run, natives, updates))):
+    known = alone()
+    if parts is None and (found := tuple(wrong_together(run, known, updates))):
         return broken_by(verdict, found)
-    why = next(why_not_judged(runs, natives, updates), None)
+    why = next(why_not_judged(runs, known, updates), None)
     return verdict if why is None else _abstained(verdict, why)
 
 

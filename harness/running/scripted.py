@@ -16,7 +16,7 @@ from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, UsageError
 from simulator.faults import Fault
 
-__all__ = ["check_apart", "check_whole", "native_traces", "ready"]
+__all__ = ["check_apart", "check_whole", "own_trace", "ready"]
 
 _KINDS = ("mirrored", "central_storage", "multi_worker", "parameter_server")
 
@@ -92,23 +92,11 @@ def check_whole(program: Program, reference: RunTrace, changes: Interrupting | D
         )
 
 
-def native_traces(program: Program, venue: Venue, *, repeated: bool) -> list[RunTrace]:
-    """What a coordinator's script leaves as on one device, told of a single worker.
-
-    Args:
-        program: the script.
-        venue: where it is run.
-        repeated: whether it is run once more, with each example as often as there are workers.
-
-    Returns:
-        One trace or two, and none where it cannot be run so.
-    """
-    assert program.script is not None
-    found = []
+def own_trace(program: Program, venue: Venue) -> RunTrace | None:
+    """What a script leaves that follows no run; None where it cannot be run so."""
     with contextlib.suppress(LockstepError):
-        for times in (1, program.script.workers) if repeated else (1,):
-            found.append(undisturbed(program.with_one_worker(times), venue, Wanted()).trace)
-    return found
+        return undisturbed(program, venue, Wanted()).trace
+    return None
 
 
 def check_apart(program: str, runs: Mapping[str, Sequence[Touch]]) -> None:

@@ -10,6 +10,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.closures_collected import as_one_worker
+from harness.judging.closures_script import Alone
 from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Judgement, judged
 from harness.judging.verdict import Verdict
@@ -57,7 +58,9 @@ ALONE = _read([DATA])
 
 
 def _verdict(run: RunTrace, *natives: RunTrace, updates: Updates | None = None) -> Verdict:
-    return doubted(Verdict("a.py", "parameter_server-2w1p", HELD), run, ALONE, 1, natives, updates=updates)
+    reads, *more = natives
+    alone = Alone(reads, more[0] if more else None, reads)
+    return doubted(Verdict("a.py", "parameter_server-2w1p", HELD), run, ALONE, 1, updates=updates, alone=lambda: alone)
 
 
 @pytest.mark.parametrize(

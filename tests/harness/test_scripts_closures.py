@@ -11,7 +11,7 @@ import pytest
 from harness.evidence.parts import Part, Parts
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
-from harness.judging.closures_script import not_comparable
+from harness.judging.closures_script import Alone, not_comparable
 from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.verdict import Verdict
@@ -62,7 +62,7 @@ BREAKS = (judged("variables_match_reference", 1, (Finding("law", "what differs")
         (_run(), _run(examples=[[1, 2], [5, 6]]), HOLDS, "abstained", "2 examples that the script reads with a single"),
         (_run(moves=False), _run(), HOLDS, "abstained", "what the coordinator makes of several"),
         (_run(), _run(), HOLDS[:1], "abstained", "what closures get as arguments is not looked at"),
-        (_run(), _run(), (HOLDS[0], OTHERS), "abstained", "Give what draws or shuffles a seed"),
+        (_run(), _run(), (HOLDS[0], OTHERS), "inconsistent", ""),
         (_run(), _run(), HOLDS[1:], "abstained", "no variable could be compared"),
         (_run(), None, HOLDS, "abstained", "could not be checked"),
     ],
@@ -72,7 +72,7 @@ def test_closures_are_judged_by_what_was_seen(
 ) -> None:
     """The right one is consistent, what differs is inconsistent, and nothing is consistent by nothing seen."""
     verdict = doubted(
-        Verdict("a.py", "parameter_server-2w1p", laws), run, _run(), 1, [] if native is None else [native]
+        Verdict("a.py", "parameter_server-2w1p", laws), run, _run(), 1, alone=lambda: Alone(native, None, native)
     )
     assert verdict.outcome == outcome
     assert text in str(verdict.abstained or "")

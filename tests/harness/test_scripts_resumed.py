@@ -79,7 +79,7 @@ def _parts(
 
 def _judged(parts: Parts, reference: Reference) -> Verdict:
     verdict = judge(parts, reference, program="train.py", tasks={}, seconds=1.0)
-    return doubted(verdict, parts.earlier[0].trace, reference.trace, 2, (), parts)
+    return doubted(verdict, parts.earlier[0].trace, reference.trace, 2, parts)
 
 
 @pytest.mark.parametrize(

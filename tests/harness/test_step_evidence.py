@@ -208,7 +208,7 @@ def test_a_draw_that_belongs_to_no_example_is_apart() -> None:
 
 
 def _look(repeats: Repeats, step: int, parts: list[Any], own: Any, source: Source = _HERE) -> list[DrawSeen]:
-    return list(repeats.look(source, step, _PLACE, range(len(parts)), [[part] for part in parts], [own]))
+    return list(repeats.look(source, (step, None), _PLACE, range(len(parts)), [[part] for part in parts], [own]))
 
 
 def test_equal_draws_of_examples_are_seen_where_somebody_chose_the_seed() -> None:

@@ -78,7 +78,8 @@ class StepEvidence(msgspec.Struct, frozen=True):
     came to its end: a call that finds no more data does not. `trained` is whether gradients were taken in it: of a
     program that took none yet, each call that runs replicas has evidence, such as one that builds variables. `own`
     is, of steps 1, 2, 4, 8 and so on, what variables then held of which each replica may have something of its own.
-    `evaluations` are the calls after it that ran replicas and took no gradients, each by what passed in it.
+    `evaluations` are the calls after it that ran replicas and took no gradients, each by what passed in it. `worker` is
+    the number of the worker that did it for a coordinator; None of any other step.
     """
 
     index: int
@@ -90,3 +91,4 @@ class StepEvidence(msgspec.Struct, frozen=True):
     trained: bool = True
     own: tuple[Held, ...] = ()
     evaluations: tuple[tuple[Passed, ...], ...] = ()
+    worker: int | None = None

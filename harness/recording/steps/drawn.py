@@ -54,18 +54,21 @@ class Source:
         return DrawSeen("unlike", text, self.where, self.by_keras)
 
 
+_When = tuple[int, int | None]
+
+
 class Repeats:
     """Knows what was drawn before, by the run and by one device."""
 
     def __init__(self) -> None:
-        self._drawn: dict[bytes, tuple[int, int]] = {}
+        self._drawn: dict[bytes, tuple[_When, int]] = {}
         self._own: set[bytes] = set()
         self._repeating: set[Place] = set()
 
     def look(
         self,
         source: Source,
-        step: int,
+        when: _When,
         place: Place,
         replicas: Sequence[int],
         parts: Sequence[Sequence[np.ndarray[Any, Any]]],
@@ -75,7 +78,7 @@ class Repeats:
 
         Args:
             source: who draws.
-            step: the number of the step.
+            when: the number of the step, and of the worker that did it for a coordinator.
             place: in it.
             replicas: their numbers.
             parts: what each of these drew.
@@ -90,25 +93,32 @@ class Repeats:
         keys = [_key(part[0]) for part in parts]
         rows = rows_axis(numbers.shape, [part[0].shape for part in parts]) is not None
         if len(set(keys)) < len(keys):
-            # Without a seed of its own TensorFlow may have equal ones for replicas, as Lockstep gives it a first one.
-            if rows and len(keys) > 1 and (source.seeded or source.by_keras):
-                yield DrawSeen(
-                    "equal", f"replicas draw the same numbers by {source.operation}", source.where, source.by_keras
-                )
+            if rows and len(keys) > 1:
+                yield from _equal(source, "replicas")
         elif place not in self._repeating:
-            yield from self._again(source, step, dict(zip(replicas, keys, strict=True)))
+            yield from self._again(source, when, dict(zip(replicas, keys, strict=True)))
         for replica, key in zip(replicas, keys, strict=True):
-            self._drawn.setdefault(key, (step, replica))
+            self._drawn.setdefault(key, (when, replica))
 
-    def _again(self, source: Source, step: int, keys: dict[int, bytes]) -> Iterator[DrawSeen]:
+    def _again(self, source: Source, when: _When, keys: dict[int, bytes]) -> Iterator[DrawSeen]:
         for replica, key in keys.items():
-            if (before := self._drawn.get(key)) is not None and before[0] != step:
+            before, by = self._drawn.get(key, (when, replica))
+            if before[1] != when[1]:
+                yield from _equal(source, "workers")
+                return
+            if before != when:
                 text = (
-                    f"replica {replica} draws by {source.operation} what replica {before[1]} drew at step {before[0]}, "
+                    f"replica {replica} draws by {source.operation} what replica {by} drew at step {before[0]}, "
                     "and one device draws other numbers at each step"
                 )
                 yield DrawSeen("again", text, source.where, source.by_keras)
                 return
+
+
+def _equal(source: Source, who: str) -> Iterator[DrawSeen]:
+    """Of a draw without a seed nothing: TensorFlow may have equal ones for all, as Lockstep gives it a first one."""
+    if source.seeded or source.by_keras:
+        yield DrawSeen("equal", f"{who} draw the same numbers by {source.operation}", source.where, source.by_keras)
 
 
 def _key(array: np.ndarray[Any, Any]) -> bytes:

@@ -117,7 +117,7 @@ class Following:
         """No step can be judged from now on: nobody knows which of them call it."""
         self._blind[why] = None
 
-    def begin(self, variables: Variables, eager: int | None) -> None:
+    def begin(self, variables: Variables, eager: int | None, worker: int | None) -> None:
         """Set the variables to what the run's step began with."""
         self._index += 1
         self._apart.clear()
@@ -375,7 +375,7 @@ class Following:
                 parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
                 if self._replicas == 1 and self._is_compared:
                     numbers = [each.replica for _, each in passed]
-                    said = self._repeats.look(source, self._index, place, numbers, parts, own)
+                    said = self._repeats.look(source, (self._index, self._step.worker), place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
                 permutes = source.operation in PERMUTING
                 return [

@@ -47,19 +47,20 @@ class Keeping:
         self._own: tuple[Held, ...] = ()
         self._before: tuple[Held, ...] = ()
         self._eager: int | None = None
+        self._worker: int | None = None
         self._passed: list[Passed] = []
         self._reported: list[tuple[Held, ...]] = []
         self._evaluations: list[tuple[Passed, ...]] = []
         self._evaluation: list[Passed] | None = None
 
-    def begin(self, variables: Variables, eager: int | None) -> None:
+    def begin(self, variables: Variables, eager: int | None, worker: int | None) -> None:
         """Publish the step before, and begin with what the variables hold."""
         try:
             self.close()
         finally:  # a step that could not be published is missing, and does not shift those after it
             self._index += 1
             self._writer.begin(self._index)
-            self._eager, self._before, self._passed, self._reported = eager, (), [], []
+            self._eager, self._worker, self._before, self._passed, self._reported = eager, worker, (), [], []
             self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
         self._before = self._held(variables)
@@ -213,5 +214,6 @@ class Keeping:
                 self._trained,
                 self._own,
                 tuple(self._evaluations),
+                self._worker,
             )
         )

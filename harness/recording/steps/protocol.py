@@ -35,12 +35,13 @@ class Steps(Protocol):
 
     follows: bool
 
-    def begin(self, variables: Variables, eager: int | None) -> None:
+    def begin(self, variables: Variables, eager: int | None, worker: int | None) -> None:
         """A step begins, of which nothing has been computed yet.
 
         Args:
             variables: those that are compared where this step begins, and so are what it begins with.
             eager: as of `harness.evidence.steps.StepEvidence`.
+            worker: as of `harness.evidence.steps.StepEvidence`.
         """
 
     @property

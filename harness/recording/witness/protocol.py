@@ -261,7 +261,7 @@ class Gathered:
                 self._started |= bool(self.reported)
                 if not self._started or self.steps.begins_part:
                     self.started()
-                self.steps.begin(self.registry.judged_state(reported=not self._started), self._eager)
+                self.steps.begin(self.registry.judged_state(reported=not self._started), self._eager, self.worker)
 
     def keeping(self) -> contextlib.AbstractContextManager[None]:
         """Around what is done for the evidence of steps: a run goes on without, and who follows one does not."""
