@@ -34,7 +34,6 @@ from harness.judging.conditions import OWN, shown
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
-from harness.running.coordinated import data_anew
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import run_once
@@ -71,7 +70,6 @@ class Attempt:
         directory: where it leaves what it has recorded, and the evidence of its steps.
         asked: the rest.
         began: from when on the verdict counts its seconds, on the monotonic clock.
-        undone: what follows what was done again, if that is not the same program.
     """
 
     program: Program
@@ -80,7 +78,6 @@ class Attempt:
     directory: Path
     asked: Asked
     began: float
-    undone: Program | None = None
 
     def run(self) -> RunResult:
         """Run it once.
@@ -157,8 +154,7 @@ class Attempt:
         self, venue: Venue, tasks: Tasks, *, follows: bool = True, of: str | None = None
     ) -> tuple[Verdict, Reference]:
         """The verdict by runs that are made there; `follows` as of `ReferenceRuns`, `of` as of `by_runs`."""
-        told: dict[str, Any] = {"follows": follows, "undone": self.undone}
-        with reference_runs(self.program, self.directory, self.case.name, venue, **told) as runs:
+        with reference_runs(self.program, self.directory, self.case.name, venue, follows=follows) as runs:
             return self.by_runs(runs, tasks, of)
 
     def by_one_replica(self, tasks: Tasks, *, beside: bool = False) -> tuple[Verdict, Reference]:
@@ -309,17 +305,8 @@ def _where(failure: RunFailed, script: Script) -> str:
 
 
 def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
-    program, case = attempt.program, attempt.case
+    case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks)
-    if (
-        attempt.changes is not None
-        and program.script is not None
-        and case.ps
-        and (anew := data_anew(verdict, program, attempt.directory))
-    ):
-        attempt = dataclasses.replace(attempt, program=anew.program, undone=anew.undone)
-        verdict, reference = attempt.by_one_replica(tasks)
-        verdict = dataclasses.replace(verdict, notes=(*verdict.notes, anew.note))
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
     if names := trained_from(verdict, attempt.evidence):

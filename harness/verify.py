@@ -15,7 +15,6 @@ from harness.attempts import Attempt, verdict_of
 from harness.culprits import is_wanted, with_culprit
 from harness.evidence.independence import read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
-from harness.evidence.rebuilt import read_rebuilt
 from harness.evidence.reference import Reference
 from harness.judged import judge, task_summaries
 from harness.judging.doubted import doubted
@@ -177,7 +176,8 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
 
     told: dict[str, Any] = {
         "follows": reference.follows,
-        "returned": case.ps > 0 and any(read_rebuilt(directory)),
+        "returned": case.ps > 0
+        and any(each["incarnation"] and task.startswith("worker") for task, each in verdict.tasks.items()),
         "updates": program.script.updates,
         "alone": attempt.alone,
         "natively": natively,

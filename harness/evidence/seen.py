@@ -16,7 +16,16 @@ import msgspec
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Step
 
-__all__ = ["Completed", "completed", "completed_parts", "overwritten", "rows_of", "with_seen", "with_steps"]
+__all__ = [
+    "Completed",
+    "completed",
+    "completed_parts",
+    "for_coordinator",
+    "overwritten",
+    "rows_of",
+    "with_seen",
+    "with_steps",
+]
 
 _FILLED = ("loss", "examples")
 _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
@@ -25,6 +34,11 @@ _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
 def rows_of(seen: Seen) -> list[int]:
     """The fingerprints of all examples of a step, replica by replica; empty if none were seen."""
     return [number for rows in seen.examples or () for number in rows]
+
+
+def for_coordinator(run: RunTrace) -> bool:
+    """Whether workers have made its steps for a coordinator, as far as these were seen."""
+    return any(seen.worker is not None for client in run.clients for seen in client.seen)
 
 
 @dataclass(frozen=True)

@@ -39,12 +39,15 @@ class Alone:
     follows: RunTrace | None = None
 
 
-def not_comparable(verdict: Verdict, runs: Sequence[RunTrace], *, returned: bool = False) -> Iterator[str]:
+def not_comparable(
+    verdict: Verdict, runs: Sequence[RunTrace], reference: RunTrace, *, returned: bool = False
+) -> Iterator[str]:
     """Why the numbers of such a run say nothing.
 
     Args:
         verdict: on the script.
         runs: what its chief has left, in parts.
+        reference: what has followed it.
         returned: whether a worker has come back in one of these parts.
     """
     laws = {law.law: law.status for law in verdict.judgements}
@@ -52,11 +55,12 @@ def not_comparable(verdict: Verdict, runs: Sequence[RunTrace], *, returned: bool
         yield from _unjoined(runs)
     if laws.get("variables_match_reference", "not_judged") == "not_judged":
         yield "no variable could be compared; see the notes, and verify the training as a function with `record`"
-    if laws.get("examples_match_reference", "not_judged") == "not_judged":
+    given = any(step.seen is not None and step.seen.given is not None for step in reference.clients[0].steps)
+    if not given and not any(map(_examples, runs)):
         yield (
-            "no example was seen, so that it is not known whether the run and its reference have had the same ones: "
-            "what closures get as arguments is not looked at. Have workers read from a data set "
-            "(coordinator.create_per_worker_dataset), or verify the training as a function with `record`"
+            "no example was seen, so that it is not known whether the run and its reference have had the same ones. "
+            "Give examples to strategy.run, in what the closure calls, or verify the training as a function with "
+            "`record`"
         )
     if verdict.outcome == "inconsistent" and returned and not _between_closures(verdict):
         yield (

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.evidence.seen import rows_of
+from harness.evidence.seen import for_coordinator, rows_of
 from harness.evidence.trace import RunTrace
 from harness.evidence.work import placed_by_hand
 from harness.judging.explain.causes import cause_of
@@ -39,6 +39,9 @@ _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples
 _SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that is a condition."""
 _ORDER_TEXT = "the run's own order of examples, which is not that of one device"
+_OF_WORKERS_TEXT = (
+    "that each worker of a coordinator reads data of its own, in its own order, and from the beginning after a restart"
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,10 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         if apart is not None and judgement.law in (_EXAMPLES, _IN_TURN):
             kept.append(not_judged(judgement.law, apart.text))
             continue
+        if judgement.law in (_EXAMPLES, _IN_TURN) and judgement.status == "broken" and for_coordinator(case.run):
+            kept.append(not_judged(judgement.law, _OF_WORKERS_TEXT))
+            found.append(Condition(OWN_SHARES, _OF_WORKERS_TEXT))
+            continue
         if judgement.law == _ROWS and judgement.status == "broken" and shares is not None:
             kept.append(not_judged(_ROWS, "one device reads the examples of the first worker only"))
             found.append(shares)
@@ -84,7 +91,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
             return tuple(kept), tuple(found)
         steps = "1 step" if others == 1 else f"{others} steps"
         found.append(Condition(DRAWN_DATA, f"the run's own examples at {steps}, which one device does not draw"))
-    return tuple(kept), tuple(found)
+    return tuple(kept), tuple(dict.fromkeys(found))
 
 
 def given(conditions: Sequence[Condition]) -> Iterator[str]:

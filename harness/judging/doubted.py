@@ -18,7 +18,14 @@ from harness.evidence.trace import RunTrace
 from harness.judging.closures_script import ONE_BY_ONE, Alone, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import OWN
 from harness.judging.native_scale import SCALED, Native, times_of
-from harness.judging.resumed_script import began_alike, cannot_be_known, in_parts, never_went_on, why_it_may_differ
+from harness.judging.resumed_script import (
+    began_alike,
+    cannot_be_known,
+    in_parts,
+    is_computed,
+    never_went_on,
+    why_it_may_differ,
+)
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
 
@@ -157,14 +164,9 @@ def _of_inconsistent(
 ) -> Iterator[Iterator[str]]:
     """Why a run in which something was found may be right; `parts` are those of one that was started again."""
     if parts is not None:
-        yield why_it_may_differ(verdict, parts, reference)
-    if (parts is None or not began_alike(run, reference)) and not (follows and _is_computed(verdict)):
+        yield why_it_may_differ(verdict, parts, reference, follows=follows)
+    if (parts is None or not began_alike(run, reference)) and not (follows and is_computed(verdict)):
         yield _reasons(verdict, run, reference, told)
-
-
-def _is_computed(verdict: Verdict) -> bool:
-    """Whether something else is wrong than which examples the run had."""
-    return any(law.status == "broken" and law.law != _EXAMPLES for law in verdict.judgements)
 
 
 def _of_closures(
@@ -200,10 +202,10 @@ def _not_of_closures(
     if parts is not None:
         yield from _endless(reference)
         if verdict.outcome == "inconsistent":
-            yield from why_it_may_differ(verdict, parts, reference)
+            yield from why_it_may_differ(verdict, parts, reference, follows=True)
         if never_went_on(verdict, parts):
             return
-    yield from not_comparable(verdict, runs, returned=returned)
+    yield from not_comparable(verdict, runs, reference, returned=returned)
 
 
 def _of_consistent(verdict: Verdict, told: Sequence[StandIn], *, again: bool) -> Iterator[str]:

@@ -11,7 +11,7 @@ from harness.evidence.stand_ins import DRAWN
 from harness.evidence.trace import RunTrace
 from harness.judging.verdict import Verdict
 
-__all__ = ["began_alike", "cannot_be_known", "in_parts", "never_went_on", "why_it_may_differ", "worded"]
+__all__ = ["began_alike", "cannot_be_known", "in_parts", "is_computed", "never_went_on", "why_it_may_differ", "worded"]
 
 _EXAMPLES, _VARIABLES = "examples_match_reference", "variables_match_reference"
 
@@ -44,6 +44,11 @@ def cannot_be_known(verdict: Verdict) -> Iterator[str]:
         )
 
 
+def is_computed(verdict: Verdict) -> bool:
+    """Whether something else is wrong than which examples the run had."""
+    return any(law.status == "broken" and law.law != _EXAMPLES for law in verdict.judgements)
+
+
 def never_went_on(verdict: Verdict, parts: Parts) -> bool:
     """Whether a run that had seen the examples of its reference was started again and did no step more, as it should.
 
@@ -54,13 +59,14 @@ def never_went_on(verdict: Verdict, parts: Parts) -> bool:
     return lost and examples is not None and examples.reason.startswith("held until the interruption")
 
 
-def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> Iterator[str]:
+def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace, *, follows: bool) -> Iterator[str]:
     """Why a run in parts that differs from its reference may be right.
 
     Args:
         verdict: which is inconsistent.
         parts: of the run.
         reference: of the whole of it.
+        follows: whether that was given the examples of the run.
     """
     found = verdict.interrupted
     later = parts.later or (parts.saves is not None and any(not event.restores for event in parts.saves.events))
@@ -69,6 +75,8 @@ def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> It
             f"nothing had been saved when it was killed after step {found['at']}, so that it could only begin again. "
             "Kill it at a later step, after it has saved"
         )
+    if follows and is_computed(verdict):
+        return
     laws = {law.law: law.status for law in verdict.judgements}
     if laws.get(_EXAMPLES, "not_judged") == "not_judged" and not never_went_on(verdict, parts):
         yield (

@@ -78,7 +78,6 @@ class ReferenceRuns:
         venue: where they are made.
         place: where those go that follow.
         follows: whether to follow the run if it has left evidence.
-        undone: what follows what was done again, if that is not the same program.
     """
 
     def __init__(
@@ -90,10 +89,8 @@ class ReferenceRuns:
         place: Path,
         *,
         follows: bool = True,
-        undone: Program | None = None,
     ) -> None:
         self._program = program
-        self._undone = undone or program
         self._venue = venue
         self._run = f"the run under {strategy}"
         self._directory = directory
@@ -145,21 +142,21 @@ class ReferenceRuns:
     def _follow(self) -> None:
         """Find out where the parts of the run stand, and what has to be followed apart."""
         segments = self._segments
-        self._last, found = self._following(self._program, segments)
+        self._last, found = self._following(segments)
         if len(segments) == 1:
             return
         if (counted := segments_by_counts(self._parts, found)) != segments:
             segments = counted
-            self._last, found = self._following(self._program, segments)
+            self._last, found = self._following(segments)
         for number in undone(self._parts, found):
-            self._earlier[number], _ = self._following(self._undone, segments[: number + 1])
+            self._earlier[number], _ = self._following(segments[: number + 1])
 
-    def _following(self, program: Program, segments: tuple[Segment, ...]) -> tuple[Runs, Reference]:
+    def _following(self, segments: tuple[Segment, ...]) -> tuple[Runs, Reference]:
         place = self._place / str(self._count)
         place.mkdir()
         venue = self._venue
         runs = Runs(
-            program,
+            self._program,
             place,
             venue.seed,
             venue.timeout,
@@ -210,11 +207,10 @@ def reference_runs(
     venue: Venue,
     *,
     follows: bool = True,
-    undone: Program | None = None,
 ) -> Iterator[ReferenceRuns]:
     """Those of one run; the arguments are those of `ReferenceRuns`."""
     with scratch("followed") as place:
-        yield ReferenceRuns(program, directory, strategy, venue, place, follows=follows, undone=undone)
+        yield ReferenceRuns(program, directory, strategy, venue, place, follows=follows)
 
 
 def undisturbed(

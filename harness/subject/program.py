@@ -16,7 +16,7 @@ import msgspec
 
 from _lockstep import names
 from harness.subject.environment import set_before_tensorflow
-from harness.subject.script import Anew, Script
+from harness.subject.script import Script
 from simulator import UsageError
 from simulator.launch import pack, unpack
 
@@ -100,11 +100,6 @@ class Program:
         """
         assert self.script is not None
         return Program.of_script(msgspec.structs.replace(self.script, workers=1, repeated=repeated))
-
-    def anew(self, where: Sequence[Anew]) -> Program:
-        """A script with a coordinator, as its own reference whose workers begin their data anew there."""
-        assert self.script is not None
-        return Program.of_script(msgspec.structs.replace(self.script, anew=tuple(where)))
 
     def sent_from(self, folder: Path) -> Program:
         """The same where the files of this folder have been sent to, which is then the working directory.

@@ -12,7 +12,7 @@ import msgspec
 
 from simulator import UsageError
 
-__all__ = ["FIRST_STEPS", "Anew", "Script", "Updates"]
+__all__ = ["FIRST_STEPS", "Script", "Updates"]
 
 FIRST_STEPS = 100
 """Of a script so many steps are judged if nobody says another number."""
@@ -25,18 +25,6 @@ _PYTHON = re.compile(r"python(?P<version>\d+(\.\d+)?)?")
 _FORM = "give the command that starts it, for example: python train.py --epochs 1"
 # Options of Python's that change nothing of what a script computes; others, such as -O, are not those of its tasks.
 _HARMLESS = ("-u", "-B")
-
-
-class Anew(msgspec.Struct, frozen=True):
-    """That a worker of a coordinator began to read its data from the beginning.
-
-    Attributes:
-        after: how many steps the script had done.
-        worker: which one; None for all of them, in a job that was started again.
-    """
-
-    after: int
-    worker: int | None = None
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -53,7 +41,6 @@ class Script(msgspec.Struct, frozen=True):
         first: how many steps are judged.
         assume: what the reference takes for the number of replicas at a line, by `FILE:LINE`.
         disturbed: whether it is to be killed, so that each step is looked at as soon as it was done, in all runs alike.
-        anew: where the workers of a coordinator began their data anew, which those of the reference do as well.
         updates: what the user says that closures are; None if nothing.
         repeated: how often each example stands in its batch.
     """
@@ -68,7 +55,6 @@ class Script(msgspec.Struct, frozen=True):
     assume: dict[str, int] = {}
     disturbed: bool = False
     ps: int = 0
-    anew: tuple[Anew, ...] = ()
     updates: Updates | None = None
     repeated: int = 1
 

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.evidence.parts import Part, Parts
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.closures_script import Alone, not_comparable
 from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.verdict import Verdict
-from harness.running.coordinated import histories
-from harness.subject.script import Anew, Script
+from harness.subject.script import Script
 from simulator import Cluster, Topology
 from tools.scripts import result_of
 from tools.unmodified.cases import cases
@@ -61,7 +59,7 @@ BREAKS = (judged("variables_match_reference", 1, (Finding("law", "what differs")
         (_run(gradient=1.0), _run(), HOLDS, "abstained", "0.5 times what"),
         (_run(), _run(examples=[[1, 2], [5, 6]]), HOLDS, "abstained", "2 examples that the script reads with a single"),
         (_run(moves=False), _run(), HOLDS, "abstained", "what the coordinator makes of several"),
-        (_run(), _run(), HOLDS[:1], "abstained", "what closures get as arguments is not looked at"),
+        (_run(examples=[[]]), _run(), HOLDS[:1], "abstained", "no example was seen"),
         (_run(), _run(), (HOLDS[0], OTHERS), "inconsistent", ""),
         (_run(), _run(), HOLDS[1:], "abstained", "no variable could be compared"),
         (_run(), None, HOLDS, "abstained", "could not be checked"),
@@ -94,9 +92,7 @@ def _coordinated(place: str) -> dict[str, Any]:
     spec = server_lib.ClusterSpec({"chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"]})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type="chief", task_id=0)
     shards = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
-    anew = [Anew(7, 1), Anew(9)]
-    done = 0
-    with serial_cluster(anew, lambda: done), joins_noted(stand_ins, lambda function: False) as at_end:
+    with serial_cluster(), joins_noted(stand_ins, lambda function: False) as at_end:
         strategy = tf.distribute.ParameterServerStrategy(resolver, shards)
         with strategy.scope():
             total = tf.Variable(0, name="total", dtype=tf.int64)
@@ -119,9 +115,6 @@ def _coordinated(place: str) -> dict[str, Any]:
         at_end()
         found["open"] = [each.what for each in stand_ins.found]
         found["total"], found["last"] = int(total), int(last.fetch())
-        found["anew"] = []
-        for done in (6, 7, 8, 9, 10):  # noqa: B007 - the cluster asks for it
-            found["anew"].append(int(coordinator.schedule(closure, args=(iterator,)).fetch()))
         found["shards"] = [shard.shape.as_list() for shard in parts.variables]
     files.collect()
     found["in order"] = found.pop("left")
@@ -140,8 +133,7 @@ def test_a_coordinator_without_a_cluster_gives_each_worker_its_turn(tmp_path: Pa
         "total": 12,
         "last": 3,
         "shards": [[2], [1]],
-        "anew": [4, 1, 5, 1, 1],  # worker 1 alone, then both, beginning with the first
-        "in order": [1, 1, 2, 2, 3, 3, 4, 1, 5, 1, 1],
+        "in order": [1, 1, 2, 2, 3, 3],
     }
     assert not list((tmp_path / "closures").iterdir())
 
@@ -158,7 +150,7 @@ def _saved(place: str) -> dict[str, list[str]]:
     spec = server_lib.ClusterSpec({"chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"]})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type="chief", task_id=0)
     found = {}
-    with serial_cluster([], lambda: 0):
+    with serial_cluster():
         strategy = tf.distribute.ParameterServerStrategy(resolver)
         with strategy.scope():
             total = tf.Variable(0, name="total", dtype=tf.int64)
@@ -318,35 +310,19 @@ def test_scripts_as_people_write_them(name: str) -> None:
     assert result.outcome == case.answer, result
 
 
-def _parts(earlier: int) -> Parts:
-    run = RunTrace((ClientTrace(Header("chief:0", 0, "parameter_server-2w1p", 2, 1, 1, 20, {})),))
-    return Parts(run, tuple(Part(run, 1, 1) for _ in range(earlier)))
-
-
-def test_where_data_began_anew_is_told_in_the_steps_of_the_whole_run() -> None:
-    """A worker that came back, and a job that did: what the killed part did after it had saved is undone."""
-    alone = histories(_parts(0), [[(5, 1)]], 0)
-    assert alone == ((), (Anew(5, 1),))
-    both = histories(_parts(1), [[(3, 0), (9, 1)], [(2, 1)]], 8)
-    assert both == ((Anew(3, 0), Anew(9, 1)), (Anew(3, 0), Anew(8), Anew(10, 1)))
-    assert histories(_parts(1), [[], []], 0) == ((), ())  # from scratch all is new anyway
-    assert histories(_parts(2), [[], [], []], 8) is None
-    assert histories(_parts(1), [[]], 8) is None
-
-
 def test_a_closure_that_may_have_been_run_twice_is_not_judged() -> None:
     """Only a kill at a step, where none is under way, leaves no doubt."""
     law = Judgement(
         "variables_match_reference", "broken", suffices=True, findings=(Finding("variables_match_reference", "step 6"),)
     )
     examples = Judgement("examples_match_reference", "held")
-    run = _parts(0).last
+    run = _run()
     for plan, doubts in (
         ({"fault": [{"kind": "kill", "task": "worker:1", "step": 5}]}, False),
         ({"fault": [{"kind": "kill", "task": "worker:1", "after": "2s"}]}, True),
         ({"fault": [{"kind": "kill", "step": 5}], "link": [{"src": "chief:0"}]}, True),
     ):
         verdict = Verdict("train.py", "parameter_server-2w1p", (law, examples), faults={"plan": plan})
-        said = list(not_comparable(verdict, [run], returned=True))
+        said = list(not_comparable(verdict, [run], run, returned=True))
         assert any("may have run a closure" in each for each in said) is doubts
-        assert not list(not_comparable(verdict, [run]))
+        assert not list(not_comparable(verdict, [run], run))

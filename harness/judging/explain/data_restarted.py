@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from harness.evidence.seen import for_coordinator
 from harness.evidence.trace import RunTrace
 from harness.judging.explain._examples import listed
 from harness.judging.explain._prediction import Predicting, evident
@@ -24,7 +25,7 @@ _CURE = (
 
 def _attempts(view: View) -> Iterable[Attempt | None]:
     found = resumption_of(view)
-    if found is None:
+    if found is None or for_coordinator(view.case.run):  # whose workers begin their data anew, as TensorFlow has it
         return
     # Right values do not come from wrong examples, but where the reference was given them, too.
     if not (view.case.follows or view.wrong("variables", found.first) + view.wrong("loss", found.first)):

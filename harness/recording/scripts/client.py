@@ -12,7 +12,6 @@ import msgspec
 from harness.evidence.found import note_files_found
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
-from harness.evidence.rebuilt import note_rebuilt
 from harness.evidence.trace import Header, Placement
 from harness.recording.client import (
     Assignment,
@@ -38,7 +37,7 @@ from harness.recording.scripts.doubts import doubts
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import StandIns
-from harness.recording.scripts.turns import in_turns, joins_noted, returns_noted
+from harness.recording.scripts.turns import in_turns, joins_noted
 from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.steps.averaging import averaging
 from harness.recording.touched import note_files
@@ -234,7 +233,7 @@ def _around(
         stack.enter_context(averaging())
     if case.name == "default" or assignment.replicas > 1:
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.replicas}
-        stack.enter_context(one_replica(stand_ins, lambda: session.steps, **told))
+        stack.enter_context(one_replica(stand_ins, **told))
         stack.enter_context(doubts(stand_ins, yields=bool(assignment.follows)))
         return lambda: None
     if not case.on_device:  # which strategies find by themselves
@@ -243,7 +242,6 @@ def _around(
         return lambda: None
     witness.through(Files(Path(assignment.directory) / "closures"))
     stack.enter_context(in_turns())
-    stack.enter_context(returns_noted(note_rebuilt(folder, lambda: session.steps)))
     return stack.enter_context(joins_noted(stand_ins, witness.trains))
 
 

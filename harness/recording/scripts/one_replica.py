@@ -30,12 +30,11 @@ _TF_CONFIG = "TF_CONFIG"
 
 
 @contextlib.contextmanager
-def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool, replicas: int = 1) -> Iterator[None]:
+def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Iterator[None]:
     """Within this context strategies have one replica, and the script reads those of the cluster.
 
     Args:
         stand_ins: what the script is told.
-        steps: how many steps it has done.
         follows: whether replicas are given what those of the run were given.
         replicas: that they have nevertheless, each of which stands for a whole.
     """
@@ -53,7 +52,7 @@ def one_replica(stand_ins: StandIns, steps: Callable[[], int], *, follows: bool,
             stack.enter_context(sharded_by_hand(stand_ins))
         if script.ps:
             stack.enter_context(_config(stand_ins))
-            stack.enter_context(serial_cluster(script.anew, steps))
+            stack.enter_context(serial_cluster())
         yield
 
 

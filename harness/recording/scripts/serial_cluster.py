@@ -1,19 +1,15 @@
 """The workers of a coordinator in the reference: in this process and on one device, one after another.
 
 Strategy and coordinator keep their classes. Each worker has data of its own, as in the cluster, and each closure is run
-when it is scheduled, by the next worker. Where a worker of the run had come back, or all of the job, it makes what it
-has for itself anew, as TensorFlow does.
+when it is scheduled, by the next worker.
 """
 
 from __future__ import annotations
 
 import contextlib
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
-
-from harness.subject.script import Anew
 
 __all__ = ["serial_cluster"]
 
@@ -27,54 +23,33 @@ class _Worker:
         self.worker_index = index
         self.device_name = _DEVICE
         self.executor: Any = None
-        self._own: list[weakref.ref[Any]] = []
 
     def create_resource(self, function: Any, args: Any = None, kwargs: Any = None) -> Any:
         """Make a data set or an iterator, at once."""
         from tensorflow.python.distribute.coordinator import cluster_coordinator
 
-        return self._kept(_executed(cluster_coordinator.ResourceClosure, self, function, args, kwargs))
+        return _executed(cluster_coordinator.ResourceClosure, self, function, args, kwargs)
 
     def create_variable_resource(self, function: Any, args: Any = None, kwargs: Any = None) -> Any:
         """Make a worker's own variable, at once."""
         from tensorflow.python.distribute.coordinator import cluster_coordinator
 
-        return self._kept(_executed(cluster_coordinator.PerWorkerVariableClosure, self, function, args, kwargs))
-
-    def make_anew(self) -> None:
-        """Make what was made for this worker and is still used again, in the same order."""
-        for value in (each() for each in self._own):
-            if value is not None:
-                value._closure.execute_on(self)  # noqa: SLF001 - as `_on_worker_recovery` does
-
-    def _kept(self, value: Any) -> Any:
-        self._own.append(weakref.ref(value))
-        return value
+        return _executed(cluster_coordinator.PerWorkerVariableClosure, self, function, args, kwargs)
 
 
 class _Cluster:
     """In place of `cluster_coordinator.Cluster`."""
 
-    def __init__(self, strategy: Any, anew: Sequence[Anew], steps: Callable[[], int]) -> None:
+    def __init__(self, strategy: Any) -> None:
         self.workers = [_Worker(index) for index in range(strategy._num_workers)]  # noqa: SLF001 - as the real one
         self._turn = 0
-        self._anew = list(anew)
-        self._steps = steps
 
     def schedule(self, function: Any, args: Any, kwargs: Any) -> Any:
         from tensorflow.python.distribute.coordinator import cluster_coordinator
 
-        self._begin_anew()
         worker = self.workers[self._turn]
         self._turn = (self._turn + 1) % len(self.workers)
         return _executed(cluster_coordinator.Closure, worker, function, args, kwargs)
-
-    def _begin_anew(self) -> None:
-        while self._anew and self._anew[0].after <= self._steps():
-            which = self._anew.pop(0).worker
-            self._turn = self._turn if which is not None else 0
-            for worker in self.workers if which is None else [self.workers[which]]:
-                worker.make_anew()
 
     def join(self) -> None:
         """Everything is done."""
@@ -97,13 +72,8 @@ def _executed(kind: Any, worker: _Worker, function: Any, args: Any, kwargs: Any)
 
 
 @contextlib.contextmanager
-def serial_cluster(anew: Sequence[Anew], steps: Callable[[], int]) -> Iterator[None]:
-    """Within this context `ParameterServerStrategy` has its variables here, partitioned as ever, and such workers.
-
-    Args:
-        anew: where they begin their data anew.
-        steps: how many steps the script has done.
-    """
+def serial_cluster() -> Iterator[None]:
+    """Within this context `ParameterServerStrategy` has its variables here, partitioned as ever, and such workers."""
     from tensorflow.python.distribute import parameter_server_strategy_v2 as strategies
     from tensorflow.python.distribute.coordinator import cluster_coordinator, values
 
@@ -117,13 +87,10 @@ def serial_cluster(anew: Sequence[Anew], steps: Callable[[], int]) -> Iterator[N
         with tf.device(_DEVICE):
             return next_creator(**kwargs)
 
-    def cluster(strategy: Any) -> _Cluster:
-        return _Cluster(strategy, anew, steps)
-
     with (
         mock.patch.object(strategies.ParameterServerStrategyV2, "_connect_to_cluster", connect),
         mock.patch.object(strategies.ParameterServerStrategyV2Extended, "_create_variable_round_robin", here),
-        mock.patch.object(cluster_coordinator, "Cluster", cluster),
+        mock.patch.object(cluster_coordinator, "Cluster", _Cluster),
         mock.patch.object(values.RemoteValueImpl, "_copy_to_local", lambda value: value._values),  # noqa: SLF001
     ):
         yield

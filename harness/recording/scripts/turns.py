@@ -16,7 +16,7 @@ from harness.evidence.stand_ins import UNFINISHED, UNJOINED
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["in_turns", "joins_noted", "returns_noted"]
+__all__ = ["in_turns", "joins_noted"]
 
 
 @contextlib.contextmanager
@@ -65,22 +65,6 @@ def in_turns() -> Iterator[None]:
         patched(queue, "put", put_around),
         patched(cluster_coordinator.Cluster, "schedule", schedule_around),
     ):
-        yield
-
-
-@contextlib.contextmanager
-def returns_noted(note: Callable[[int], None]) -> Iterator[None]:
-    """Within this context `note` hears which worker has come back, before it makes anew what was its own."""
-    from tensorflow.python.distribute.coordinator import cluster_coordinator
-
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def recovered(worker: Any) -> None:
-            note(worker.worker_index)
-            original(worker)
-
-        return recovered
-
-    with patched(cluster_coordinator.Worker, "_on_worker_recovery", around):
         yield
 
 
