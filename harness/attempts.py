@@ -51,6 +51,10 @@ Tasks = dict[str, dict[str, Any]]
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
+_NO_EVIDENCE = (
+    "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
+    "under --out has no room for it"
+)
 _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server")
 
 
@@ -160,6 +164,8 @@ class Attempt:
     def by_one_replica(self, tasks: Tasks, *, beside: bool = False) -> tuple[Verdict, Reference]:
         """The verdict by one replica that has what all replicas of the run had; `beside` as of `Asked.venue`."""
         venue = self.asked.venue(self.case, beside=beside)
+        if self.program.script is not None and self._leaves_evidence and not self.evidence.is_there:
+            raise Abstained(_NO_EVIDENCE)
         try:
             return self.by(venue, tasks)
         except RunFailed:

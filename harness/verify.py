@@ -175,7 +175,6 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
         return found
 
     told: dict[str, Any] = {
-        "follows": reference.follows,
         "returned": case.ps > 0
         and any(each["incarnation"] and task.startswith("worker") for task, each in verdict.tasks.items()),
         "updates": program.script.updates,

@@ -55,7 +55,6 @@ def doubted(
     returned: bool = False,
     updates: Updates | None = None,
     alone: Callable[[], Alone] = Alone,
-    follows: bool = False,
     natively: Callable[[], Native] = Native,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
 ) -> Verdict:
@@ -70,7 +69,6 @@ def doubted(
         returned: whether a worker of a coordinator has come back in a part.
         updates: what the user says that closures of a coordinator are.
         alone: tells what a script with a coordinator leaves with a single worker.
-        follows: whether the reference followed the run, and so had its examples.
         natively: tells what is known from the script as it is on one device. It is asked where what the number of
             replicas means to the script decides.
         whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
@@ -90,7 +88,7 @@ def doubted(
         return found
     if of_scale and not _stands(verdict, told, whatever):
         return _abstained(verdict, of_scale[0])
-    reasons = _reasons_of(verdict, run, reference, parts if again else None, follows)
+    reasons = _reasons_of(verdict, run, reference, parts if again else None)
     why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else _abstained(verdict, why)
 
@@ -140,9 +138,7 @@ def _is_share(factor: float | None) -> bool:
     return factor is not None and abs(factor - 1.0) <= SCALED
 
 
-def _reasons_of(
-    verdict: Verdict, run: RunTrace, reference: RunTrace, parts: Parts | None, follows: bool
-) -> Iterator[Iterator[str]]:
+def _reasons_of(verdict: Verdict, run: RunTrace, reference: RunTrace, parts: Parts | None) -> Iterator[Iterator[str]]:
     """Why nothing is said for other reasons; `parts` are those of a run that was started again."""
     told = reference.clients[0].counters.stand_ins
     if parts is not None:
@@ -150,7 +146,7 @@ def _reasons_of(
     if verdict.outcome == "consistent":
         yield _of_consistent(verdict, told, again=parts is not None)
     if verdict.outcome == "inconsistent":
-        yield from _of_inconsistent(verdict, run, reference, told, parts, follows=follows)
+        yield from _of_inconsistent(verdict, run, reference, told, parts)
 
 
 def _of_inconsistent(
@@ -159,13 +155,11 @@ def _of_inconsistent(
     reference: RunTrace,
     told: Sequence[StandIn],
     parts: Parts | None,
-    *,
-    follows: bool,
 ) -> Iterator[Iterator[str]]:
     """Why a run in which something was found may be right; `parts` are those of one that was started again."""
     if parts is not None:
-        yield why_it_may_differ(verdict, parts, reference, follows=follows)
-    if (parts is None or not began_alike(run, reference)) and not (follows and is_computed(verdict)):
+        yield why_it_may_differ(verdict, parts, reference)
+    if (parts is None or not began_alike(run, reference)) and not is_computed(verdict):
         yield _reasons(verdict, run, reference, told)
 
 
@@ -202,7 +196,7 @@ def _not_of_closures(
     if parts is not None:
         yield from _endless(reference)
         if verdict.outcome == "inconsistent":
-            yield from why_it_may_differ(verdict, parts, reference, follows=True)
+            yield from why_it_may_differ(verdict, parts, reference)
         if never_went_on(verdict, parts):
             return
     yield from not_comparable(verdict, runs, reference, returned=returned)
@@ -238,14 +232,8 @@ def _assumed(told: Sequence[StandIn]) -> Iterator[str]:
 
 
 def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequence[StandIn]) -> Iterator[str]:
-    """Why a run that differs may be right."""
+    """Why a run that has computed rightly, of other examples than its reference reads itself, may be right."""
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
-    compared = any(law.law == _EXAMPLES and law.status != "not_judged" for law in verdict.judgements)
-    if not compared and (len(run.clients) > 1 or _has_others(run, reference)):
-        yield (
-            "the run differs from its reference, and it is not known that both have seen the same examples. If "
-            "anything draws or shuffles data, give it a seed, and shuffle before the data is sharded"
-        )
     if _EXAMPLES in broken and _same_examples(run, reference):
         yield (
             "over all steps the run has seen the same examples as its reference, each as often, but not in the same "
@@ -275,15 +263,6 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
             "shards its data by the number of the worker, the reference has read one shard only. Leave sharding to "
             f"strategy.experimental_distribute_dataset or to an InputContext, {_RECORD}"
         )
-
-
-def _has_others(run: RunTrace, reference: RunTrace) -> bool:
-    """Whether the run was seen to have examples that its reference never has."""
-    ours, theirs = (
-        {number for client in trace.clients for seen in client.seen for number in rows_of(seen)}
-        for trace in (run, reference)
-    )
-    return not ours <= theirs
 
 
 def _cause(verdict: Verdict) -> str | None:

@@ -59,14 +59,13 @@ def never_went_on(verdict: Verdict, parts: Parts) -> bool:
     return lost and examples is not None and examples.reason.startswith("held until the interruption")
 
 
-def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace, *, follows: bool) -> Iterator[str]:
+def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> Iterator[str]:
     """Why a run in parts that differs from its reference may be right.
 
     Args:
         verdict: which is inconsistent.
         parts: of the run.
         reference: of the whole of it.
-        follows: whether that was given the examples of the run.
     """
     found = verdict.interrupted
     later = parts.later or (parts.saves is not None and any(not event.restores for event in parts.saves.events))
@@ -75,7 +74,7 @@ def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace, *, fo
             f"nothing had been saved when it was killed after step {found['at']}, so that it could only begin again. "
             "Kill it at a later step, after it has saved"
         )
-    if follows and is_computed(verdict):
+    if is_computed(verdict):  # of the examples that the run had
         return
     laws = {law.law: law.status for law in verdict.judgements}
     if laws.get(_EXAMPLES, "not_judged") == "not_judged" and not never_went_on(verdict, parts):

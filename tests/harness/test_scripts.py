@@ -321,16 +321,6 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
         assert doubted(right, run, reference, 2, natively=partial(Native, factor)).outcome == outcome
 
 
-def test_numbers_on_examples_that_nobody_compared_are_not_judged() -> None:
-    """Each worker may have drawn its own; in one process the data is the same, unless it is seen not to be."""
-    reference = _trace(gradient=2.0, examples=ORDER)
-    unknown = _verdict("variables_match_reference", examples=False)
-    assert doubted(unknown, _trace(gradient=4.0, examples=ORDER, clients=2), reference, 2).outcome == "abstained"
-    alone = _trace(gradient=4.0, examples=ORDER)
-    assert doubted(unknown, alone, reference, 2).outcome == "inconsistent"
-    assert doubted(unknown, _trace(gradient=4.0, examples=[[1, 2], [3, 9]]), reference, 2).outcome == "abstained"
-
-
 def test_a_share_that_cannot_be_checked_is_not_taken_for_right() -> None:
     """If the script depends on the size of the cluster; one that does not is what it is on one device."""
     right = Verdict("train.py", "mirrored-2", (HOLDS,))

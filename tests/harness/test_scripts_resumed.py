@@ -119,7 +119,7 @@ def test_a_shard_that_is_read_twice_is_no_other_order(tmp_path: Path) -> None:
         (ORDER, [[1, 2], [3, 4]], "inconsistent"),  # in order, from the beginning
     ]
     for number, (examples, again, outcome) in enumerate(cases):
-        parts = _parts(tmp_path / str(number), [1.0, 2.0], [3.5, 4.5], examples, again=again)
+        parts = _parts(tmp_path / str(number), [1.0, 2.0], [3.0, 4.0], examples, again=again)
         assert _judged(parts, _truth(examples)).outcome == outcome
 
 
@@ -208,7 +208,10 @@ def test_faults_of_checkpoints_strike_in_the_view() -> None:
 
 
 def test_data_that_is_drawn_anew_is_not_judged(tmp_path: Path) -> None:
-    """By the pipeline, by NumPy or by a generator without a seed; data in a fixed order that begins again is wrong."""
+    """By the pipeline, by NumPy or by a generator without a seed; data in a fixed order that begins again is wrong.
+
+    So is, whatever the data, what is not computed as one device computes it.
+    """
     again = [[1, 2], [3, 4]]
     for name, counters, outcome in (
         ("drawn", Counters(stand_ins=(StandIn(DRAWN, "train.py:3", "those of another run"),)), "abstained"),
@@ -218,8 +221,10 @@ def test_data_that_is_drawn_anew_is_not_judged(tmp_path: Path) -> None:
         reference = _truth()
         client = msgspec.structs.replace(reference.trace.clients[0], counters=counters)
         reference = dataclasses.replace(reference, trace=RunTrace((client,)))
-        parts = _parts(tmp_path / name, [1.0, 2.0], [3.5, 4.5], again=again)
+        parts = _parts(tmp_path / name, [1.0, 2.0], [3.0, 4.0], again=again)
         assert _judged(parts, reference).outcome == outcome
+        wrong = _parts(tmp_path / f"{name}-wrong", [1.0, 2.0], [3.5, 4.5], again=again)
+        assert _judged(wrong, reference).outcome == "inconsistent"
 
 
 def test_parts_before_a_new_beginning_of_the_data_have_a_reference_of_their_own(tmp_path: Path) -> None:
