@@ -59,8 +59,8 @@ _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi
 
 
 def leaves_evidence(case: StrategyCase) -> bool:
-    """Whether steps under a strategy can be kept as evidence: not what a coordinator's workers or a TPU compute."""
-    return case.kind in _WITH_EVIDENCE
+    """Whether steps under a strategy can be kept as evidence: none of a TPU, nor of workers that share no files."""
+    return case.kind in _WITH_EVIDENCE and not (case.ps and case.over is not None)
 
 
 @dataclasses.dataclass(frozen=True)

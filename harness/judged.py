@@ -9,6 +9,7 @@ import msgspec
 
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
+from harness.evidence.seen import for_coordinator
 from harness.judging.align.apart import none_judged
 from harness.judging.alone import steps_alone
 from harness.judging.conditions import Condition, conditions_of
@@ -25,6 +26,11 @@ from harness.ledger import Ledger, aligned
 from simulator import RunResult
 
 __all__ = ["judge", "task_summaries"]
+
+IN_TURNS = (
+    "closures were run one at a time, each worker in its turn, in the run as in its reference: nothing is said of "
+    "updates that meet"
+)
 
 
 def judge(
@@ -53,6 +59,7 @@ def judge(
     conditions: tuple[Condition, ...] = ()
     if reference.follows:
         judgements, conditions = conditions_of(judged.last, judgements)
+    in_turns = (IN_TURNS,) if for_coordinator(parts.last) else ()
     found = judged.last.interruption
     verdict = Verdict(
         program=program,
@@ -69,20 +76,20 @@ def judge(
         environments=environments_of(parts.last, reference),
         abstained=not_finite(reference.trace, judged.case.reference)
         or none_judged(judged.last.apart, judged.last.reference),
-        notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes))),
+        notes=tuple(dict.fromkeys((*reference.notes, *judged.last.notes, *in_turns))),
         forced=forced,
     )
     first = verdict.first_divergence
     verdict = dataclasses.replace(verdict, course=course_of(judged.case, None if first is None else first.step))
     if verdict.outcome == "inconsistent":
         why = explanation_of(judged.case)
-        held = [judgement.law for judgement in judgements if judgement.status == "held"]
+        others = [judgement.law for judgement in judgements if judgement.status != "broken"]
         verdict = dataclasses.replace(
             verdict,
             explanation=why,
             closest=closest(judged.case) if why is None else None,
             ledger=_ledger(judged, verdict),
-            alone=steps_alone(judged.case, held) if reference.follows else None,
+            alone=steps_alone(judged.case, others) if reference.follows else None,
         )
     return worded(verdict) if parts.last.header.at_once else verdict
 

@@ -340,7 +340,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     a step after which the program went on. `overwritten` has one about NumPy arrays that a generator lent to TensorFlow
     and that were written over. `stand_ins` is, of the reference of a script, what it was told in place of the
     cluster's; `cut` is after how many steps a script was ended that had not come to its end. `placement` is known
-    of a run on GPUs.
+    of a run on GPUs. `unjoined` are the lines at which closures were scheduled that had been neither joined nor fetched
+    when the program reported.
     """
 
     scheduled: int | None = None
@@ -357,6 +358,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     placement: Placement | None = None
     others: int = 0
     all_examples: GivenSeen | None = None
+    unjoined: tuple[str, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters

@@ -16,12 +16,9 @@ from harness.judging.native_scale import SCALED, times_of
 from harness.judging.verdict import Verdict
 from harness.subject.script import Updates
 
-__all__ = ["ONE_BY_ONE", "Alone", "not_comparable", "why_not_judged", "wrong_together"]
+__all__ = ["SERVERS", "Alone", "not_comparable", "why_not_judged", "wrong_together"]
 
-ONE_BY_ONE = (
-    "closures were run one at a time, each worker in its turn, in the run as in its reference: nothing is said of "
-    "updates that meet; the script's own branch for workers and parameter servers was not run"
-)
+SERVERS = "the script's own branch for workers and parameter servers was not run"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.seen import rows_of
 from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
-from harness.judging.closures_script import ONE_BY_ONE, Alone, not_comparable, why_not_judged, wrong_together
+from harness.judging.closures_script import SERVERS, Alone, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import OWN
 from harness.judging.native_scale import SCALED, Native, times_of
 from harness.judging.resumed_script import (
@@ -80,7 +80,7 @@ def doubted(
     if counters.cut is not None:
         notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
     if run.header.strategy.startswith("parameter_server"):
-        verdict = dataclasses.replace(verdict, notes=(*notes, ONE_BY_ONE))
+        verdict = dataclasses.replace(verdict, notes=(*notes, SERVERS))
         return _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
     of_scale = list(_of_scale(verdict, run, reference, replicas, natively))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import platform
 import random
 import tempfile
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +18,14 @@ from harness.evidence.links import BUILT
 from harness.evidence.steps import RunEvidence, Segment, evidence_folder
 from harness.evidence.trace import Header
 from harness.recording.clock import moved_clock
+from harness.recording.closures import Closures, listening
 from harness.recording.rehearsing import rehearsing
 from harness.recording.steps.averaging import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
+from harness.recording.turns import in_turns
 from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch, Watching
+from harness.recording.watch.places import Places
 from harness.recording.whole_seeds import mend_seeds
 from harness.recording.work import working
 from harness.subject.program import Program
@@ -153,7 +154,11 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         stack.enter_context(moved_clock(assignment.ahead))
         train = program.load()
         client = case.clients.index(task_name())
-        counts = stack.enter_context(_counting_closures())
+        places = Places()
+        closures = Closures(lambda: places.line() or program.name)
+        stack.enter_context(listening(closures))
+        if case.ps and assignment.keeps:
+            stack.enter_context(in_turns())
         drawn = stack.enter_context(seeded_generators(assignment.seed, client))
         work = stack.enter_context(working(strategy))
         if noise is not None:
@@ -163,7 +168,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         if assignment.replicas > 1:
             stack.enter_context(averaging())
             stack.enter_context(counted_as_one())
-        recorder.scheduled = lambda: counts.scheduled
+        recorder.closures = closures
         if watch is not None:
             stack.enter_context(watch.active())
         stack.enter_context(_as_a_device_computes(strategy, case, assignment))
@@ -175,7 +180,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
     done = work.counted(recorded)
     recorder.close(
-        scheduled=counts.scheduled, retried=counts.retried, unseeded=drawn.times, work=done, placement=placed
+        scheduled=closures.count, retried=closures.retried, unseeded=drawn.times, work=done, placement=placed
     )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
@@ -189,11 +194,13 @@ def _witness(
     noise: Noise | None,
     watch: Watch | None,
 ) -> Witness:
-    from harness.recording.witness import Witness, all_seams
+    from harness.recording.witness import Files, Witness, all_seams
 
-    return Witness(
-        strategy, header.local_replicas, all_seams(), noise, watch, **of_steps(case, assignment, trace, header)
-    )
+    told = of_steps(case, assignment, trace, header)
+    witness = Witness(strategy, header.local_replicas, all_seams(), noise, watch, **told)
+    if case.ps and assignment.keeps:  # its closures are run in other processes
+        witness.through(Files(Path(tempfile.mkdtemp())))
+    return witness
 
 
 def of_steps(case: StrategyCase, assignment: Assignment, trace: Path, header: Header) -> dict[str, Any]:
@@ -370,37 +377,3 @@ def check_devices(case: StrategyCase) -> None:
     for task, gpus in found.items():
         if gpus != (wanted := case.gpus_of(task)):
             raise RuntimeError(f"{task} should have {wanted} logical GPUs under {case.name}, TensorFlow sees {gpus}")
-
-
-@dataclasses.dataclass
-class _Closures:
-    """Closures handed to every `ClusterCoordinator`, None where no coordinator is used, and those to be run again."""
-
-    scheduled: int | None = None
-    retried: int = 0
-
-
-@contextlib.contextmanager
-def _counting_closures() -> Iterator[_Closures]:
-    """Count what is handed to coordinators, and what they take back from a worker that was lost."""
-    import tensorflow as tf
-    from tensorflow.python.distribute.coordinator import cluster_coordinator
-
-    counts = _Closures()
-    coordinator = tf.distribute.coordinator.ClusterCoordinator
-    queue = cluster_coordinator._CoordinatedClosureQueue  # noqa: SLF001 - nothing public tells of a retry
-    schedule, put_back = coordinator.schedule, queue.put_back
-
-    def counted_schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
-        counts.scheduled = (counts.scheduled or 0) + 1
-        return schedule(self, *args, **kwargs)
-
-    def counted_put_back(self: Any, closure: Any) -> Any:
-        counts.retried += 1
-        return put_back(self, closure)
-
-    coordinator.schedule, queue.put_back = counted_schedule, counted_put_back
-    try:
-        yield counts
-    finally:
-        coordinator.schedule, queue.put_back = schedule, put_back

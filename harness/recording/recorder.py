@@ -20,6 +20,7 @@ from harness.recording.capture import (
     flat_variables,
     variable_groups,
 )
+from harness.recording.closures import Closures
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
 from harness.recording.watch import Watch
@@ -39,7 +40,7 @@ class Recorder:
 
     Attributes:
         directory: a folder that survives an interruption of the run; a resumable program saves and restores there.
-        scheduled: set by the harness; tells how many closures a coordinator has been given so far.
+        closures: set by the harness; what the program has asked of coordinators so far.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class Recorder:
         follows: bool = False,
     ) -> None:
         self.directory = directory
-        self.scheduled: Callable[[], int | None] = lambda: None
+        self.closures: Closures | None = None
+        self._unjoined: dict[str, None] = {}
         self._strategy = strategy
         self._writer = TraceWriter(trace, beside)
         self._writer.write(header)
@@ -191,11 +193,14 @@ class Recorder:
             captured = self._captured(call, reported, noise=self._nudging)
             number = None if epoch is None else _epoch(epoch, Place(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
+        if self.closures is not None:
+            self._unjoined.update(dict.fromkeys(self.closures.open))
         if per_epoch and not self._per_epoch:
             self._per_epoch = True
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
         if self._watch is None:  # of a run that is watched nobody reads the trace, and a large model would be in it
-            self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=self.scheduled(), **captured))
+            scheduled = None if self.closures is None else self.closures.count
+            self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=scheduled, **captured))
         if self._witness is not None and reported["variables"] is not None:
             with self._silently():
                 self._witness.took([*flat_variables(reported["variables"]), *means])
@@ -260,7 +265,7 @@ class Recorder:
         if (witness := self._witness) is not None:
             counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
             counted |= {"others": witness.others, "all_examples": witness.all_examples}
-        counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, **counted)
+        counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, unjoined=tuple(self._unjoined), **counted)
         self._writer.write(counters)
         self._writer.close()
 

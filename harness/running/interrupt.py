@@ -13,7 +13,6 @@ import msgspec
 
 from harness.evidence.parts import INTERRUPTED, TRACES, Killed
 from harness.evidence.saves import last_journal, note_saves
-from harness.evidence.trace import RunTrace
 from harness.recording.client import Assignment
 from harness.running.clients import client_of, env_of_servers, viewed
 from harness.running.linked import is_linked, run_linked
@@ -31,17 +30,6 @@ class Interrupting:
 
     at: int
     resume_case: StrategyCase
-
-    def check_reached(self, program: str, reference: RunTrace) -> None:
-        """Fail before anything is interrupted if the training has no such step.
-
-        Raises:
-            UsageError: the reference recorded fewer steps.
-        """
-        first = reference.clients[0]
-        steps = len(first.seen if first.header.at_once else first.steps)
-        if steps < self.at:
-            raise UsageError(f"{program} records {steps} steps, so it cannot be interrupted after step {self.at}")
 
 
 def check_interruption(at: int | None, resume_strategy: object) -> int | None:

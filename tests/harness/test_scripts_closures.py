@@ -82,9 +82,9 @@ def _coordinated(place: str) -> dict[str, Any]:
     import tensorflow as tf
     from tensorflow.python.training import server_lib
 
+    from harness.recording.scripts.joins import joins_noted
     from harness.recording.scripts.serial_cluster import serial_cluster
     from harness.recording.scripts.stand_ins import StandIns
-    from harness.recording.scripts.turns import joins_noted
     from harness.recording.witness import Files
 
     found: dict[str, Any] = {"left": []}
@@ -143,9 +143,9 @@ def _saved(place: str) -> dict[str, list[str]]:
     import tensorflow as tf
     from tensorflow.python.training import server_lib
 
+    from harness.recording.scripts.joins import joins_noted
     from harness.recording.scripts.serial_cluster import serial_cluster
     from harness.recording.scripts.stand_ins import StandIns
-    from harness.recording.scripts.turns import joins_noted
 
     spec = server_lib.ClusterSpec({"chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"]})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type="chief", task_id=0)

@@ -1,4 +1,8 @@
-"""Law: under a coordinator, the updates applied are the closures scheduled, and at most those that were run again."""
+"""Law: under a coordinator, the updates applied are the closures scheduled, and at most those that were run again.
+
+What a program reports has all that it has scheduled before: a closure is done when `ClusterCoordinator.join` or `fetch`
+has returned, and not before.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,8 @@ class _UpdatesCounted(Law):
         scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]
         if not scheduled:
             return not_judged(self.id, "no coordinator")
+        if unjoined := tuple(dict.fromkeys(line for client in case.run.clients for line in client.counters.unjoined)):
+            return judged(self.id, 1, tuple(map(_unjoined, unjoined)))
         found = counter(case.run)
         if found is None:
             names = ", ".join(COUNTERS)
@@ -38,6 +44,14 @@ class _UpdatesCounted(Law):
         text = f"{total} updates were scheduled, {name!r} counts {applied}: {what}"
         finding = Finding(self.id, text, None, None, "updates", name, (), applied, total, 0.0)
         return judged(self.id, 1, (finding,))
+
+
+def _unjoined(line: str) -> Finding:
+    text = (
+        f"{line} schedules closures that are neither joined nor fetched when the program reports, so that what it "
+        "reports may lack what they train. Call coordinator.join() before"
+    )
+    return Finding("updates_counted", text)
 
 
 def counter(run: RunTrace) -> tuple[str, int] | None:

@@ -35,12 +35,13 @@ from harness.recording.scripts.all_cpus import all_cpus
 from harness.recording.scripts.compiled import compiled_named
 from harness.recording.scripts.doubts import doubts
 from harness.recording.scripts.execute import execute
+from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import StandIns
-from harness.recording.scripts.turns import in_turns, joins_noted
 from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.steps.averaging import averaging
 from harness.recording.touched import note_files
+from harness.recording.turns import in_turns
 from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams

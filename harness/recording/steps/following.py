@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
@@ -356,10 +355,7 @@ class Following:
         """Who draws where Python is now."""
         place, frames = self._places.here(), self._places.frames
         by_keras = bool(place.frames) and self._places.is_keras(frames[place.frames[-1]].file)
-        if place.caller is None:
-            return Source(operation, "a line that is not known", by_keras, seeded)
-        line = frames[place.caller]
-        return Source(operation, f"{_shown(line.file)}:{line.line}", by_keras, seeded)
+        return Source(operation, self._places.line() or "a line that is not known", by_keras, seeded)
 
     def _draws(
         self, place: Place, replica: int, source: Source, own: Sequence[Any], parameters: Sequence[Any]
@@ -406,12 +402,6 @@ class Following:
 
     def close(self) -> None:
         """Nothing is left behind."""
-
-
-def _shown(file: str) -> str:
-    """A file as from where the program was started."""
-    path, here = Path(file), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else file
 
 
 def _of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, Passed]]], own: Sequence[Any]) -> bool:

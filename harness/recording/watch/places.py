@@ -89,6 +89,14 @@ class Places:
             self._known[stack, other] = self._place(stack, other)
         return self._known[stack, other]
 
+    def line(self) -> str | None:
+        """The program's own line at which this thread is, its file as from where the program was started."""
+        if (caller := self.here().caller) is None:
+            return None
+        frame, here = self.frames[caller], Path.cwd()
+        file = Path(frame.file)
+        return f"{file.relative_to(here) if file.is_relative_to(here) else file}:{frame.line}"
+
     def caller(self) -> int | None:
         """The innermost line of the program's own at which this thread is."""
         return self._in(threading.get_ident())

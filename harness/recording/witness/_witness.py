@@ -90,7 +90,7 @@ class Witness:
         if follows is not None:
             self._gathered.steps = Following(follows, noise, silent, replicas, repeats=repeats)
         self._noise = noise
-        self._seams = () if strategy is not None and (why := _blind(strategy)) else tuple(seams)
+        self._seams = () if strategy is not None and (why := _blind(strategy, keeps)) else tuple(seams)
         if strategy is not None and why:
             self._gathered.note(why)
         self._send: Callable[[Any], None] = lambda frame: None
@@ -260,11 +260,11 @@ class Witness:
             self.send_held()
 
 
-def _blind(strategy: Any) -> str | None:
+def _blind(strategy: Any, keeps: Path | None) -> str | None:
     """Why nothing can be seen under this strategy; None where something can."""
     import tensorflow as tf
 
-    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy) and keeps is None:
         return "what workers do for a coordinator: no Python of this process runs there"
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return "what replicas of a TPU do, where no Python runs"

@@ -1,0 +1,114 @@
+"""What a program asks of a coordinator: closures that it schedules, and whether it joins or fetches them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from harness.recording.patches import patched
+
+__all__ = ["Closures", "Listener", "listening"]
+
+
+class Listener(Protocol):
+    """Hears of them."""
+
+    def scheduled(self, value: Any, function: Any) -> None:
+        """A closure is scheduled, which will give this value."""
+
+    def joined(self) -> None:
+        """All that were scheduled are done, or the program has asked whether they are."""
+
+    def fetched(self, value: Any) -> None:
+        """The value of one is there."""
+
+    def taken_back(self) -> None:
+        """One is to be run again, since its worker was lost."""
+
+
+class Closures:
+    """Counts them, and knows those that are neither joined nor fetched.
+
+    Attributes:
+        count: how many were scheduled; None where nobody uses a coordinator.
+        retried: how many were taken back from a worker that was lost, to be run again.
+
+    Args:
+        line: where the program is.
+    """
+
+    def __init__(self, line: Callable[[], str]) -> None:
+        self.count: int | None = None
+        self.retried = 0
+        self._line = line
+        # By the value that the closure gives, which is held so that no other one gets its id.
+        self._open: dict[int, tuple[Any, str]] = {}
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Where those were scheduled that are neither joined nor fetched, each line once."""
+        return tuple(dict.fromkeys(where for _, where in self._open.values()))
+
+    def scheduled(self, value: Any, function: Any) -> None:
+        """As of `Listener`."""
+        self.count = (self.count or 0) + 1
+        self._open[id(value)] = value, self._line()
+
+    def joined(self) -> None:
+        """As of `Listener`."""
+        self._open.clear()
+
+    def fetched(self, value: Any) -> None:
+        """As of `Listener`."""
+        self._open.pop(id(value), None)
+
+    def taken_back(self) -> None:
+        """As of `Listener`."""
+        self.retried += 1
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Within this context tell somebody of the closures of every coordinator."""
+    from tensorflow.python.distribute.coordinator import cluster_coordinator, values
+
+    def schedule_around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def schedule(coordinator: Any, fn: Any, *args: Any, **options: Any) -> Any:
+            value = original(coordinator, fn, *args, **options)
+            listener.scheduled(value, fn)
+            return value
+
+        return schedule
+
+    def join_around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def join(coordinator: Any) -> Any:
+            listener.joined()
+            return original(coordinator)
+
+        return join
+
+    def get_around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def get(value: Any) -> Any:
+            listener.fetched(value)
+            return original(value)
+
+        return get
+
+    def put_back_around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def put_back(queue: Any, closure: Any) -> Any:
+            listener.taken_back()
+            return original(queue, closure)
+
+        return put_back
+
+    coordinator = cluster_coordinator.ClusterCoordinator
+    queue = cluster_coordinator._CoordinatedClosureQueue  # noqa: SLF001 - nothing public tells of a retry
+    with (
+        patched(coordinator, "schedule", schedule_around),
+        patched(coordinator, "join", join_around),
+        patched(coordinator, "done", join_around),
+        patched(values.RemoteValueImpl, "get", get_around),
+        patched(queue, "put_back", put_back_around),
+    ):
+        yield

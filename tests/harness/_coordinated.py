@@ -1,0 +1,65 @@
+"""A training by a coordinator whose closures meet: Adam, dropout, data that each worker shuffles for itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["asynchronous"]
+
+
+def asynchronous(mistake: str = "") -> Callable[[Any, Any], None]:
+    """It joins once an epoch; `twice` takes a loss twice under the cluster, `unjoined` reports without a join."""
+    return functools.partial(_train, mistake=mistake)
+
+
+def _train(strategy: Any, record: Any, *, mistake: str) -> None:
+    import numpy as np
+    import tensorflow as tf
+    import tf_keras
+
+    cluster = isinstance(strategy, tf.distribute.ParameterServerStrategy)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy) if cluster else _Here()
+    with strategy.scope():
+        layers = tf_keras.layers
+        model = tf_keras.Sequential(
+            [tf_keras.Input((4,)), layers.Dense(8, "tanh"), layers.Dropout(0.3), layers.Dense(1)]
+        )
+        optimizer = tf_keras.optimizers.legacy.Adam(0.01)
+    factor = 2.0 if cluster and mistake == "twice" else 1.0
+
+    def data() -> Any:
+        x = np.random.RandomState(0).randn(64, 4).astype("f4")
+        return tf.data.Dataset.from_tensor_slices((x, x.sum(1))).shuffle(64).repeat().batch(8)
+
+    def replica_step(x: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = factor * tf.reduce_mean((model(x, training=True)[:, 0] - y) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+    @tf.function
+    def step(iterator: Any) -> None:
+        strategy.run(replica_step, args=next(iterator))
+
+    iterator = iter(coordinator.create_per_worker_dataset(data))
+    for _ in range(2):
+        for _ in range(4):
+            coordinator.schedule(step, args=(iterator,))
+        if mistake != "unjoined":
+            coordinator.join()
+        record.step(variables=[*model.trainable_variables, *optimizer.variables()])
+
+
+class _Here:
+    """What `ClusterCoordinator` offers, done at once in this process."""
+
+    def schedule(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        return function(*args)
+
+    def join(self) -> None:
+        """Everything is done."""
+
+    def create_per_worker_dataset(self, make: Callable[[], Any]) -> Any:
+        return make()

@@ -1,0 +1,25 @@
+"""Trainings by a coordinator, each closure a step of a worker: what meets elsewhere, is drawn, and is not joined."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import verify
+from tests.harness._coordinated import asynchronous
+
+
+@pytest.mark.parametrize(
+    ("mistake", "broken"),
+    [
+        ("", set()),
+        ("twice", {"variables_match_reference"}),
+        pytest.param("unjoined", {"updates_counted"}, marks=pytest.mark.full),
+    ],
+)
+def test_a_training_whose_updates_meet_is_judged(mistake: str, broken: set[str]) -> None:
+    """With several workers, an optimizer with slots, dropout and an order of examples of each worker's own."""
+    verdict = verify(asynchronous(mistake), "parameter_server-2w1p", prove=False, explain=False)
+    assert {law.law for law in verdict.judgements if law.status == "broken"} == broken, str(verdict)
+    assert verdict.abstained is None
+    assert {law.law: law.status for law in verdict.judgements}["begins_alike"] == "held"
+    assert any(condition.code == "own_shares" for condition in verdict.conditions)
