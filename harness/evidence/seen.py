@@ -63,6 +63,8 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     if not any(client.seen for client in clients):
         return Completed(tuple(traces))
     recorded = any(step.seen is None for client in clients for step in client.steps)
+    if len({client.counters.per_epoch for client in clients}) > 1:  # steps of the one are epochs of the other
+        return Completed(tuple(map(with_seen, traces)), overwritten(traces))
     whole = [RunTrace(tuple(_with_seen(client, recorded) for client in trace.clients)) for trace in traces]
     free = [what for what in _FILLED if not _reported(whole, what)]
     steps = _Steps(whole)

@@ -199,7 +199,7 @@ def _witness(
     told = of_steps(case, assignment, trace, header)
     witness = Witness(strategy, header.local_replicas, all_seams(), noise, watch, **told)
     if case.ps and assignment.keeps:  # its closures are run in other processes
-        witness.through(Files(Path(tempfile.mkdtemp())))
+        witness.through(Files(Path(tempfile.mkdtemp())), only_closures=True)
     return witness
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.recording.tensors import tensor_of
 
-__all__ = ["Group", "grouped", "name_of"]
+__all__ = ["Group", "grouped", "is_sharded", "name_of", "whole_of"]
 
 # As the partitioner of ParameterServerStrategy names shards.
 _PART = re.compile(r"/part_\d+")
@@ -71,10 +71,17 @@ def name_of(variable: Any) -> str:
 
 def _shards_of(variable: Any) -> list[Any]:
     inner = tensor_of(variable)
-    return list(inner.variables) if _is_sharded(inner) else [variable]
+    return list(inner.variables) if is_sharded(inner) else [variable]
 
 
-def _is_sharded(variable: Any) -> bool:
+def whole_of(variable: Any) -> tuple[Any, str] | None:
+    """The partitioned variable that this one is a shard of, and its name; None of any other variable."""
+    container = _container(variable)
+    return None if container is None else (container, _base(name_of(variable)))
+
+
+def is_sharded(variable: Any) -> bool:
+    """Whether parameter servers have shards of it, each with some of its rows."""
     from tensorflow.python.distribute.sharded_variable import ShardedVariable
 
     return isinstance(variable, ShardedVariable)
@@ -84,7 +91,7 @@ def _container(variable: Any) -> Any:
     """The partitioned variable that this is a shard of, or None."""
     reference = getattr(tensor_of(variable), "_sharded_container", None)
     container = reference() if callable(reference) else None
-    return container if _is_sharded(container) else None
+    return container if is_sharded(container) else None
 
 
 def _base(name: str) -> str:

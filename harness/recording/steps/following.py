@@ -17,7 +17,7 @@ from harness.recording.steps.ids import Ids
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows, repeated_rows
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.state import copies_of, set_to, wide
+from harness.recording.steps.state import copies_of, held_by, set_to, wide
 from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
@@ -163,9 +163,8 @@ class Following:
         """Take the noise off that variables began with: what is judged is what the step has done to them."""
         with self._silent():
             for variable, moved in self._moved:
-                copies = copies_of(variable)
-                every = moved * len(copies) if len(moved) == 1 else moved
-                held = [copy.numpy() for copy in copies]
+                held = held_by(variable, [copy.numpy() for copy in copies_of(variable)])
+                every = moved * len(held) if len(moved) == 1 else moved
                 set_to(variable, [(wide(a) - b).astype(a.dtype) for a, b in zip(held, every, strict=False)])
         self._moved.clear()
 

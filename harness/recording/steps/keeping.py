@@ -13,7 +13,7 @@ from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.state import copies_of, how_copies_are
+from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
 __all__ = ["Keeping"]
 
@@ -184,9 +184,10 @@ class Keeping:
         arrays = iter(self._reader.read([copy for *_, copies in known for copy in copies]))
         found = []
         for named, variable, copies in known:
-            own = [array for array in itertools.islice(arrays, len(copies)) if array is not None]
-            if len(own) < len(copies):  # it has no value yet
+            parts = [array for array in itertools.islice(arrays, len(copies)) if array is not None]
+            if len(parts) < len(copies):  # it has no value yet
                 continue
+            own = held_by(variable, parts)
             how: How = how_copies_are(variable, own)
             if not wanted(named.name, how):
                 continue

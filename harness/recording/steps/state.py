@@ -6,18 +6,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps.records import How
+from harness.recording.shards import is_sharded
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["copies_of", "how_copies_are", "set_to", "wide"]
+__all__ = ["copies_of", "held_by", "how_copies_are", "set_to", "wide"]
 
 
 def copies_of(variable: Any) -> tuple[Any, ...]:
-    """The variable of each local device that it is made of."""
+    """The variable of each local device that it is made of, or its shards."""
     import tensorflow as tf
 
+    if is_sharded(variable):
+        return tuple(variable.variables)
     return tuple(variable.values) if isinstance(variable, tf.distribute.DistributedValues) else (variable,)
+
+
+def held_by(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """What each copy holds; of a partitioned variable the whole."""
+    import numpy as np
+
+    return [np.concatenate(copies)] if is_sharded(variable) else list(copies)
 
 
 def how_copies_are(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> How:
@@ -47,6 +57,8 @@ def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
     # Copies, since TensorFlow may take over the memory of an array and update it in place.
     tensors = [tf.constant(np.array(value), dtype=variable.dtype.base_dtype) for value in values]
     copies = copies_of(variable)
+    if is_sharded(variable):
+        tensors = tf.split(tensors[0], [copy.shape[0] for copy in copies])
     for copy, tensor in zip(copies, tensors * len(copies) if len(tensors) == 1 else tensors, strict=False):
         with tf.device(copy.device):
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor)

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.evidence.trace import is_statistics
 from harness.recording.owners import owner_of
-from harness.recording.shards import name_of
+from harness.recording.shards import is_sharded, name_of, whole_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
 __all__ = ["Entry", "Named", "Registry"]
@@ -152,7 +152,8 @@ class Registry:
 
     def report(self, variables: Iterable[Any]) -> list[tuple[Named, Any]]:
         """Note that the program reports these, which may be variables of Keras, or copies of distributed ones."""
-        entries = {id(entry): entry for variable in variables if (entry := self.entry(variable)) is not None}
+        parts = [part for each in variables for part in (each.variables if is_sharded(each) else [each])]
+        entries = {id(entry): entry for variable in parts if (entry := self.entry(variable)) is not None}
         for entry in entries.values():
             entry.reported = True
         return [(named, variable) for named, entry, variable in self._named() if id(entry) in entries]
@@ -179,10 +180,16 @@ class Registry:
 
     def _named(self) -> Iterator[tuple[Named, Entry, Any]]:
         seen: Counter[str] = Counter()
+        wholes: set[int] = set()
         for entry in self._entries:
             if (variable := entry.made()) is None or variable.dtype.base_dtype.name in _NOT_NUMBERS:
                 continue
             name = entry.name
+            if (found := whole_of(variable)) is not None:
+                variable, name = found
+                if id(variable) in wholes:
+                    continue
+                wholes.add(id(variable))
             yield Named(name, seen[name]), entry, variable
             seen[name] += 1
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import STATISTICS, Array, SeenVariable
 from harness.recording.reader import Reader
-from harness.recording.steps.state import how_copies_are
+from harness.recording.steps.state import copies_of, held_by, how_copies_are
 from harness.recording.witness._registry import Entry, Named
 from harness.recording.witness.protocol import Gathered
 
@@ -51,12 +51,13 @@ def read(
 
 def first_values(variables: Sequence[tuple[Named, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
     """All of these of which each copy has a value."""
-    copies = [_copies(variable) for _, variable in variables]
+    copies = [copies_of(variable) for _, variable in variables]
     arrays = iter(reader.read([copy for each in copies for copy in each]))
     found = []
     for (named, variable), own in zip(variables, copies, strict=True):
-        values = [array for array in itertools.islice(arrays, len(own)) if array is not None]
-        if len(values) == len(own):
+        parts = [array for array in itertools.islice(arrays, len(own)) if array is not None]
+        if len(parts) == len(own):
+            values = held_by(variable, parts)
             found.append(SeenVariable(named.name, how_copies_are(variable, values), *kept(values)))
     return tuple(found)
 

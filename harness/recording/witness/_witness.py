@@ -107,9 +107,15 @@ class Witness:
         """
         self._gathered.adopt(strategy)
 
-    def through(self, files: Files) -> None:
-        """Have values leave graphs by files, since these are run in other processes."""
-        self._gathered.files = files
+    def through(self, files: Files, *, only_closures: bool = False) -> None:
+        """Have values leave graphs by files, since these are run in other processes.
+
+        Args:
+            files: by which.
+            only_closures: whether nothing is a step but what a coordinator schedules.
+        """
+        self._gathered.only_closures = only_closures
+        self._gathered.shared = files
 
     @contextlib.contextmanager
     def active(

@@ -34,7 +34,7 @@ def active(gathered: Gathered) -> Iterator[None]:
                 return original(coordinator, fn, args, kwargs)
             gathered.worker = worker
             try:
-                with gathered.call(known=fn in gathered.training) as was_step:
+                with gathered.call(known=fn in gathered.training, by_hand=fn in gathered.by_hand) as was_step:
                     result = original(coordinator, fn, args, kwargs)
                     if gathered.files is not None:
                         with gathered.looking("what closures hand over"):
@@ -43,6 +43,8 @@ def active(gathered: Gathered) -> Iterator[None]:
                 gathered.worker = None
             if was_step():
                 gathered.training.add(fn)
+            elif gathered.was_by_hand:
+                gathered.by_hand.add(fn)
             return result
 
         return schedule

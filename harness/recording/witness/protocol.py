@@ -70,7 +70,8 @@ class Gathered:
         number: of the step that is being made, from 1.
         threads: tells which threads take part in steps.
         switch: tells graphs whether numbers are kept of the step that is being made.
-        files: how values leave a graph that is run in another process, None where graphs are run in this one.
+        only_closures: whether nothing is a step but what a coordinator schedules.
+        shared: how values leave a graph that is run in another process, None where all graphs are run in this one.
         worker: whose turn it is to run the closure that is being scheduled.
         at_once: whether each step is looked at as soon as its call has returned, since the process may be killed before
             the next one begins. Nothing must be reported then, and what `fit` logs of an epoch is not seen.
@@ -93,7 +94,8 @@ class Gathered:
         self.strategy = strategy
         self._strategies = [strategy]
         self.at_once = at_once
-        self.files: Files | None = None
+        self.shared: Files | None = None
+        self.only_closures = False
         self.worker: int | None = None
         self.local_replicas = max(1, local_replicas)
         self._silent = silent
@@ -197,6 +199,8 @@ class Gathered:
 
         Called before anything of the new step is carried out that could change a variable.
         """
+        if self._depth == 0 and self.only_closures:
+            return
         if self._depth == 0 and self.threads.is_main:
             self.tapes += 1
             self._begin()
@@ -284,6 +288,9 @@ class Gathered:
         Yields:
             A function that tells, afterwards, whether it was a step.
         """
+        if self.only_closures and self.worker is None:
+            yield lambda: False
+            return
         self._eager_runs += runs
         self._eager = self._eager_runs if runs else None
         trains = self.steps.trains_in_eager_run(self._eager_runs) if runs and self.steps is not None else None
@@ -360,6 +367,11 @@ class Gathered:
             yield
         finally:
             self._apart.why = before
+
+    @property
+    def files(self) -> Files | None:
+        """How values leave the graph that is being built, if a worker will run it for a coordinator."""
+        return None if self.worker is None else self.shared
 
     def deliver(self, tensors: Sequence[Any], received: Callable[[list[np.ndarray[Any, Any]]], None]) -> None:
         """Hand the values of tensors over, now or when the graph is run that is being built.
