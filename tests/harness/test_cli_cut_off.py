@@ -131,10 +131,19 @@ def test_a_directory_that_was_removed_meanwhile_does_not_hide_the_outcome(tmp_pa
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("blocks", "code", "said"), [(0, 4, "no temporary directory"), (1, 3, "File too large")])
-def test_files_that_may_not_grow_are_said_in_one_sentence(blocks: int, code: int, said: str, tmp_path: Path) -> None:
-    """As with RLIMIT_FSIZE, where the temporary directory or the outcome is too large already."""
-    done = _job(tmp_path, "echo it began", f"ulimit -f {blocks};")
+@pytest.mark.parametrize(
+    ("limit", "code", "said"),
+    [
+        ("-f 0", 4, "no temporary directory"),
+        ("-f 1", 3, "File too large"),
+        ("-n 12", 4, "this process may open no more files; raise the limit with `ulimit -n`"),
+    ],
+)
+def test_what_a_limit_does_not_let_lockstep_do_is_said_in_one_sentence(
+    limit: str, code: int, said: str, tmp_path: Path
+) -> None:
+    """As with RLIMIT_FSIZE, where the temporary directory or the outcome is too large already; no task is blamed."""
+    done = _job(tmp_path, "echo it began", f"ulimit {limit};")
     assert done.returncode == code
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
