@@ -28,6 +28,8 @@ from tensorflow.python.distribute.cluster_resolver.tpu import tpu_cluster_resolv
 
 class TpuTest(unittest.TestCase):
     def test_dtensor_skips(self): accelerator_util.initialize_accelerator_system("TPU")
+    def test_dtensor_then_skips(self): accelerator_util.initialize_accelerator_system("TPU")
+    def test_dtensor_without_them_fails(self): accelerator_util.initialize_accelerator_system("CPU")
     def test_resolver_skips(self): tpu_cluster_resolver.TPUClusterResolver()
     def test_other_fails(self): raise ValueError("no TPU of mine")
 """
@@ -39,7 +41,7 @@ def test_what_is_for_tpus_only_is_skipped_with_the_reason(tmp_path: Path) -> Non
     (tmp_path / "tpu_test.py").write_text(_TPU_TESTS)
     outcomes, said = run(tmp_path)
     assert outcomes == {name: meant(name) for name in outcomes}, said
-    assert len(outcomes) == 3
+    assert len(outcomes) == 5
     assert "requires a TPU, and nothing is run on one here: no valid TPUs found" in said
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 __all__ = ["reason"]
@@ -15,4 +17,12 @@ def reason(call: pytest.CallInfo[None]) -> str | None:
     if call.excinfo is None:
         return None
     said = next((each for each in _SAID if each in str(call.excinfo.value)), None)
+    # After the first such test TensorFlow is initialized, which the others of its process are told instead.
+    if said is None and any(map(_asks_dtensor, call.excinfo.traceback)):
+        said = "DTensor is asked for TPUs"
     return None if said is None else f"requires a TPU, and nothing is run on one here: {said}"
+
+
+def _asks_dtensor(entry: Any) -> bool:
+    """Whether this is where TensorFlow initializes DTensor for TPUs."""
+    return entry.name == "initialize_accelerator_system" and str(entry.locals.get("device_type")).upper() == "TPU"
