@@ -8,8 +8,14 @@ import pytest
 
 __all__ = ["reason"]
 
-# Of `tpu_util`, `tpu_strategy_util` and `TPUClusterResolver`, which begin a test that needs no mock of a TPU.
-_SAID = ("no valid TPUs found", "TPUs not found in the cluster", "Please provide a TPU Name to connect to")
+# Of `tpu_util`, `tpu_strategy_util` and `TPUClusterResolver`, which begin a test that needs no mock of a TPU; and where
+# something is packed for a mesh of TPUs.
+_SAID = (
+    "no valid TPUs found",
+    "TPUs not found in the cluster",
+    "Please provide a TPU Name to connect to",
+    "/device:TPU:0 unknown device",
+)
 
 
 def reason(call: pytest.CallInfo[None]) -> str | None:
