@@ -24,9 +24,10 @@ def main() -> None:
     mine = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if mine:
         _signal.signal(_signal.SIGINT, _leave)
-    from _lockstep import names
+    from _lockstep import names, temporary
 
     names.claim()
+    temporary.find()
     from harness.cli import main as run
 
     code = run(early=_leave)

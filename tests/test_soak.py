@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests.simulator._hosts import hosts_or_skip
+from tests.simulator._wire import eventually
 from tools import soak
 from tools.soaking.cases import Blow, Case, Limit, command_of, drawn
 from tools.soaking.checking import wrong_with
 from tools.soaking.defects import DEFECTS
 from tools.soaking.measuring import Measured, loss
+from tools.soaking.packets import received, sent
 from tools.soaking.running import Seen
 from tools.soaking.shrinking import shrunk
 
@@ -120,6 +124,21 @@ def test_a_measurement_is_held_against_its_interval() -> None:
     assert not loss("UDP", 0.1, 1000, 190).holds
     assert "0.19 for 0.1 asked" in str(loss("UDP", 0.1, 1000, 190))
     assert not Measured("delay", "TCP", "loopback", 0.01, 0.009, 0.01, 0.02).holds
+
+
+def test_a_datagram_that_a_late_receiver_has_no_room_for_is_not_the_links_loss(tmp_path: Path) -> None:
+    """On a busy machine it stands for longer than its buffer lasts; the control is a sender that does not wait."""
+    with socket.socket(type=socket.SOCK_DGRAM) as ours, socket.socket(type=socket.SOCK_DGRAM) as theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
+        ours.bind(("127.0.0.1", 0))
+        sender = threading.Thread(target=sent, args=(theirs, ours.getsockname(), tmp_path, 1000))
+        sender.start()
+        eventually((tmp_path / "sent-100").exists, "a hundred datagrams")
+        assert received(ours, tmp_path, 1000) == 1000
+        sender.join()
+        for _ in range(1000):
+            theirs.sendto(b"x", ours.getsockname())
+        assert received(ours, tmp_path, 1000) < 1000
 
 
 def test_a_case_is_carried_out() -> None:

@@ -73,7 +73,13 @@ def port_of(listener: socket.socket) -> int:
 
 
 def probe(
-    port: int, key: str, src: str, dst: str, timeout: float, given_up: Callable[[], bool] = lambda: False
+    port: int,
+    key: str,
+    src: str,
+    dst: str,
+    timeout: float,
+    given_up: Callable[[], bool] = lambda: False,
+    steady: bool = False,
 ) -> float:
     """Round trip of one byte from `src` to the far end of the relay and back, in seconds, uncounted.
 
@@ -84,6 +90,7 @@ def probe(
         dst: the task to which it goes.
         timeout: seconds for the answer.
         given_up: asked meanwhile; whether nobody wants the answer any more.
+        steady: leave out jitter and rate of the links.
 
     Raises:
         DeadlineExceeded: no answer within `timeout` seconds, or it was given up.
@@ -93,7 +100,7 @@ def probe(
     try:
         with socket.create_connection(("127.0.0.1", port), timeout) as line:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            line.sendall(request(f"{wire.PROBE_HOST}/{dst}", key))
+            line.sendall(request(f"{wire.STEADY_PROBE_HOST if steady else wire.PROBE_HOST}/{dst}", key))
             if b" 200 " not in _receive(line, deadline, given_up):
                 raise LinkRefused(f"a connection from {src} to {dst} is refused")
             began = time.monotonic()

@@ -92,10 +92,10 @@ class FarRelay:
         """Whether it is the one through which this task connects."""
         return task in self._ports
 
-    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool] = lambda: False) -> float:
+    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool], steady: bool) -> float:
         """As of `Relay`; it is not given up before its time."""
         try:
-            asked = partial(site.Probe, src=src, dst=dst, seconds=timeout)
+            asked = partial(site.Probe, src=src, dst=dst, seconds=timeout, steady=steady)
             return self.machine.ask(asked, timeout + _ANSWER_SECONDS_MAX).seconds
         except LockstepError as error:
             if "LinkRefused: " in str(error):

@@ -330,7 +330,15 @@ class Network:
         seen = self._take_counters() if self._final is None else self._final
         return {(link.src, link.dst): link for link in seen}
 
-    def probe(self, src: str, dst: str, timeout: float = 5.0, given_up: Callable[[], bool] = lambda: False) -> float:
+    def probe(
+        self,
+        src: str,
+        dst: str,
+        timeout: float = 5.0,
+        given_up: Callable[[], bool] = lambda: False,
+        *,
+        steady: bool = False,
+    ) -> float:
         """Round trip from `src` to `dst` and back under the conditions of both links, in seconds.
 
         One byte goes through the relay as the task's bytes do, and between hosts a packet along the cable. It is not
@@ -341,6 +349,7 @@ class Network:
             dst: the task to which it goes.
             timeout: seconds for the answer.
             given_up: asked meanwhile; whether nobody wants the answer any more.
+            steady: leave out jitter and rate of the links, which would hide a delay or look like one.
 
         Raises:
             DeadlineExceeded: no answer within `timeout` seconds, as through a blackhole, or it was given up.
@@ -353,7 +362,7 @@ class Network:
         if self._hosts is not None:
             seconds += self._hosts.probe(src, dst, timeout, given_up)
         if (relay := self._relay_of(src)) is not None:
-            seconds += relay.probe(src, dst, timeout, given_up)
+            seconds += relay.probe(src, dst, timeout, given_up, steady)
         return seconds
 
     def finish(self) -> tuple[LinkCounters, ...]:

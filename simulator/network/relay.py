@@ -97,6 +97,6 @@ class Relay:
         end_relay(self._process)
         self.helper.close(_END_SECONDS_MAX)
 
-    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool] = lambda: False) -> float:
+    def probe(self, src: str, dst: str, timeout: float, given_up: Callable[[], bool], steady: bool) -> float:
         """As of `simulator.launch.relaying.probe`."""
-        return probe(self._probes[src], self._key, src, dst, timeout, given_up)
+        return probe(self._probes[src], self._key, src, dst, timeout, given_up, steady)

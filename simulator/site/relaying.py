@@ -59,7 +59,8 @@ class Relaying:
     def probe(self, asked: wire.Probe) -> wire.FromSite:
         """Try a round trip."""
         try:
-            seconds = probe(self.ports[asked.src], self._key, asked.src, asked.dst, asked.seconds)
+            port = self.ports[asked.src]
+            seconds = probe(port, self._key, asked.src, asked.dst, asked.seconds, steady=asked.steady)
         except (DeadlineExceeded, LinkRefused) as error:
             return wire.Refused(asked.request, type(error).__name__, str(error))
         return wire.Done(asked.request, 0.0, seconds=seconds)

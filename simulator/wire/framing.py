@@ -11,6 +11,7 @@ import msgspec
 __all__ = ["LENGTH", "Inbox", "Malformed", "Message", "encode"]
 
 LENGTH = struct.Struct("<I")
+_BYTES_MAX = 2**32 - 1
 # Only what a function returns is ever larger, and so is the length that any text would be taken for.
 _SMALL_BYTES_MAX = 2**26
 _HEAD_BYTES = 16
@@ -32,7 +33,7 @@ def encode(message: Any) -> bytes:
         payload = _ENCODER.encode(message)
     except OverflowError:  # of a part alone
         raise ValueError("a part of it has more than the 4 GiB that a message can hold") from None
-    if len(payload) >= 2**32:
+    if len(payload) > _BYTES_MAX:
         raise ValueError(f"{len(payload)} bytes are more than the 4 GiB that a message can hold")
     return LENGTH.pack(len(payload)) + payload
 

@@ -12,6 +12,7 @@ from simulator.wire.framing import Inbox, encode
 __all__ = [
     "FROM_HELPER",
     "PROBE_HOST",
+    "STEADY_PROBE_HOST",
     "TO_HELPER",
     "Belongs",
     "Broken",
@@ -37,6 +38,8 @@ __all__ = [
 
 PROBE_HOST = "probe.lockstep"
 """The host of a CONNECT that is a probe: its port is the name of a task, and the relay itself answers."""
+STEADY_PROBE_HOST = "steady.probe.lockstep"
+"""Likewise of a probe that has the delay of the links alone, without their jitter and rate."""
 
 
 class Conditions(msgspec.Struct, frozen=True):

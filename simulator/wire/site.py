@@ -155,12 +155,13 @@ class Relayed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Probe(msgspec.Struct, frozen=True, tag=True):
-    """How long does a byte take from a task there to another one and back?"""
+    """How long does a byte take from a task there to another one and back? If `steady`, by the delay alone."""
 
     request: int
     src: str
     dst: str
     seconds: float
+    steady: bool
 
 
 class Launch(msgspec.Struct, frozen=True, tag=True):

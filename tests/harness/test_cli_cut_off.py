@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from _lockstep import temporary
 from harness import cli
 from harness.cli import _lockstep
 from harness.report.timeline import lines, timeline_of
@@ -131,14 +134,63 @@ def test_a_directory_that_was_removed_meanwhile_does_not_hide_the_outcome(tmp_pa
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("blocks", "code", "said"), [(0, 4, "no temporary directory"), (1, 3, "File too large")])
-def test_files_that_may_not_grow_are_said_in_one_sentence(blocks: int, code: int, said: str, tmp_path: Path) -> None:
-    """As with RLIMIT_FSIZE, where the temporary directory or the outcome is too large already."""
-    done = _job(tmp_path, "echo it began", f"ulimit -f {blocks};")
+@pytest.mark.parametrize(
+    ("limit", "code", "said"),
+    [
+        ("-f 0", 4, "no temporary directory"),
+        ("-f 1", 3, "File too large"),
+        ("-n 12", 4, "this process may open no more files; raise the limit with `ulimit -n`"),
+    ],
+)
+def test_what_a_limit_does_not_let_lockstep_do_is_said_in_one_sentence(
+    limit: str, code: int, said: str, tmp_path: Path
+) -> None:
+    """As with RLIMIT_FSIZE, where the temporary directory or the outcome is too large already; no task is blamed."""
+    done = _job(tmp_path, "echo it began", f"ulimit {limit};")
     assert done.returncode == code
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+_TRIES = """
+import sys, tempfile
+place, find = sys.argv[1:3]
+del sys.argv[1:3]
+tried = []
+def hears(event, arguments):
+    name = str(arguments[0]) if event == "open" else ""
+    if name.startswith(place + "/") and "/lockstep-" not in name:
+        tried.append(name)
+sys.addaudithook(hears)
+from _lockstep import command, temporary
+if find == "no":
+    temporary.find = lambda: None
+try:
+    command.main()
+finally:
+    sys.exit(10 * (tempfile.gettempdir() == place) + len(tried))
+"""
+
+
+@pytest.mark.parametrize(("find", "code"), [("yes", 10), ("no", 11)])
+def test_the_command_tries_its_temporary_directory_without_a_file_that_has_a_name(
+    find: str, code: int, tmp_path: Path
+) -> None:
+    """One that is killed meanwhile would leave it (soak, 201030); the control is how Python tries it."""
+    command = [sys.executable, "-c", _TRIES, str(tmp_path), find, "run", "--quiet", "--worker", "1", "--", "true"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+
+
+def test_a_directory_that_takes_no_files_is_left_to_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Which looks further, or says that there is none."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    temporary.find()
+    assert tempfile.tempdir is None
 
 
 def test_a_run_that_was_refused_leaves_no_directory(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 
 from harness.cli import _progress
 from simulator.errors import TaskError
+from simulator.results import PlannedFault
 
 ROOT = Path(__file__).parents[2]
 LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
@@ -197,3 +198,16 @@ def test_states(fields: dict[str, Any], state: str) -> None:
     task: Any = SimpleNamespace(**{**nothing, **fields})
     assert _progress.line(61.2, {"worker:0": task}, [], 0).plain == f"61 s  worker:0 {state}"
     assert _progress.line(61.2, {}, ["a", "b"], 3).plain == "61 s  faults 2 of 3 (a, b)"
+
+
+def test_names_of_what_a_fault_struck_stand_once() -> None:
+    """Those of the trigger are left out where they are the same, of one task as of all; others stay."""
+    for tasks, of, said in (
+        (["worker:0", "worker:1"], "worker:0, worker:1", "struck worker:0, worker:1 at step=2, after 1.0 s"),
+        (["worker:1"], "worker:0", "struck worker:1 at step=2 of worker:0, after 1.0 s"),
+    ):
+        trigger = f"step=2 of {of}"
+        event = {"fault": "kill-1", "kind": "kill", "tasks": tasks, "trigger": trigger, "t": 3.0}
+        assert _progress._struck(event, 2.0) == f"fault kill-1 (kill) {said}"
+        planned = PlannedFault("kill-1", "kill", ", ".join(tasks), trigger, fired=True)
+        assert f"struck {planned.where} at {planned.when}" in said

@@ -57,6 +57,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["python", "-E", "train.py"], "a file is expected, not '-E'"),
         (["python2.7", "train.py"], "and not by python2.7; write python"),
         (["/nonexistent/python3", "train.py"], "and not by /nonexistent/python3; write python"),
+        (["/nonexistent/python2.7", "-O", "-E", "train.py"], "and not by /nonexistent/python2.7; write python"),
     ],
 )
 def test_other_commands_are_refused(place: Path, command: list[str], text: str) -> None:

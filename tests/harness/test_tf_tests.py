@@ -281,18 +281,21 @@ def test_a_file_in_a_folder_without_init_has_the_packages_above_it(tmp_path: Pat
     assert checkouts.beside_installed(packages)
 
 
+@pytest.mark.parametrize("named", ["below_middle.tests.some_test", "some_test"])
 def test_a_folder_without_init_in_the_middle_hides_no_package_above_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `tensorflow/dtensor`, below which the helpers of the checkout are asked for by their whole names."""
+    """As `tensorflow/dtensor`, below which helpers of the checkout are asked for by their whole names, also where the
+    folder of the tests has none either.
+    """
     folder = tmp_path / "json" / "middle" / "below_middle" / "tests"
     folder.mkdir(parents=True)
-    for each in (folder, folder.parent, tmp_path / "json"):
+    for each in (folder, folder.parent, tmp_path / "json")[named == "some_test" :]:
         (each / "__init__.py").touch()
     (folder / "helper.py").write_text("WORD = 'found'\n")
     (folder / "some_test.py").write_text("from json.middle.below_middle.tests.helper import WORD\n")
     file, packages = checkouts.find(folder / "some_test.py")
-    assert file.name == "below_middle.tests.some_test"
+    assert file.name == named
     assert packages == {"json": str(tmp_path / "json")}
     monkeypatch.setattr(STATE, "packages", packages)
     monkeypatch.setattr(STATE, "file", file)
@@ -302,7 +305,7 @@ def test_a_folder_without_init_in_the_middle_hides_no_package_above_it(
     try:
         assert checkouts.load(file).WORD == "found"
     finally:
-        for name in [each for each in sys.modules if each.startswith(("below_middle", "json.middle"))]:
+        for name in [each for each in sys.modules if each.startswith(("below_middle", "json.middle", named))]:
             del sys.modules[name]
 
 

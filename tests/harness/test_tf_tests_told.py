@@ -23,11 +23,16 @@ def test_the_stacks_of_a_hang_begin_with_its_main_thread(tmp_path: Path) -> None
 
 _TPU_TESTS = """
 import unittest
+import tensorflow as tf
 from tensorflow.dtensor.python import accelerator_util
 from tensorflow.python.distribute.cluster_resolver.tpu import tpu_cluster_resolver
 
 class TpuTest(unittest.TestCase):
     def test_dtensor_skips(self): accelerator_util.initialize_accelerator_system("TPU")
+    def test_dtensor_then_skips(self): accelerator_util.initialize_accelerator_system("TPU")
+    def test_dtensor_without_them_fails(self): accelerator_util.initialize_accelerator_system("CPU")
+    def test_placed_skips(self): tf.constant(1.0)._copy(device_name="/device:TPU:0")
+    def test_placed_elsewhere_fails(self): tf.constant(1.0)._copy(device_name="/device:GPU:9")
     def test_resolver_skips(self): tpu_cluster_resolver.TPUClusterResolver()
     def test_other_fails(self): raise ValueError("no TPU of mine")
 """
@@ -39,7 +44,7 @@ def test_what_is_for_tpus_only_is_skipped_with_the_reason(tmp_path: Path) -> Non
     (tmp_path / "tpu_test.py").write_text(_TPU_TESTS)
     outcomes, said = run(tmp_path)
     assert outcomes == {name: meant(name) for name in outcomes}, said
-    assert len(outcomes) == 3
+    assert len(outcomes) == 7
     assert "requires a TPU, and nothing is run on one here: no valid TPUs found" in said
 
 

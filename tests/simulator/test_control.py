@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.wire import control
+from simulator.wire import control, framing
 
 _TEXT = st.text(max_size=20)
 _TIME = st.floats(min_value=0, max_value=1e9)
@@ -30,6 +31,25 @@ def test_messages_arrive_whole_however_the_bytes_are_cut(messages: list[control.
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         received += list(inbox.feed(stream[start:end]))
     assert received == messages
+
+
+def test_a_message_that_is_too_large_for_a_frame_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a whole or of a part alone, with what a frame can hold, and not by the error of how its length is packed."""
+    message = control.Result(value=b"x" * 100, at=1.0)
+    size = len(control.encode(message)) - framing.LENGTH.size
+    monkeypatch.setattr(framing, "_BYTES_MAX", size)
+    control.encode(message)
+    monkeypatch.setattr(framing, "_BYTES_MAX", size - 1)
+    with pytest.raises(ValueError, match=f"^{size} bytes are more than the 4 GiB that a message can hold$"):
+        control.encode(message)
+
+    class Refusing:
+        def encode(self, _: object) -> bytes:
+            raise OverflowError("Can't encode bytes-like objects longer than 2**32 - 1")
+
+    monkeypatch.setattr(framing, "_ENCODER", Refusing())
+    with pytest.raises(ValueError, match="a part of it has more than the 4 GiB"):
+        control.encode(message)
 
 
 def test_a_task_sees_that_the_parent_has_gone() -> None:

@@ -420,11 +420,17 @@ def _interrupted(cluster: Cluster) -> None:
 
 
 def test_healing_undoes_everything_and_demands_progress(tmp_path: Path) -> None:
-    """After the time of chaos the paused task is continued and finishes."""
-    plan = plan_of(Pause("worker:1", step=2), heal="1s", progress="10s")
-    result = run_steps(plan, tmp_path)
+    """After the time of chaos the paused task is continued and finishes; it is paused however late it is up."""
+    result = run_steps(plan_of(Pause("worker:1", time="0s"), heal="1s", progress="10s"), tmp_path)
     assert result["worker:1"].steps == 12
     assert [event["event"] for event in events(tmp_path, "undone", "healed")] == ["undone", "healed"]
+
+
+def test_a_plan_that_heals_before_a_trigger_comes_says_so(tmp_path: Path) -> None:
+    """The step comes long after the time of chaos, as on a busy machine; the plan is to blame, and not the program."""
+    plan = plan_of(Pause("worker:1", step=2), heal="10ms", progress="10s")
+    with pytest.raises(RunFailed, match=r"FaultNotFired.*the plan healed before its trigger came"):
+        run_steps(plan, tmp_path, count=2, seconds=0.2)
 
 
 def test_a_plan_is_saved_as_it_was_carried_out(tmp_path: Path) -> None:

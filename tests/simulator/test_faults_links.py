@@ -42,9 +42,41 @@ def test_delay_is_seen_in_the_round_trip(tmp_path: Path) -> None:
 
 
 def test_jitter_varies_the_round_trip(tmp_path: Path) -> None:
-    """A probe of several shows some of it."""
-    _run(tmp_path, Jitter(**AT, jitter="10ms", until=6))
-    assert _effects(tmp_path)[0]["round_trip_seconds"] >= 0.0005
+    """A probe of several is off by a quarter of it."""
+    _run(tmp_path, Jitter(**AT, jitter="40ms", until=6))
+    effect = _effects(tmp_path)[0]
+    assert abs(effect["round_trip_seconds"] - effect["without_jitter"]) >= 0.01
+
+
+def _on_this_link(out: Path, link: Link, *faults: Fault) -> RunResult:
+    with Cluster(Topology(worker=2), preload=(), timeout=40, faults=plan_of(*faults), links=[link], out=out) as cluster:
+        return cluster.run(talk, 20, 0.0)
+
+
+def test_delays_are_seen_under_jitter_that_hides_them(tmp_path: Path) -> None:
+    """By two of five round trips it seems to be shorter than the delay of both ways, so that one proves nothing."""
+    link = Link(**LINK, jitter="40ms", jitter_kind="normal")
+    faults = [Delay(**{**AT, "step": step}, delay="20ms", until=step + 1) for step in range(2, 18, 2)]
+    _on_this_link(tmp_path, link, *faults)
+    assert all(event["effect"]["round_trip_seconds"] >= 0.04 for event in events(tmp_path, "fired"))
+
+
+def test_a_delay_that_was_not_put_in_force_is_found_under_jitter_that_looks_like_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jitter of nearly each round trip is longer than the delays would be; the condition is left out."""
+    monkeypatch.setattr(Delay, "conditions", lambda self: {"stall": "0s"})
+    with pytest.raises(RunFailed, match="FaultWithoutEffect"):
+        _on_this_link(tmp_path, Link(**LINK, jitter="40ms", jitter_kind="pareto"), Delay(**AT, delay="5ms", until=5))
+
+
+def test_jitter_that_was_not_put_in_force_is_found_on_a_link_with_a_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round trip has the delay, and none is off by a quarter of what the jitter would be."""
+    monkeypatch.setattr(Jitter, "conditions", lambda self: {"stall": "0s"})
+    with pytest.raises(RunFailed, match="FaultWithoutEffect"):
+        _on_this_link(tmp_path, Link(**LINK, delay="20ms"), Jitter(**AT, jitter="400ms", until=5))
 
 
 def test_jitter_is_the_same_as_a_fault_and_as_a_link() -> None:

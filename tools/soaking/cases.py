@@ -105,8 +105,9 @@ def drawn(seed: int) -> Case:
     )
     if program == "talks":
         links = _links(chance, network)
-        # TCP waits twice as long each time that the same packet is lost.
-        timeout = 80.0 if "loss" in str(links) else case.timeout
+        # TCP waits twice as long each time that the same packet is lost: of 3,000 connections at a loss of 20 % one had
+        # not carried four kilobytes after 120 s.
+        timeout = 300.0 if "loss" in str(links) else case.timeout
         case = msgspec.structs.replace(case, links=links, timeout=timeout)
     struck = chance.random()
     if struck < 0.35 and program in ("steps", "talks", "sh") and not case.machines:

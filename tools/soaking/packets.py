@@ -14,13 +14,15 @@ from urllib.parse import urlsplit
 
 from simulator.helpers.relay.door import request
 
-__all__ = ["answers", "datagram_rate", "datagrams", "greetings", "stream_rate"]
+__all__ = ["answers", "datagram_rate", "datagrams", "greetings", "received", "sent", "stream_rate"]
 
 _PORT = 5050
 _SECONDS_MAX = 20.0
 # The kernel sends a first packet of TCP that was not answered again after a second.
 _FIRST_SECONDS = 0.5
-_AT_ONCE = 50
+# So many fit into the buffer of a receiver that a busy machine leaves standing; what is too much for it is lost, too.
+_AT_ONCE = 100
+_LATE_SECONDS = 0.05
 _PAYLOAD_BYTES = 1400
 # Of UDP, IP and Ethernet, which a rate counts as well.
 _HEADER_BYTES = 8 + 20 + 14
@@ -31,21 +33,39 @@ def datagrams(directory: str, count: int) -> int:
 
     Args:
         directory: an empty one, which both see; they say there what they would else have to send.
-        count: how many.
+        count: how many, in hundreds.
     """
     place = Path(directory)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
         if _index() == 1:
             bound.bind(("", _PORT))
             (place / "ready").touch()
-            return _received(bound, place / "sent")
+            return received(bound, place, count)
         _wait(place / "ready")
-        for number in range(1, count + 1):
-            bound.sendto(b"x", ("worker-1", _PORT))
-            if number % _AT_ONCE == 0:
-                time.sleep(0.002)  # else the receiver's buffer is full
-        (place / "sent").touch()
-        return count
+        return sent(bound, ("worker-1", _PORT), place, count)
+
+
+def sent(bound: socket.socket, to: tuple[str, int], place: Path, count: int) -> int:
+    """Send so many datagrams, the next hundred of them when the last one has been taken."""
+    for number in range(1, count + 1):
+        bound.sendto(b"x", to)
+        if number % _AT_ONCE == 0:
+            (place / f"sent-{number}").touch()
+            _wait(place / f"taken-{number}")
+    return count
+
+
+def received(bound: socket.socket, place: Path, count: int) -> int:
+    """How many have come when so many were sent."""
+    bound.settimeout(_LATE_SECONDS)
+    came = 0
+    for number in range(_AT_ONCE, count + 1, _AT_ONCE):
+        _wait(place / f"sent-{number}")
+        with contextlib.suppress(TimeoutError):
+            while bound.recv(16):
+                came += 1
+        (place / f"taken-{number}").touch()
+    return came
 
 
 def greetings(directory: str, count: int) -> int:
@@ -168,19 +188,3 @@ def _wait(path: Path) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{path.name} did not come to be")
         time.sleep(0.005)
-
-
-def _received(bound: socket.socket, sent: Path) -> int:
-    """Count what comes until nothing does any more although all was sent."""
-    bound.settimeout(0.1)
-    count = 0
-    deadline = time.monotonic() + _SECONDS_MAX
-    while time.monotonic() < deadline:
-        over = sent.exists()
-        try:
-            bound.recv(16)
-            count += 1
-        except TimeoutError:
-            if over:
-                return count
-    raise TimeoutError("datagrams did not end")

@@ -24,7 +24,8 @@ from tools.soaking.cases import Blow, Case, Limit, command_of
 __all__ = ["Seen", "carried_out"]
 
 ROOT = Path(__file__).parents[2]
-_SECONDS_MAX = 90.0
+# From the timeout of a run to its end, on a busy machine.
+_END_SECONDS_MAX = 65.0
 # What a warden takes at most under load to end and remove what a killed parent has left.
 _TIDY_SECONDS_MAX = 8.0
 _LIMITS = {"files": resource.RLIMIT_NOFILE, "file_bytes": resource.RLIMIT_FSIZE, "memory_bytes": resource.RLIMIT_AS}
@@ -108,7 +109,7 @@ def _carried_out(case: Case, packages: Path, folder: Path) -> Seen:
         struck = _limited(process, case.limit)
     elif case.blow is not None:
         struck = _struck(process, case.blow)
-    code = _ended(process)
+    code = _ended(process, case.timeout)
     seconds = time.monotonic() - began
     # What is left may hold the pipes open, and is killed by this.
     left = _left(folder)
@@ -116,10 +117,10 @@ def _carried_out(case: Case, packages: Path, folder: Path) -> Seen:
     return Seen(code, stdout, stderr, struck, left, out, seconds)
 
 
-def _ended(process: subprocess.Popen[str]) -> int | None:
+def _ended(process: subprocess.Popen[str], timeout: float) -> int | None:
     """The exit code; what it writes fits into pipes, since tasks write into logs."""
     try:
-        return process.wait(_SECONDS_MAX)
+        return process.wait(timeout + _END_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

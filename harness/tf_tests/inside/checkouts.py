@@ -23,12 +23,12 @@ def find(path: Path) -> tuple[TestFile, dict[str, str]]:
     """The name under which this file is imported, and the folders of its packages, by name.
 
     A folder without an `__init__.py`, as `tf_keras/integration_test` and `tensorflow/dtensor` are, has no name in which
-    its package comes, and neither has what lies below it; what lies above it is the file's package all the same.
+    its package comes, and neither has what lies below it; the outermost package above it is the file's all the same.
     """
     names, folder = _packages(path.parent)
     file = TestFile(".".join([*names, path.stem]), str(path))
-    if (above := next((each for each in folder.parents if _is_package(each)), None)) is not None:
-        names, folder = _packages(above)
+    if above := [each for each in folder.parents if _is_package(each)]:
+        names, folder = _packages(above[-1])
     packages = {".".join(names[: depth + 1]): str(folder.joinpath(*names[: depth + 1])) for depth in range(len(names))}
     return file, packages
 

@@ -36,6 +36,8 @@ class Strike:
         self.rule: LinkRule | None = None
         self.memory: dict[str, Any] = {}
         self.begun = self.fired = self.over = False
+        # The plan had all faults undone while this one still waited for its trigger.
+        self._came_too_late = False
         self.fired_at: float | None = None
         self.problem: str | None = None
         # It has ended by an error of the machine or of Lockstep, not for want of an effect.
@@ -75,6 +77,8 @@ class Strike:
 
     def _why_not(self) -> str:
         """That its trigger never came, and how far the steps had come that it waited for."""
+        if self._came_too_late:
+            return "the plan healed before its trigger came"
         if self.fault.trigger != "step" or not self.fault.of:
             return "its trigger never came"
         counted = [(name, task) for name in self.fault.of if (task := self.run.tasks.get(name)) is not None]
@@ -152,6 +156,8 @@ class Strike:
             if wait_trigger(self):
                 self.begun = True
                 self._apply()
+            else:
+                self._came_too_late = self._season.healed
         except Exception as error:  # noqa: BLE001 - whatever it is, the run has to hear of it
             self.problem = f"{type(error).__name__}: {error}"
             self.crashed = True

@@ -9,7 +9,7 @@ from simulator.errors import DeadlineExceeded
 from simulator.faults.protocol import Effect, LinkFault, NoEffect, Scene
 from simulator.network import Link, LinkCounters, LinkRefused, NetworkEnded
 
-__all__ = ["ConditionFault", "cut_off", "probe", "slower", "traffic"]
+__all__ = ["ConditionFault", "cut_off", "probe", "traffic"]
 
 _PROBE_SECONDS = 0.25
 
@@ -92,10 +92,10 @@ def traffic(scene: Scene, pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
     return {name: sum(getattr(link, name) for link in seen) for name in names}
 
 
-def probe(scene: Scene, pair: tuple[str, str], seconds: float = 5.0) -> float | str:
+def probe(scene: Scene, pair: tuple[str, str], seconds: float = 5.0, *, steady: bool = False) -> float | str:
     """The round trip in seconds, or `refused`, or `silent` when nothing comes back in time."""
     try:
-        return scene.run.network.probe(*pair, timeout=seconds, given_up=lambda: scene.out_of_time)
+        return scene.run.network.probe(*pair, seconds, lambda: scene.out_of_time, steady=steady)
     except LinkRefused:
         return "refused"
     except DeadlineExceeded:
@@ -108,13 +108,3 @@ def cut_off(scene: Scene, pair: tuple[str, str], wanted: str) -> Effect:
     if seen != wanted:
         raise NoEffect(f"a probe from {pair[0]} to {pair[1]} was {seen}, not {wanted}")
     return {"probe": seen}
-
-
-def slower(scene: Scene, pair: tuple[str, str], least: float, tries: int = 1) -> Effect:
-    """Prove by the first of some probes' round trips that takes at least so long, in seconds."""
-    trips: list[float | str] = []
-    for _ in range(tries):
-        trips.append(trip := probe(scene, pair, 5.0 + 2 * least))
-        if isinstance(trip, float) and trip >= least:
-            return {"round_trip_seconds": trip}
-    raise NoEffect(f"round trips from {pair[0]} to {pair[1]} were {trips}, not {least:g} s or more")

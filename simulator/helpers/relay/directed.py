@@ -122,16 +122,16 @@ class Directed:
                 limit = min(limit, max(1, trigger.after_bytes - self.tally.bytes))
         return limit
 
-    def due(self, now: float, count: int) -> float:
-        """When `count` bytes read at `now` arrive; takes their share of the rate."""
+    def due(self, now: float, count: int, steady: bool) -> float:
+        """When `count` bytes read at `now` arrive; takes their share of the rate, unless `steady`."""
         sent = now
-        if self.rate:
+        if self.rate and not steady:
             sent = self.free_at = max(self.free_at, now) + count / self.rate
-        return sent + self.draw()
+        return sent + self.draw(steady)
 
-    def draw(self) -> float:
-        """The delay of the next chunk, in seconds."""
-        if not self.jitter:
+    def draw(self, steady: bool = False) -> float:
+        """The delay of the next chunk, in seconds; if `steady`, without jitter."""
+        if steady or not self.jitter:
             return self.delay
         if self.jitter_kind == "normal":
             extra = self.random.gauss(0.0, self.jitter)

@@ -65,8 +65,8 @@ def _field(head: bytes, wanted: str) -> bytes:
     return b""
 
 
-def target(head: bytes, special: str) -> tuple[str, str]:
-    """Host and port of `CONNECT host:port HTTP/1.1`; after the host `special` and a slash, a task's name.
+def target(head: bytes, special: tuple[str, ...]) -> tuple[str, str]:
+    """Host and port of `CONNECT host:port HTTP/1.1`; after one of the hosts `special` and a slash, a task's name.
 
     Raises:
         ValueError: it is another request.

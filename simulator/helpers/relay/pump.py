@@ -72,7 +72,7 @@ class Pump:
         limit = _BLOCKED_BYTES_MAX if self._writing else self.connection.queue_bytes
         if self.queued >= (limit if self._reading else limit // 2 + 1):
             return False
-        if self.link.rate and (again := self.link.read_again_at()) > time.monotonic():
+        if self.link.rate and not self.connection.steady and (again := self.link.read_again_at()) > time.monotonic():
             if not self._read_alarm:
                 self._read_alarm = True
                 self.connection.timers.at(again, self._read_again)
@@ -116,7 +116,7 @@ class Pump:
                 self._enqueue(bytes(view), now)
                 self._watch_target(True)
         else:
-            self._enqueue(bytes(view), link.due(now, count))
+            self._enqueue(bytes(view), link.due(now, count, self.connection.steady))
             self.flush()
         if link.triggers and self.tally is link.tally:
             link.check_triggers()
@@ -230,7 +230,7 @@ class Pump:
 
 
 class Connection:
-    """A connection that one task has opened to another; `counted` unless it is a probe."""
+    """A connection that one task has opened to another; `counted` unless it is a probe, `steady` by the delay alone."""
 
     def __init__(
         self,
@@ -241,11 +241,13 @@ class Connection:
         *,
         queue_bytes: int,
         counted: bool = True,
+        steady: bool = False,
     ) -> None:
         self.loop = loop
         self.timers = timers
         self.queue_bytes = queue_bytes
         self.counted = counted
+        self.steady = steady
         self.closed = False
         self._sockets = sockets
         opener, server = sockets

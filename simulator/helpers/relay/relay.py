@@ -27,7 +27,7 @@ from simulator.helpers.relay.door import LOOPBACK, listens, may_enter, read_head
 from simulator.helpers.relay.pump import Connection
 from simulator.helpers.relay.timers import Timers
 from simulator.wire import network as wire
-from simulator.wire.network import PROBE_HOST
+from simulator.wire.network import PROBE_HOST, STEADY_PROBE_HOST
 
 __all__ = ["main"]
 
@@ -35,6 +35,7 @@ _HEAD_SECONDS_MAX = 10.0
 # From a connection's beginning to the answer of another machine's relay, which has nothing to wait for: a task there is
 # reached on its own machine. Behind a pulled cable the kernel would send again for a quarter of an hour.
 _CHAINED_SECONDS_MAX = 10.0
+_PROBE_HOSTS = (PROBE_HOST, STEADY_PROBE_HOST)
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _NO_KEY = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
 _NOT_OURS = b"HTTP/1.1 403 Not an address of this run\r\nContent-Length: 0\r\n\r\n"
@@ -190,8 +191,8 @@ class _Relay:
             _TurnedAwayError: it comes from nobody of this run, or leads out of it.
             ValueError: it asks for something else.
         """
-        host, port = target(head, PROBE_HOST)
-        if only_probes and host != PROBE_HOST:
+        host, port = target(head, _PROBE_HOSTS)
+        if only_probes and host not in _PROBE_HOSTS:
             raise ValueError("not a probe")
         if not may_enter(head, self._start.key):
             self._turn_away(task, "")
@@ -202,7 +203,7 @@ class _Relay:
         return host, port
 
     async def _is_ours(self, host: str, port: str) -> bool:
-        if host == PROBE_HOST:
+        if host in _PROBE_HOSTS:
             return port in self._start.targets.values()
         if self._address(host, port) in self._start.targets:
             return True
@@ -225,7 +226,7 @@ class _Relay:
 
     async def _establish(self, task: str, client: socket.socket, where: tuple[str, str], extra: bytes) -> None:
         host, port = where
-        counted = host != PROBE_HOST
+        counted, steady = host not in _PROBE_HOSTS, host == STEADY_PROBE_HOST
         dst = self._destination(host, port)
         out, back = self._link(task, dst), self._link(dst, task)
         if counted:
@@ -234,7 +235,7 @@ class _Relay:
             await out.wait_open()
             await back.wait_open()
         # A handshake goes there and back once.
-        if delay := out.draw() + back.draw():
+        if delay := out.draw(steady) + back.draw(steady):
             await self._timers.sleep_until(time.monotonic() + delay)
         chained = self._chained.get(dst) if counted else None
         server, said = None, b""
@@ -249,13 +250,13 @@ class _Relay:
             out.refused += counted
             await self._refuse(client)
             return
-        await self._join_up((out, back), (client, server), extra, said, counted=counted)
+        await self._join_up((out, back), (client, server), extra, said, counted=counted, steady=steady)
 
     async def _join(self, client: socket.socket) -> None:
         """Connect whom the relay of another machine asks for with a task of this one."""
         try:
             head, extra = await asyncio.wait_for(read_head(self._loop, client), _HEAD_SECONDS_MAX)
-            host, port = target(head, PROBE_HOST)
+            host, port = target(head, _PROBE_HOSTS)
             task, src = self._start.targets.get(f"{host}:{port}"), source(head)
             if not may_enter(head, self._start.chain_key) or task not in self._start.listeners or not src:
                 self._turn_away("", "")
@@ -291,6 +292,7 @@ class _Relay:
         said: bytes,
         *,
         counted: bool = True,
+        steady: bool = False,
     ) -> None:
         """Tell the opener that it is connected, and begin to carry; `extra` and `said` have come of either end."""
         client, server = ends
@@ -302,8 +304,9 @@ class _Relay:
         except OSError:
             server.close()
             raise
-        queue_bytes = self._start.queue_bytes
-        Connection(self._loop, self._timers, links, ends, queue_bytes=queue_bytes, counted=counted).start(extra, said)
+        limit = self._start.queue_bytes
+        made = Connection(self._loop, self._timers, links, ends, queue_bytes=limit, counted=counted, steady=steady)
+        made.start(extra, said)
 
     async def _reach_chained(self, relay: str, address: str, src: str) -> tuple[socket.socket | None, bytes]:
         """Have the relay of another machine connect a task of this one; what has come from there already.
@@ -331,7 +334,7 @@ class _Relay:
         return (server, said) if is_joined else (None, b"")
 
     def _destination(self, host: str, port: str) -> str:
-        if host == PROBE_HOST:
+        if host in _PROBE_HOSTS:
             return port
         return self._start.targets.get(self._address(host, port)) or f"{host}:{port}"
 
@@ -341,7 +344,7 @@ class _Relay:
 
     async def _reach(self, task: str, host: str, port: str) -> socket.socket | None:
         """Connect the task to the destination, from the task's own host if it has one; `None` if nobody listens."""
-        if host == PROBE_HOST:
+        if host in _PROBE_HOSTS:
             return _echo(self._loop)
         try:
             known = self._start.addresses.get(host, host)
