@@ -219,7 +219,7 @@ class Attempt:
         repeated = own_trace(self.program.with_one_worker(workers), venue) if updates_apart(run) else None
         with contextlib.suppress(LockstepError):
             told = self.program.with_one_worker()
-            with reference_runs(told, self.directory, self.case.name, venue, follows=True) as runs:
+            with reference_runs(told, self.directory, self.case.name, venue, first=True) as runs:
                 return Alone(reads, repeated, runs.plain().trace)
         return Alone(reads, repeated)
 
@@ -238,7 +238,7 @@ class Attempt:
         venue, told = self.asked.venue(self.case), self.program.natively(1)
         for first in (True, False):
             of = dataclasses.replace(venue, repeats=not first)
-            with reference_runs(told, self.directory, self.case.name, of, follows=True) as runs:
+            with reference_runs(told, self.directory, self.case.name, of, first=True) as runs:
                 native = runs.plain().trace
             seen = next(iter(native.clients[0].seen), None)
             if seen is not None and (seen.given is None or seen.given.rows == seen.given.own):

@@ -78,6 +78,7 @@ class ReferenceRuns:
         venue: where they are made.
         place: where those go that follow.
         follows: whether to follow the run if it has left evidence.
+        first: whether only its first part is followed.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class ReferenceRuns:
         place: Path,
         *,
         follows: bool = True,
+        first: bool = False,
     ) -> None:
         self._program = program
         self._venue = venue
@@ -96,7 +98,8 @@ class ReferenceRuns:
         self._directory = directory
         self._place = place
         self._parts = read_parts(directory)
-        self._segments = segments_by_state(self._parts) if follows else ()
+        segments = segments_by_state(self._parts) if follows else ()
+        self._segments = segments[:1] if first else segments
         self._touched: dict[str, Sequence[Touch]] = {}
         self._known: dict[tuple[Path, Wanted], Reference] = {}
         self._count = 0
@@ -207,10 +210,11 @@ def reference_runs(
     venue: Venue,
     *,
     follows: bool = True,
+    first: bool = False,
 ) -> Iterator[ReferenceRuns]:
     """Those of one run; the arguments are those of `ReferenceRuns`."""
     with scratch("followed") as place:
-        yield ReferenceRuns(program, directory, strategy, venue, place, follows=follows)
+        yield ReferenceRuns(program, directory, strategy, venue, place, follows=follows, first=first)
 
 
 def undisturbed(

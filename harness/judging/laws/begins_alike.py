@@ -24,9 +24,8 @@ class _BeginsAlike(Law):
     suffices = False
 
     def concerns(self, case: Case) -> bool:
-        # Where a coordinator trains, Keras runs no hooks of batches, so that callbacks leave something else to restore.
-        hooks = not (case.begin and per_epoch(case.run, case.reference))
-        return hooks and case.reference.clients[0].start is not None
+        # Where a coordinator trains, Keras runs no hooks of batches, in which callbacks set variables of their own.
+        return not per_epoch(case.run, case.reference) and case.reference.clients[0].start is not None
 
     def judge(self, case: Case) -> Judgement:
         """Compare each variable that both have, of which every replica holds the whole."""
