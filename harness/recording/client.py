@@ -154,11 +154,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         stack.enter_context(moved_clock(assignment.ahead))
         train = program.load()
         client = case.clients.index(task_name())
-        places = Places()
-        closures = Closures(lambda: places.line() or program.name)
-        stack.enter_context(listening(closures))
-        if case.ps and assignment.keeps:
-            stack.enter_context(in_turns())
+        closures = recorder.closures = stack.enter_context(_closures(program, turns=case.ps > 0 and assignment.keeps))
         drawn = stack.enter_context(seeded_generators(assignment.seed, client))
         work = stack.enter_context(working(strategy))
         if noise is not None:
@@ -168,7 +164,6 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         if assignment.replicas > 1:
             stack.enter_context(averaging())
             stack.enter_context(counted_as_one())
-        recorder.closures = closures
         if watch is not None:
             stack.enter_context(watch.active())
         stack.enter_context(_as_a_device_computes(strategy, case, assignment))
@@ -183,6 +178,15 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         scheduled=closures.count, retried=closures.retried, unseeded=drawn.times, work=done, placement=placed
     )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+@contextlib.contextmanager
+def _closures(program: Program, *, turns: bool) -> Iterator[Closures]:
+    """What the program asks of coordinators; with turns one closure is run at a time, so that each can be a step."""
+    places = Places()
+    closures = Closures(lambda: places.line() or program.name)
+    with listening(closures), in_turns() if turns else contextlib.nullcontext():
+        yield closures
 
 
 def _witness(
