@@ -178,7 +178,8 @@ class GivenSeen(msgspec.Struct, frozen=True):
     `mixed` is how many are put together of parts that belong to different examples; None where that cannot be told.
     `changed` is how many are one device's but for a part, the same ones each time that they come. `again` has a number
     of examples, how many of so many of the run had come before, and how many of so many of one device, if these are
-    fewer than chance can tell; zeros otherwise.
+    fewer than chance can tell; zeros otherwise. `number` tells the examples of one device from others, of all steps; 0
+    of a step, and where the run's have other shapes.
     """
 
     rows: int
@@ -187,6 +188,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
     mixed: int | None
     changed: int = 0
     again: tuple[int, int, int] = (0, 0, 0)
+    number: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -328,7 +330,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
-    and `all_examples` says of all steps together what `Seen.given` says of one.
+    and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are the lines that write a
+    table while the program trains.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
@@ -357,6 +360,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     placement: Placement | None = None
     others: int = 0
     all_examples: GivenSeen | None = None
+    tables: tuple[str, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters

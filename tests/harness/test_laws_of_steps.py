@@ -20,7 +20,7 @@ from harness.evidence.trace import (
     Start,
     merge,
 )
-from harness.judging.conditions import conditions_of
+from harness.judging.conditions import conditions_of, not_drawn
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.own import settled
 from harness.judging.tolerance import Derived, Exact
@@ -160,6 +160,39 @@ def test_examples_that_one_device_draws_otherwise_are_a_condition() -> None:
     truth = _trace(counters=Counters(others=2))
     _, conditions = conditions_of(Case(truth, truth, Exact()), [Judgement("examples_match_reference", "not_judged")])
     assert [each.code for each in conditions] == ["drawn_examples"]
+
+
+@pytest.mark.parametrize(
+    ("number", "others", "codes"), [(7, 2, ["drawn_examples"]), (7, 0, ["order_of_examples"]), (0, 2, [])]
+)
+def test_examples_that_are_known_by_a_part_may_be_others(number: int, others: int, codes: list[str]) -> None:
+    """Ids that agree say nothing of what comes with them; rows of other shapes may be padded."""
+    given = GivenSeen(8, 8, others, None, number=number)
+    truth = _trace(counters=Counters(others=2, all_examples=given))
+    held = Judgement("examples_match_reference", "held", compared=1)
+    _, conditions = conditions_of(Case(truth, truth, Exact()), [held])
+    assert [each.code for each in conditions] == codes
+
+
+@pytest.mark.parametrize(
+    ("numbers", "tables", "said"),
+    [
+        ((7, 7), (), "something that is no variable"),
+        ((7, 8), (), None),
+        ((0, 0), (), None),
+        ((7, 8), ("train.py:9",), "a table, which the training writes (train.py:9)"),
+    ],
+)
+def test_what_is_the_same_by_other_seeds_is_not_drawn(
+    numbers: tuple[int, int], tables: tuple[str, ...], said: str | None
+) -> None:
+    """Nor does anybody know what is, where a table is written that the examples may come from."""
+    first, again = (
+        _trace(counters=Counters(all_examples=GivenSeen(8, 8, 2, None, number=number), tables=tables))
+        for number in numbers
+    )
+    found = not_drawn(first, again)
+    assert found is None if said is None else said in str(found)
 
 
 def _verdict(*judgements: Judgement, abstained: str | None = None) -> Verdict:

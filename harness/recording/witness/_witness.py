@@ -182,6 +182,11 @@ class Witness:
         """What is to be said of arrays of the program's that were written over."""
         return tuple(self._gathered.overwritten)
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The lines that write a table while the program trains."""
+        return tuple(self._gathered.tables)
+
     def send_held(self) -> None:
         """Write what has been held back of steps that were looked at."""
         held, self._held = self._held, []

@@ -62,9 +62,12 @@ class Gathered:
         apart: why what an evaluation gives cannot be held against the run's; None if it can.
         evaluated: calls this after such a call, with what it has given back and what it is called; set by the witness.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
+        eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, and not
+            where a tape is asked for gradients.
         unseen: sentences about what cannot be seen.
         raised: sentences about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
+        tables: lines that write a table while the program trains.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         settled: calls this before the next one begins; set by the witness.
         number: of the step that is being made, from 1.
@@ -102,9 +105,11 @@ class Gathered:
         self.reported: set[str] = set()
         self.tapes = 0
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unseen: dict[str, None] = {}
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
+        self.tables: dict[str, None] = {}
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.settled: Callable[[], None] = lambda: None
         self.number = 1
@@ -191,6 +196,11 @@ class Gathered:
         import tensorflow as tf
 
         return self._depth == 0 and self.threads.is_main and bool(tf.executing_eagerly())
+
+    @property
+    def is_training(self) -> bool:
+        """Whether a call is being made, or a step has been."""
+        return self._depth > 0 or self.in_run is not None or self.number > 1
 
     def trains(self) -> None:
         """A tape was asked for gradients of variables: what is being called is a step, or if nothing is, this is one.
