@@ -62,7 +62,7 @@ class Gathered:
         apart: why what an evaluation gives cannot be held against the run's; None if it can.
         evaluated: calls this after such a call, with what it has given back and what it is called; set by the witness.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
-        eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, and not
+        eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, not
             where a tape is asked for gradients.
         unseen: sentences about what cannot be seen.
         raised: sentences about steps that raised, after which the program went on.
