@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,7 +79,7 @@ def _same(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)
-    return function.__code__ if getattr(function, "__name__", "") == "<lambda>" else function
+    return function.__code__ if inspect.isfunction(function) and function.__name__ == "<lambda>" else function
 
 
 def _name_of(function: Any) -> str | None:
