@@ -127,6 +127,9 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     follows: bool = False
 
 
+MEMORY = "memory"
+"""The kind of a `SeenVariable` that is a number of Python in a callback, and no variable."""
+
 STATISTICS = "statistics"
 """The kind of a `SeenVariable` that batch normalization keeps, of each replica's own batches where it is not
 synchronized.
@@ -193,6 +196,8 @@ class GivenSeen(msgspec.Struct, frozen=True):
 
 class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began, or in a process that follows the first step of a part.
+
+    Of a script that may be killed it is known of each step; see `Header.at_once`.
 
     `at` is as of `Step`, `index` is that of the step among those that were seen, and `after` as of `Seen`.
     """
@@ -380,7 +385,7 @@ class ClientTrace(msgspec.Struct, frozen=True):
     seen: tuple[Seen, ...] = ()
     start: Start | None = None
     evaluated: tuple[Evaluated, ...] = ()
-    # Of a process that follows a run in parts those of the later ones.
+    # Of a process that follows a run in parts those of the later ones; see `Start`.
     starts: tuple[Start, ...] = ()
 
 

@@ -58,6 +58,27 @@ def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
     assert _judged("begins_alike", Case(truth, truth, Derived(truth, []))).status == "held"
 
 
+@pytest.mark.parametrize(("rates", "status"), [((0.1, 0.1, 0.05), "broken"), ((0.1, 0.05, 0.05), "held")])
+def test_what_happens_between_steps_is_compared_where_each_is_looked_at_as_it_ends(
+    rates: tuple[float, ...], status: str
+) -> None:
+    """Only what has changed since: a weight is judged by what the step has left."""
+    held = [dict(zip(("rate", "w"), each, strict=True)) for each in zip(rates, (1.0, 2.0, 4.0), strict=True)]
+
+    def begun(held: list[dict[str, float]]) -> RunTrace:
+        starts = [
+            Start(0.0, tuple(SeenVariable(n, "copies", (Array.of(np.float32(v)),)) for n, v in each.items()), index=k)
+            for k, each in enumerate(held, start=1)
+        ]
+        made = client(*(step(k, variables={n: [np.float32(v)] for n, v in held[0].items()}) for k in (1, 2)))
+        return RunTrace((msgspec.structs.replace(made, start=starts[0], starts=tuple(starts[1:])),))
+
+    truth = begun([{"rate": rate, "w": 1.0} for rate in (0.1, 0.05, 0.05)])
+    found = _judged("begins_alike", Case(begun([{**each, "w": 1.0} for each in held]), truth, Exact()))
+    assert (found.status, found.compared) == (status, 4)
+    assert [each.step for each in found.findings] == ([2] if status == "broken" else [])
+
+
 def test_variables_that_share_a_name_are_paired_where_they_are_as_many() -> None:
     """One more on one side, such as one for each device, leaves nobody to tell which is which."""
 

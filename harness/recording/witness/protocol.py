@@ -24,6 +24,7 @@ from harness.recording.witness._waiting import Waiting, stamp
 if TYPE_CHECKING:
     import numpy as np
 
+    from harness.evidence.trace import SeenVariable
     from harness.recording.steps import Steps
 
 __all__ = ["STEPS_IN_FULL", "Gathered", "Seam", "replica_number"]
@@ -68,6 +69,7 @@ class Gathered:
         raised: sentences about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
         tables: lines that write a table while the program trains.
+        memory: gives what the callbacks of `fit` remember now.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         settled: calls this before the next one begins; set by the witness.
         number: of the step that is being made, from 1.
@@ -78,7 +80,8 @@ class Gathered:
         at_once: whether each step is looked at as soon as its call has returned, since the process may be killed before
             the next one begins. Nothing must be reported then, and what `fit` logs of an epoch is not seen.
         steps: keeps the evidence of steps, or follows that of a run; None where nobody asks for it.
-        started: is called before the first step begins, where there is evidence of steps.
+        started: is called before the first step begins, where there is evidence of steps, and where steps are looked at
+            at once before each of them: what happens in between shows nowhere else.
         in_run: the call of `Strategy.run` that Python is in.
         computed: what calls have given back.
         is_quiet: whether what happens in this thread is the harness's own.
@@ -110,6 +113,7 @@ class Gathered:
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
         self.tables: dict[str, None] = {}
+        self.memory: Callable[[], tuple[SeenVariable, ...]] = tuple
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.settled: Callable[[], None] = lambda: None
         self.number = 1
@@ -269,7 +273,7 @@ class Gathered:
             # What it calls may be traced already.
             with tf.init_scope(), self.keeping():
                 self._started |= bool(self.reported)
-                if not self._started or self.steps.begins_part:
+                if self.at_once or not self._started or self.steps.begins_part:
                     self.started()
                 self.steps.begin(self.registry.judged_state(reported=not self._started), self._eager)
 
