@@ -237,6 +237,8 @@ def _sharded() -> dict[str, Any]:
             mine = [batch.numpy().tolist() for batch in whole]
         together = [sorted(itertools.chain(*batches)) for batches in zip(*workers, strict=True)]
         found[name] = together == [sorted(batch) for batch in mine], by_hand.is_joined(whole)
+    with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=1))):
+        found["one"] = [int(x) for x in tf.data.Dataset.range(4).shard(2, 0)]
     with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=2))):
         found["own"] = [int(x) for x in tf.data.Dataset.range(4).shard(1, 0)]
         try:
@@ -256,6 +258,7 @@ def test_shards_by_hand_are_read_together() -> None:
         "shuffled before": (True, True),
         "shuffled after": (False, True),
         "twice": (True, True),
+        "one": [0, 2],
         "own": [0, 1, 2, 3],
         "three": True,
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.witness._given_back import reports
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["AROUND", "active"]
@@ -57,6 +58,8 @@ def active(gathered: Gathered) -> Iterator[None]:
                             (gathered.training if is_function else gathered.eager_training).add(function)
                     elif gathered.was_by_hand and is_function:
                         gathered.by_hand.add(function)
+            if was_step() and reports(result) and _name_of(function) is not None:
+                gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
             if gathered.tapes and gathered.was_evaluation:
                 if is_function:
                     gathered.evaluating.add(function)
