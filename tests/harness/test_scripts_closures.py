@@ -96,7 +96,7 @@ def _coordinated(place: str) -> dict[str, Any]:
     shards = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
     anew = [Anew(7, 1), Anew(9)]
     done = 0
-    with serial_cluster(anew, lambda: done), joins_noted(stand_ins, lambda function: False) as at_end:
+    with serial_cluster(anew, lambda: done), joins_noted(stand_ins, lambda function: False, print) as at_end:
         strategy = tf.distribute.ParameterServerStrategy(resolver, shards)
         with strategy.scope():
             total = tf.Variable(0, name="total", dtype=tf.int64)
@@ -148,6 +148,7 @@ def test_a_coordinator_without_a_cluster_gives_each_worker_its_turn(tmp_path: Pa
 
 def _saved(place: str) -> dict[str, list[str]]:
     """In a task: what is noted of a coordinator that schedules, saves and joins in some order."""
+    import keras
     import tensorflow as tf
     from tensorflow.python.training import server_lib
 
@@ -173,7 +174,9 @@ def _saved(place: str) -> dict[str, list[str]]:
         def evaluate() -> Any:
             return total + 1
 
+        mean = keras.metrics.Mean()
         does = {
+            "result": lambda: mean.result(),  # noqa: PLW0108
             "train": lambda: coordinator.schedule(train),
             "evaluate": lambda: coordinator.schedule(evaluate),
             "fetch": lambda: coordinator.schedule(train).fetch(),
@@ -188,13 +191,17 @@ def _saved(place: str) -> dict[str, list[str]]:
             "train save join save",
             "evaluate save",
             "train join save train",
+            "train result join",
+            "train join result",
         ):
-            stand_ins = StandIns(Script(__file__, (), "/"))
-            with joins_noted(stand_ins, lambda function: function is train) as at_end:
+            stand_ins, told = StandIns(Script(__file__, (), "/")), list[str]()
+            with joins_noted(stand_ins, lambda function: function is train, told.append) as at_end:
                 for each in order.split():
                     does[each]()
                 at_end()
-            found[order] = sorted(each.what for each in stand_ins.found)
+            found[order] = sorted(each.what for each in stand_ins.found) + [
+                "read" for each in told if "before coordinator.join() has all" in each
+            ]
     return found
 
 
@@ -210,6 +217,8 @@ def test_what_is_saved_before_closures_are_joined_is_noted(tmp_path: Path) -> No
         "train save join save": [f"{UNJOINED} it saves"],
         "evaluate save": [f"{UNJOINED} it saves", f"{UNJOINED} the script ends"],
         "train join save train": [f"{UNJOINED} the script ends", f"{UNFINISHED} the script ends"],
+        "train result join": ["read"],
+        "train join result": [],
     }
 
 

@@ -244,7 +244,7 @@ def _around(
     witness.through(Files(Path(assignment.directory) / "closures"))
     stack.enter_context(in_turns())
     stack.enter_context(returns_noted(note_rebuilt(folder, lambda: session.steps)))
-    return stack.enter_context(joins_noted(stand_ins, witness.trains))
+    return stack.enter_context(joins_noted(stand_ins, witness.trains, witness.note))
 
 
 def _started(assignment: Assignment) -> int:

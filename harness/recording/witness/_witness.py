@@ -157,6 +157,10 @@ class Witness:
         """Whether a function that was called, or scheduled, has made a step."""
         return function in self._gathered.training
 
+    def note(self, text: str) -> None:
+        """Keep a sentence about something that cannot be seen."""
+        self._gathered.note(text)
+
     @property
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
