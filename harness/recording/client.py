@@ -23,7 +23,7 @@ from harness.recording.clock import moved_clock
 from harness.recording.rehearsing import rehearsing
 from harness.recording.steps.averaging import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
-from harness.recording.unseeded import own_shuffles, seeded_generators
+from harness.recording.unseeded import other_seeds, own_shuffles, seeded_generators
 from harness.recording.watch import Watch, Watching
 from harness.recording.whole_seeds import mend_seeds
 from harness.recording.work import working
@@ -97,7 +97,8 @@ class Assignment(msgspec.Struct, frozen=True):
     system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
     many more files as large as the trace its disk is to have room for. `keeps` is whether the evidence of each step is
     kept beside the trace, and `follows` is the evidence of a run, which is followed by as many `replicas`,
-    each of which has its examples as often where it `repeats` them.
+    each of which has its examples as often where it `repeats` them. `apart` is whether it draws otherwise than by this
+    seed, also where the program seeds TensorFlow.
     """
 
     traces: str
@@ -116,6 +117,7 @@ class Assignment(msgspec.Struct, frozen=True):
     follows: tuple[Segment, ...] = ()
     replicas: int = 1
     repeats: bool = True
+    apart: bool = False
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -155,6 +157,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         client = case.clients.index(task_name())
         counts = stack.enter_context(_counting_closures())
         drawn = stack.enter_context(seeded_generators(assignment.seed, client))
+        if assignment.apart:
+            stack.enter_context(other_seeds())
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())

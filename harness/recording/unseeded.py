@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-__all__ = ["Drawn", "own_shuffles", "seeded_generators"]
+__all__ = ["Drawn", "other_seeds", "own_shuffles", "seeded_generators"]
 
 
 @dataclass
@@ -46,6 +46,20 @@ def seeded_generators(seed: int, client: int) -> Iterator[Drawn]:
     # `SeedSequence` asks this function, of the standard library's `secrets`, if it is given no entropy.
     with mock.patch.object(bit_generator, "randbits", entropy):
         yield drawn
+
+
+@contextlib.contextmanager
+def other_seeds() -> Iterator[None]:
+    """Within this context TensorFlow draws otherwise than by the seed that the program gives it."""
+    from tensorflow.python.eager import context
+
+    set_global_seed = context.set_global_seed
+
+    def set_other_seed(seed: Any) -> None:
+        set_global_seed(seed if seed is None else seed + 1)
+
+    with mock.patch.object(context, "set_global_seed", set_other_seed):
+        yield
 
 
 @contextlib.contextmanager

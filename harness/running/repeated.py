@@ -146,10 +146,11 @@ class Runs:
         return Assignment(
             str(folder / _TRACES),
             str(folder / _KEPT),
-            self.seed + self.apart,
+            self.seed + self.apart,  # and TensorFlow is seeded by the program with another one too
             noise,
             threads=self.threads,
             ahead=ahead * (1 + self.apart),
+            apart=self.apart,
             follows=self.follows,
             replicas=self.replicas,
             repeats=self.repeats,

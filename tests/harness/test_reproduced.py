@@ -137,6 +137,39 @@ def test_a_wrong_eager_step_is_found_by_what_the_run_had() -> None:
     assert {law.law for law in verdict.judgements if law.status == "broken"} == {"variables_match_reference"}
 
 
+def _augmented(strategy: Any, record: Any) -> None:
+    """Each worker adds noise to examples of its own, by the same seed."""
+    import tensorflow as tf
+
+    tf.random.set_seed(1)
+    with strategy.scope():
+        w = tf.Variable(tf.zeros(3), name="w", aggregation=tf.VariableAggregation.SUM)
+
+    def data(context: Any) -> Any:
+        rows = tf.data.Dataset.from_tensor_slices(np.arange(48, dtype=np.float32).reshape(16, 3) / 48)
+        shard = rows.shard(context.num_input_pipelines, context.input_pipeline_id)
+        drawn = shard.map(lambda x: x + tf.random.normal([3]))
+        return drawn.batch(context.get_per_replica_batch_size(4))
+
+    def replica_step(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x, w) - 1) ** 2) / 4
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+
+    step = tf.function(lambda x: strategy.run(replica_step, args=(x,)))
+    for x in strategy.distribute_datasets_from_function(data):
+        step(x)
+        record.step(variables=[w])
+
+
+@pytest.mark.full
+def test_what_a_seed_of_the_program_draws_is_drawn() -> None:
+    """By another seed one device is given other examples, also where the program says by which."""
+    verdict = verify(_augmented, "multi_worker-2", explain=False, prove=False)
+    assert verdict, str(verdict)
+    assert [each.code for each in verdict.conditions] == ["drawn_examples"]
+
+
 @pytest.mark.parametrize(
     ("program", "outcome"),
     [
