@@ -128,8 +128,7 @@ class Header(msgspec.Struct, frozen=True, tag=True):
 
 
 MEMORY = "memory"
-"""The kind of a `SeenVariable` that is a number of Python in a callback, and no variable."""
-
+"""The kind of a `SeenVariable` that is a number of Python in a callback."""
 STATISTICS = "statistics"
 """The kind of a `SeenVariable` that batch normalization keeps, of each replica's own batches where it is not
 synchronized.
@@ -181,8 +180,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
     `mixed` is how many are put together of parts that belong to different examples; None where that cannot be told.
     `changed` is how many are one device's but for a part, the same ones each time that they come. `again` has a number
     of examples, how many of so many of the run had come before, and how many of so many of one device, if these are
-    fewer than chance can tell; zeros otherwise. `number` tells the examples of one device from others, of all steps; 0
-    of a step, and where the run's have other shapes.
+    fewer than chance can tell; zeros otherwise. `number` tells all examples of one device from others.
     """
 
     rows: int
@@ -197,9 +195,8 @@ class GivenSeen(msgspec.Struct, frozen=True):
 class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began, or in a process that follows the first step of a part.
 
-    Of a script that may be killed it is known of each step; see `Header.at_once`.
-
-    `at` is as of `Step`, `index` is that of the step among those that were seen, and `after` as of `Seen`.
+    Of a script that may be killed it is known of each step; see `Header.at_once`. `at` is as of `Step`, `index` is that
+    of the step among those that were seen, and `after` as of `Seen`.
     """
 
     at: float
@@ -335,8 +332,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
-    and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are the lines that write a
-    table while the program trains.
+    and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
@@ -385,7 +381,6 @@ class ClientTrace(msgspec.Struct, frozen=True):
     seen: tuple[Seen, ...] = ()
     start: Start | None = None
     evaluated: tuple[Evaluated, ...] = ()
-    # Of a process that follows a run in parts those of the later ones; see `Start`.
     starts: tuple[Start, ...] = ()
 
 

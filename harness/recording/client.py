@@ -23,7 +23,7 @@ from harness.recording.clock import moved_clock
 from harness.recording.rehearsing import rehearsing
 from harness.recording.steps.averaging import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
-from harness.recording.unseeded import other_seeds, own_shuffles, seeded_generators
+from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch, Watching
 from harness.recording.whole_seeds import mend_seeds
 from harness.recording.work import working
@@ -156,9 +156,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         train = program.load()
         client = case.clients.index(task_name())
         counts = stack.enter_context(_counting_closures())
-        drawn = stack.enter_context(seeded_generators(assignment.seed, client))
-        if assignment.apart:
-            stack.enter_context(other_seeds())
+        drawn = stack.enter_context(seeded_generators(assignment.seed, client, apart=assignment.apart))
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())

@@ -49,11 +49,7 @@ def adopting(built: Callable[[Any], None], line: Callable[[], str]) -> Iterator[
             if getattr(inside, "yes", False):
                 original(strategy, *args, **options)
                 return
-            if given is not None and _cluster() != given:
-                raise RuntimeError(
-                    f"{line()} builds {type(strategy).__name__} after TF_CONFIG was set to another cluster than this "
-                    "one, whose tasks nobody knows; leave TF_CONFIG as it is where it is set"
-                )
+            _check(given, strategy, line)
             inside.yes = True
             before = first()
             try:
@@ -84,6 +80,14 @@ def _cluster() -> Any:
         return json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster")
     except (ValueError, AttributeError):  # which is for TensorFlow to refuse
         return None
+
+
+def _check(given: Any, strategy: Any, line: Callable[[], str]) -> None:
+    if given is not None and _cluster() != given:
+        raise RuntimeError(
+            f"{line()} builds {type(strategy).__name__} after TF_CONFIG was set to another cluster than this one, "
+            "whose tasks nobody knows; leave TF_CONFIG as it is where it is set"
+        )
 
 
 def _collective() -> type[Any]:

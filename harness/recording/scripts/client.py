@@ -42,7 +42,7 @@ from harness.recording.scripts.turns import in_turns, joins_noted, returns_noted
 from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.steps.averaging import averaging
 from harness.recording.touched import note_files
-from harness.recording.unseeded import other_seeds, own_shuffles, seeded_generators
+from harness.recording.unseeded import own_shuffles, seeded_generators
 from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams
 from harness.recording.work import Working, working
@@ -198,9 +198,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         private = [] if assignment.view is None else map(Path, assignment.view.covered)
         note_files(notes_of(trace), [Path(assignment.traces), Path(assignment.directory), *private])
         stack.enter_context(moved_clock(assignment.ahead))
-        drawn = stack.enter_context(seeded_generators(assignment.seed, case.clients.index(task_name())))
-        if assignment.apart:
-            stack.enter_context(other_seeds())
+        number = case.clients.index(task_name())
+        drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)
         stack.enter_context(adopting(session.built, stand_ins.line))
         stack.enter_context(unscoped_named(stand_ins))
