@@ -30,7 +30,7 @@ from harness.judged import judge, task_summaries
 from harness.judging.closer import is_open, is_plain
 from harness.judging.closures_collected import updates_apart
 from harness.judging.closures_script import Alone
-from harness.judging.conditions import OWN, shown
+from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
@@ -192,6 +192,12 @@ class Attempt:
         venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
         return self.by(venue, tasks, of=OF_VARIABLES)[0]
 
+    def drawn_apart(self) -> RunTrace:
+        """What one device is given and leaves another time: with other seeds, and on another day."""
+        venue = dataclasses.replace(self.asked.venue(self.case, beside=self.asked.python is not None), apart=True)
+        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
+            return runs.plain().trace
+
     def natively(self, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
         """What is known from a script as it is on one device, told of one replica, and by what a verdict was made.
 
@@ -313,6 +319,11 @@ def _where(failure: RunFailed, script: Script) -> str:
 def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
     case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks)
+    if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
+        with contextlib.suppress(LockstepError):  # then nobody knows
+            if (why := not_drawn(reference.trace, attempt.drawn_apart())) is not None:
+                others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
+                return dataclasses.replace(verdict, conditions=others, abstained=why), reference
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
     if names := trained_from(verdict, attempt.evidence):

@@ -127,6 +127,8 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     follows: bool = False
 
 
+MEMORY = "memory"
+"""The kind of a `SeenVariable` that is a number of Python in a callback."""
 STATISTICS = "statistics"
 """The kind of a `SeenVariable` that batch normalization keeps, of each replica's own batches where it is not
 synchronized.
@@ -178,7 +180,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
     `mixed` is how many are put together of parts that belong to different examples; None where that cannot be told.
     `changed` is how many are one device's but for a part, the same ones each time that they come. `again` has a number
     of examples, how many of so many of the run had come before, and how many of so many of one device, if these are
-    fewer than chance can tell; zeros otherwise.
+    fewer than chance can tell; zeros otherwise. `number` tells all examples of one device from others.
     """
 
     rows: int
@@ -187,12 +189,14 @@ class GivenSeen(msgspec.Struct, frozen=True):
     mixed: int | None
     changed: int = 0
     again: tuple[int, int, int] = (0, 0, 0)
+    number: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began, or in a process that follows the first step of a part.
 
-    `at` is as of `Step`, `index` is that of the step among those that were seen, and `after` as of `Seen`.
+    Of a script that may be killed it is known of each step; see `Header.at_once`. `at` is as of `Step`, `index` is that
+    of the step among those that were seen, and `after` as of `Seen`.
     """
 
     at: float
@@ -328,7 +332,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
-    and `all_examples` says of all steps together what `Seen.given` says of one.
+    and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
@@ -359,6 +363,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     others: int = 0
     all_examples: GivenSeen | None = None
     unjoined: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters
@@ -378,7 +383,6 @@ class ClientTrace(msgspec.Struct, frozen=True):
     seen: tuple[Seen, ...] = ()
     start: Start | None = None
     evaluated: tuple[Evaluated, ...] = ()
-    # Of a process that follows a run in parts those of the later ones.
     starts: tuple[Start, ...] = ()
 
 

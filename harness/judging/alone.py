@@ -40,9 +40,9 @@ class StepsAlone:
     def text(self) -> str:
         """In words."""
         right = f"{self.right} step{' agrees' if self.right == 1 else 's agree'} with the reference"
-        if not self.wrong:
-            return f"no step is wrong by itself, {right}"
         others = f", {right}" if self.right else ""
+        if not self.wrong:
+            return f"no step is wrong by itself{others}"
         first = self.wrong[0]
         if len(self.wrong) > 1 and self.wrong == tuple(range(first, self.last + 1)):
             return f"each step from {first} on is wrong by itself{others}"

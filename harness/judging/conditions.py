@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.seen import for_coordinator, rows_of
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import Counters, RunTrace
 from harness.evidence.work import placed_by_hand
 from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
@@ -28,12 +28,14 @@ __all__ = [
     "Condition",
     "conditions_of",
     "given",
+    "not_drawn",
     "shown",
 ]
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 PLACED = "placed_by_hand"
+_OTHER = "the run was given examples that one device is not given"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
 _SHUFFLED = "shuffle_before_shard"
@@ -83,15 +85,40 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
             found.append(Condition(ORDER, _ORDER_TEXT))
         else:
             kept.append(judgement)
-    compared = any(judgement.law == _EXAMPLES and judgement.status != "not_judged" for judgement in judgements)
-    counters = case.reference.clients[0].counters
-    if (others := counters.others) and not compared and shares is None:
-        if counters.all_examples is not None and not counters.all_examples.others:
-            found.append(Condition(ORDER, _ORDER_TEXT))
-            return tuple(kept), tuple(found)
-        steps = "1 step" if others == 1 else f"{others} steps"
-        found.append(Condition(DRAWN_DATA, f"the run's own examples at {steps}, which one device does not draw"))
+    if shares is None and _EXAMPLES not in broken:
+        compared = any(judgement.law == _EXAMPLES and judgement.status == "held" for judgement in judgements)
+        found += _drawn(case.reference.clients[0].counters, compared=compared)
     return tuple(kept), tuple(dict.fromkeys(found))
+
+
+def _drawn(counters: Counters, *, compared: bool) -> Iterator[Condition]:
+    """That the run was given other examples; where they are `compared`, they are the same as far as that shows."""
+    whole, others = counters.all_examples, counters.others
+    if not others or (compared and (whole is None or not whole.number)):
+        return
+    if whole is not None and not whole.others:
+        yield Condition(ORDER, _ORDER_TEXT)
+        return
+    steps = "1 step" if others == 1 else f"{others} steps"
+    yield Condition(DRAWN_DATA, f"the run's own examples at {steps}, which one device does not draw")
+
+
+def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:
+    """Why the run's examples are other ones by more than what was drawn; None if that may be all.
+
+    Args:
+        reference: which followed the run.
+        again: that with other seeds and on another day.
+    """
+    if lines := tuple(filter(None, reference.clients[0].counters.tables)):
+        return f"{_OTHER}: they may follow from a table, which the training writes ({shown(lines)})"
+    first, other = (trace.clients[0].counters.all_examples for trace in (reference, again))
+    if first is None or other is None or not first.number or first.number != other.number:
+        return None
+    return (
+        f"{_OTHER} however it draws: they follow from something that is no variable, such as a table, a queue or a "
+        "number in Python, or that only other workers have"
+    )
 
 
 def given(conditions: Sequence[Condition]) -> Iterator[str]:

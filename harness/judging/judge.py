@@ -76,7 +76,8 @@ def _joined_law(before: Sequence[Judgement], last: Judgement) -> Judgement:
         return last
     broken = _broken(judged)
     if last.status == "not_judged" and not broken:
-        return replace(last, reason=f"held until the interruption; in the resumed run: {last.reason}")
+        held = sum(judgement.compared for judgement in judged)
+        return replace(last, reason=f"held until the interruption; in the resumed run: {last.reason}", compared=held)
     return Judgement(
         law=last.law,
         status="broken" if broken else "held",

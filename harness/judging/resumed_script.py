@@ -56,7 +56,7 @@ def never_went_on(verdict: Verdict, parts: Parts) -> bool:
     """
     examples = next((law for law in verdict.judgements if law.law == _EXAMPLES), None)
     lost = verdict.outcome == "inconsistent" and not any(each.steps for each in parts.last.clients)
-    return lost and examples is not None and examples.reason.startswith("held until the interruption")
+    return lost and examples is not None and examples.status == "not_judged" and examples.compared > 0
 
 
 def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> Iterator[str]:

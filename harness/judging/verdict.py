@@ -16,6 +16,7 @@ from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
 from harness.judging.explain.not_broadcast import BEGUN_APART
 from harness.judging.explain.protocol import Attempt, Explanation
+from harness.judging.explain.set_by_each_worker import SET_BY_EACH
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.resolution import Resolution, described
 from harness.relations import Counterexample, Proof
@@ -107,7 +108,14 @@ class Verdict:
         return self.consistent
 
     def seen(self, looked: Looked) -> Verdict:
-        """With what was seen of operations; where a value began otherwise than it should, no rule explains more."""
+        """With what was seen of operations; where a value began otherwise than it should, no rule explains more.
+
+        Of a number that is set between steps no operation of a step is to blame that changes something else.
+        """
+        between = self.explanation is not None and self.explanation.rule == SET_BY_EACH
+        changed = None if looked.culprit is None else looked.culprit.assigned
+        if between and changed is not None and changed not in {finding.variable for finding in self.findings}:
+            looked = replace(looked, culprit=None, why_not="what is wrong was set between steps")
         begun = looked.culprit is not None and looked.culprit.op == "ReadVariableOp"
         denied = begun and self.explanation is not None and self.explanation.rule != BEGUN_APART
         return replace(self, explanation=None if denied else self.explanation, looked=looked)

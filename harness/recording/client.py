@@ -6,6 +6,7 @@ import contextlib
 import platform
 import random
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,8 @@ class Assignment(msgspec.Struct, frozen=True):
     system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
     many more files as large as the trace its disk is to have room for. `keeps` is whether the evidence of each step is
     kept beside the trace, and `follows` is the evidence of a run, which is followed by as many `replicas`,
-    each of which has its examples as often where it `repeats` them.
+    each of which has its examples as often where it `repeats` them. `apart` is whether it draws otherwise than by this
+    seed, also where the program seeds TensorFlow.
     """
 
     traces: str
@@ -117,6 +119,7 @@ class Assignment(msgspec.Struct, frozen=True):
     follows: tuple[Segment, ...] = ()
     replicas: int = 1
     repeats: bool = True
+    apart: bool = False
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         train = program.load()
         client = case.clients.index(task_name())
         closures = recorder.closures = stack.enter_context(_closures(program, turns=case.ps > 0 and assignment.keeps))
-        drawn = stack.enter_context(seeded_generators(assignment.seed, client))
+        drawn = stack.enter_context(seeded_generators(assignment.seed, client, apart=assignment.apart))
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())

@@ -264,7 +264,7 @@ class Recorder:
         coarsest = None if self._noise is None else self._noise.coarsest
         if (witness := self._witness) is not None:
             counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
-            counted |= {"others": witness.others, "all_examples": witness.all_examples}
+            counted |= {"others": witness.others, "all_examples": witness.all_examples, "tables": witness.tables}
         counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, unjoined=tuple(self._unjoined), **counted)
         self._writer.write(counters)
         self._writer.close()

@@ -20,7 +20,7 @@ class Drawn:
 
 
 @contextlib.contextmanager
-def seeded_generators(seed: int, client: int) -> Iterator[Drawn]:
+def seeded_generators(seed: int, client: int, *, apart: bool = False) -> Iterator[Drawn]:
     """Within this context `numpy.random.default_rng()` and its relatives, called without a seed, have one.
 
     With entropy of the operating system each run would see data of its own, and none could be compared with another.
@@ -30,6 +30,7 @@ def seeded_generators(seed: int, client: int) -> Iterator[Drawn]:
     Args:
         seed: of the run.
         client: number of this client, from 0.
+        apart: whether TensorFlow draws otherwise than by the seed that the program gives it, too.
     """
     from numpy.random import bit_generator
 
@@ -44,8 +45,22 @@ def seeded_generators(seed: int, client: int) -> Iterator[Drawn]:
         return ((seed * 1000 + client) * 1_000_003 + number) % (1 << bits)
 
     # `SeedSequence` asks this function, of the standard library's `secrets`, if it is given no entropy.
-    with mock.patch.object(bit_generator, "randbits", entropy):
+    with mock.patch.object(bit_generator, "randbits", entropy), _other_seeds() if apart else contextlib.nullcontext():
         yield drawn
+
+
+@contextlib.contextmanager
+def _other_seeds() -> Iterator[None]:
+    """Within this context TensorFlow draws otherwise than by the seed that the program gives it."""
+    from tensorflow.python.eager import context
+
+    set_global_seed = context.set_global_seed
+
+    def set_other_seed(seed: Any) -> None:
+        set_global_seed(seed if seed is None else seed + 1)
+
+    with mock.patch.object(context, "set_global_seed", set_other_seed):
+        yield
 
 
 @contextlib.contextmanager

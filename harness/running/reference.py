@@ -51,6 +51,7 @@ class Venue:
             those of all, or of the first.
         python: of another environment, in which all of its runs are made.
         noisy: whether runs with noise may be wanted, for which the disk has to have room.
+        apart: as of `harness.running.repeated.Runs`.
     """
 
     seed: int
@@ -62,6 +63,7 @@ class Venue:
     repeats: bool = True
     python: Interpreter | None = None
     noisy: bool = True
+    apart: bool = False
 
 
 class ReferenceRuns:
@@ -168,6 +170,7 @@ class ReferenceRuns:
             repeats=venue.repeats,
             hardware=venue.hardware,
             noisy=venue.noisy,
+            apart=venue.apart,
         )
         self._count += 1
         return runs, self._made(runs, Wanted())

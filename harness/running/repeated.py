@@ -64,6 +64,8 @@ class Runs:
         repeats: whether several replicas have their examples as often.
         hardware: what they compute on.
         noisy: whether some with noise may be wanted.
+        apart: whether they draw otherwise than the run wherever the program leaves that open: by other seeds, and by a
+            clock of another day.
     """
 
     program: Program
@@ -76,6 +78,7 @@ class Runs:
     repeats: bool = True
     hardware: str = "cpu"
     noisy: bool = True
+    apart: bool = False
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -143,10 +146,11 @@ class Runs:
         return Assignment(
             str(folder / _TRACES),
             str(folder / _KEPT),
-            self.seed,
+            self.seed + self.apart,  # and TensorFlow is seeded by the program with another one too
             noise,
             threads=self.threads,
-            ahead=ahead,
+            ahead=ahead * (1 + self.apart),
+            apart=self.apart,
             follows=self.follows,
             replicas=self.replicas,
             repeats=self.repeats,

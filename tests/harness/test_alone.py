@@ -188,6 +188,7 @@ def test_epochs_are_judged_where_a_run_has_only_those() -> None:
         ((2, 3), 1, 3, "each step from 2 on is wrong by itself, 1 step agrees with the reference"),
         ((1, 2, 3), 0, 3, "each step from 1 on is wrong by itself"),
         ((), 3, 3, "no step is wrong by itself, 3 steps agree with the reference"),
+        ((), 0, 3, "no step is wrong by itself"),
     ],
 )
 def test_steps_are_said_in_words(wrong: tuple[int, ...], right: int, last: int, text: str) -> None:

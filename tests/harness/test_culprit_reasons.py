@@ -12,7 +12,7 @@ import pytest
 from harness import culprits
 from harness.culprits import with_culprit
 from harness.evidence.watched import OUTER, Op
-from harness.judging.culprit import Culprit, reasons
+from harness.judging.culprit import Culprit, Looked, reasons
 from harness.judging.culprit.aligned import Node
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, Relation
 from harness.judging.explain.protocol import Explanation
@@ -56,6 +56,26 @@ def test_operands_are_not_said_to_be_right_that_are_not() -> None:
     assert "neither is all that it is computed from" in reasons._unrelated(_scene(1, (2, 3), (), (right, wrong)))
     unseen = reasons._unrelated(_scene(1, (2, 3), (), (right,), all_seen=False))
     assert "although all that was seen of what it is computed from is" in unseen
+
+
+@pytest.mark.parametrize(
+    ("assigned", "rule", "kept"),
+    [
+        ("rate", "set_by_each_worker", True),
+        ("iteration", "set_by_each_worker", False),
+        ("iteration", "gradients_not_reduced", True),
+        (None, "set_by_each_worker", True),
+    ],
+)
+def test_a_culprit_does_not_deny_the_explanation(assigned: str | None, rule: str, kept: bool) -> None:
+    """What is set between steps was not made wrong by what a step does to something else."""
+    op = "AssignVariableOp"
+    culprit = Culprit("train.py", 3, "apply()", op, None, "what it is", "1, found 2", (), 1, assigned)
+    found = Finding("variables_match_reference", "x", observable="variables", variable="rate")
+    law = Judgement("variables_match_reference", "broken", findings=(found,))
+    verdict = Verdict("p", "s", (law,), explanation=Explanation(rule, "why")).seen(Looked(culprit, None, 1.0))
+    assert (verdict.culprit is not None) is kept
+    assert ("what is wrong was set between steps" in str(verdict)) is not kept
 
 
 @pytest.mark.parametrize(

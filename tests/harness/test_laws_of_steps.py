@@ -20,7 +20,7 @@ from harness.evidence.trace import (
     Start,
     merge,
 )
-from harness.judging.conditions import conditions_of
+from harness.judging.conditions import conditions_of, not_drawn
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.own import settled
 from harness.judging.tolerance import Derived, Exact
@@ -56,6 +56,27 @@ def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
         assert (found.status, found.compared) == ("broken", 2)
         assert found.findings[0].text.startswith("before step 1, variable 'w'")
     assert _judged("begins_alike", Case(truth, truth, Derived(truth, []))).status == "held"
+
+
+@pytest.mark.parametrize(("rates", "status"), [((0.1, 0.1, 0.05), "broken"), ((0.1, 0.05, 0.05), "held")])
+def test_what_happens_between_steps_is_compared_where_each_is_looked_at_as_it_ends(
+    rates: tuple[float, ...], status: str
+) -> None:
+    """Only what has changed since: a weight is judged by what the step has left."""
+    held = [dict(zip(("rate", "w"), each, strict=True)) for each in zip(rates, (1.0, 2.0, 4.0), strict=True)]
+
+    def begun(held: list[dict[str, float]]) -> RunTrace:
+        starts = [
+            Start(0.0, tuple(SeenVariable(n, "copies", (Array.of(np.float32(v)),)) for n, v in each.items()), index=k)
+            for k, each in enumerate(held, start=1)
+        ]
+        made = client(*(step(k, variables={n: [np.float32(v)] for n, v in held[0].items()}) for k in (1, 2)))
+        return RunTrace((msgspec.structs.replace(made, start=starts[0], starts=tuple(starts[1:])),))
+
+    truth = begun([{"rate": rate, "w": 1.0} for rate in (0.1, 0.05, 0.05)])
+    found = _judged("begins_alike", Case(begun([{**each, "w": 1.0} for each in held]), truth, Exact()))
+    assert (found.status, found.compared) == (status, 4)
+    assert [each.step for each in found.findings] == ([2] if status == "broken" else [])
 
 
 def test_variables_that_share_a_name_are_paired_where_they_are_as_many() -> None:
@@ -160,6 +181,39 @@ def test_examples_that_one_device_draws_otherwise_are_a_condition() -> None:
     truth = _trace(counters=Counters(others=2))
     _, conditions = conditions_of(Case(truth, truth, Exact()), [Judgement("examples_match_reference", "not_judged")])
     assert [each.code for each in conditions] == ["drawn_examples"]
+
+
+@pytest.mark.parametrize(
+    ("number", "others", "codes"), [(7, 2, ["drawn_examples"]), (7, 0, ["order_of_examples"]), (0, 2, [])]
+)
+def test_examples_that_are_known_by_a_part_may_be_others(number: int, others: int, codes: list[str]) -> None:
+    """Ids that agree say nothing of what comes with them; rows of other shapes may be padded."""
+    given = GivenSeen(8, 8, others, None, number=number)
+    truth = _trace(counters=Counters(others=2, all_examples=given))
+    held = Judgement("examples_match_reference", "held", compared=1)
+    _, conditions = conditions_of(Case(truth, truth, Exact()), [held])
+    assert [each.code for each in conditions] == codes
+
+
+@pytest.mark.parametrize(
+    ("numbers", "tables", "said"),
+    [
+        ((7, 7), (), "something that is no variable"),
+        ((7, 8), (), None),
+        ((0, 0), (), None),
+        ((7, 8), ("train.py:9",), "a table, which the training writes (train.py:9)"),
+    ],
+)
+def test_what_is_the_same_by_other_seeds_is_not_drawn(
+    numbers: tuple[int, int], tables: tuple[str, ...], said: str | None
+) -> None:
+    """Nor does anybody know what is, where a table is written that the examples may come from."""
+    first, again = (
+        _trace(counters=Counters(all_examples=GivenSeen(8, 8, 2, None, number=number), tables=tables))
+        for number in numbers
+    )
+    found = not_drawn(first, again)
+    assert found is None if said is None else said in str(found)
 
 
 def _verdict(*judgements: Judgement, abstained: str | None = None) -> Verdict:

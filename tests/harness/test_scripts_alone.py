@@ -30,6 +30,15 @@ mean = tf.reduce_mean(tf.constant([1.0, 3.0]))  # too early
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 """
 
+_TOLD = """
+import json, os
+
+told = json.loads(os.environ["TF_CONFIG"])
+told["cluster"] = {"worker": ["localhost:12345", "localhost:23456"]}
+os.environ["TF_CONFIG"] = json.dumps(told)
+tf.distribute.MultiWorkerMirroredStrategy()
+"""
+
 _COMPILED = """
 strategy = tf.distribute.MirroredStrategy()
 with strategy.scope():
@@ -54,6 +63,7 @@ model.fit(x, x.sum(axis=1, keepdims=True), verbose=0)
                     _NONE,
                     "has built no strategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
                 ),
+                (_TOLD, "builds CollectiveAllReduceStrategy after TF_CONFIG was set to another cluster than this one"),
                 (
                     _LATE,
                     "train.py:8 has TensorFlow compute something, and CollectiveAllReduceStrategy is built after that",

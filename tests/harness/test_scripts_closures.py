@@ -92,7 +92,7 @@ def _coordinated(place: str) -> dict[str, Any]:
     spec = server_lib.ClusterSpec({"chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"]})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type="chief", task_id=0)
     shards = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
-    with serial_cluster(), joins_noted(stand_ins, lambda function: False) as at_end:
+    with serial_cluster(), joins_noted(stand_ins, lambda function: False, print) as at_end:
         strategy = tf.distribute.ParameterServerStrategy(resolver, shards)
         with strategy.scope():
             total = tf.Variable(0, name="total", dtype=tf.int64)
@@ -140,6 +140,7 @@ def test_a_coordinator_without_a_cluster_gives_each_worker_its_turn(tmp_path: Pa
 
 def _saved(place: str) -> dict[str, list[str]]:
     """In a task: what is noted of a coordinator that schedules, saves and joins in some order."""
+    import keras
     import tensorflow as tf
     from tensorflow.python.training import server_lib
 
@@ -165,7 +166,9 @@ def _saved(place: str) -> dict[str, list[str]]:
         def evaluate() -> Any:
             return total + 1
 
+        mean = keras.metrics.Mean()
         does = {
+            "result": lambda: mean.result(),  # noqa: PLW0108
             "train": lambda: coordinator.schedule(train),
             "evaluate": lambda: coordinator.schedule(evaluate),
             "fetch": lambda: coordinator.schedule(train).fetch(),
@@ -180,13 +183,17 @@ def _saved(place: str) -> dict[str, list[str]]:
             "train save join save",
             "evaluate save",
             "train join save train",
+            "train result join",
+            "train join result",
         ):
-            stand_ins = StandIns(Script(__file__, (), "/"))
-            with joins_noted(stand_ins, lambda function: function is train) as at_end:
+            stand_ins, told = StandIns(Script(__file__, (), "/")), list[str]()
+            with joins_noted(stand_ins, lambda function: function is train, told.append) as at_end:
                 for each in order.split():
                     does[each]()
                 at_end()
-            found[order] = sorted(each.what for each in stand_ins.found)
+            found[order] = sorted(each.what for each in stand_ins.found) + [
+                "read" for each in told if "before coordinator.join() has all" in each
+            ]
     return found
 
 
@@ -202,6 +209,8 @@ def test_what_is_saved_before_closures_are_joined_is_noted(tmp_path: Path) -> No
         "train save join save": [f"{UNJOINED} it saves"],
         "evaluate save": [f"{UNJOINED} it saves", f"{UNJOINED} the script ends"],
         "train join save train": [f"{UNJOINED} the script ends", f"{UNFINISHED} the script ends"],
+        "train result join": ["read"],
+        "train join result": [],
     }
 
 
@@ -229,6 +238,8 @@ def _sharded() -> dict[str, Any]:
             mine = [batch.numpy().tolist() for batch in whole]
         together = [sorted(itertools.chain(*batches)) for batches in zip(*workers, strict=True)]
         found[name] = together == [sorted(batch) for batch in mine], by_hand.is_joined(whole)
+    with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=1))):
+        found["one"] = [int(x) for x in tf.data.Dataset.range(4).shard(2, 0)]
     with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=2))):
         found["own"] = [int(x) for x in tf.data.Dataset.range(4).shard(1, 0)]
         try:
@@ -248,6 +259,7 @@ def test_shards_by_hand_are_read_together() -> None:
         "shuffled before": (True, True),
         "shuffled after": (False, True),
         "twice": (True, True),
+        "one": [0, 2],
         "own": [0, 1, 2, 3],
         "three": True,
     }

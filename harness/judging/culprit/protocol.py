@@ -22,6 +22,7 @@ class Culprit:
         expected: what should be, in words.
         inputs: what each operand is, in words.
         step: at which it was watched.
+        assigned: the variable that it changes, if it is one that does.
     """
 
     file: str
@@ -33,6 +34,7 @@ class Culprit:
     expected: str
     inputs: tuple[str, ...]
     step: int
+    assigned: str | None = None
 
     @property
     def where(self) -> str:

@@ -48,6 +48,7 @@ def told(aligned: Aligned, broken: Broken) -> Culprit:
         expected=_output(aligned, broken.node),
         inputs=tuple(_inputs(aligned, broken.node)),
         step=aligned.reference.watched.step,
+        assigned=op.variable if assigns(op) else None,
     )
 
 

@@ -11,9 +11,9 @@ from harness.judging.explain._view import Floats, View
 from harness.judging.explain._workers import apart, of_workers
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "SET_BY_EACH"]
 
-_ID = "set_by_each_worker"
+SET_BY_EACH = "set_by_each_worker"
 _CURE = (
     "Decide by what all workers have together, such as a loss that strategy.reduce has added up over the replicas, so "
     "that all of them set the same."
@@ -35,7 +35,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     name, values = next(iter(found.items()))
     assert values is not None
     yield evident(
-        _ID,
+        SET_BY_EACH,
         f"At step {step} {apart(view, name, values)}: each worker has set it by itself, from what that worker alone "
         f"sees. {_CURE}",
     )
@@ -47,4 +47,4 @@ def _kept(view: View, step: int, name: str, values: Sequence[Floats]) -> bool:
     return before is not None and any(now == then for now, then in zip(values, before, strict=True))
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 27, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(SET_BY_EACH, 27, _attempts),)

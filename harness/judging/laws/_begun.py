@@ -17,13 +17,13 @@ _WHOLE = ("copies", "plain", "mirrored", "statistics")
 _Form = tuple[str, str, tuple[int, ...]]
 
 
-def begun(starts: Sequence[Start]) -> list[tuple[Variable, ...]]:
+def begun(starts: Sequence[Start], kinds: Sequence[str] = _WHOLE) -> list[tuple[Variable, ...]]:
     """Of each process the whole variables that all have, each under the name that the first one has for it.
 
     Several may share a name. Those of one dtype and shape are paired in the order in which they were made, where all
     have as many; else nobody knows which is which, and they are left out.
     """
-    every = [[each for each in start.variables if each.kind in _WHOLE] for start in starts]
+    every = [[each for each in start.variables if each.kind in kinds] for start in starts]
     counts = [Counter(map(_form, seen)) for seen in every]
     common = {form for form, count in counts[0].items() if all(each[form] == count for each in counts)}
     names = dict[tuple[_Form, int], str]()

@@ -78,8 +78,8 @@ class Wholes:
         """Why these are not judged."""
         shown = ", ".join(map(repr, self.unseen[:_SHOWN])) + (", ..." if len(self.unseen) > _SHOWN else "")
         return (
-            f"what steps add to {len(self.unseen)} of {len(self.moved)} variables that change is not judged, since "
-            f"rounding moves it by more than {JUDGED_PART:.0%}: {shown}"
+            f"what steps add to {len(self.unseen)} of {len(self.moved)} variables that change is not judged, since an "
+            f"error of {JUDGED_PART:.0%} of it is within what rounding may do: {shown}"
         )
 
     def findings(

@@ -1,10 +1,13 @@
 """Law: the first step begins with what it begins with on one device; after a restart, with what was left before.
 
 Steps are judged from what the run held, so that a weight which is drawn too large, a rate that grows with the number of
-replicas before training begins, or a variable that a restore has left out, would show nowhere else.
+replicas before training begins, or a variable that a restore has left out, would show nowhere else. Nor would what the
+program does between steps where each is looked at as soon as it has ended, since the process may be killed then.
 """
 
 from __future__ import annotations
+
+from collections.abc import Container, Sequence
 
 from harness.evidence.comparing import compare
 from harness.evidence.cut import steps_between
@@ -28,29 +31,66 @@ class _BeginsAlike(Law):
         return not per_epoch(case.run, case.reference) and case.reference.clients[0].start is not None
 
     def judge(self, case: Case) -> Judgement:
-        """Compare each variable that both have, of which every replica holds the whole."""
+        """Compare each variable that both have, of which every replica holds the whole.
+
+        Before later steps, where that is known, those are compared that something in between has changed.
+        """
         starts = [trace.clients[0].start for trace in (case.run, case.reference)]
         known = [start for start in starts if start is not None]
         if len(known) < len(starts):
             return not_judged(self.id, "what the first step begins with is not known of both")
-        clients = [case.run.clients[0], *[case.reference.clients[0]] * (1 + len(perturbed := _perturbed(case)))]
-        variables = begun([*known, *perturbed])
+        noisy = _perturbed(case)
+        compared, findings, worst = self._held(case, known, [each.clients[0].start for each in noisy], None)
+        for later in case.run.clients[0].starts:
+            step = case.begin + 1 + later.step - known[0].step
+            begun_with = [_before(each.clients[0], step) for each in (case.reference, *noisy)]
+            if begun_with[0] is not None:
+                moved = _moved(case.run.clients[0], later, step) | _moved(
+                    case.reference.clients[0], begun_with[0], step
+                )
+                more = self._held(case, [later, begun_with[0]], begun_with[1:], step, moved)
+                compared, findings, worst = compared + more[0], findings + more[1], max(worst, more[2])
+        if not compared:
+            return not_judged(self.id, "no variable has the same name and shape on one device")
+        return judged(self.id, compared, first_per_value(findings) if findings else (), worst)
+
+    def _held(
+        self,
+        case: Case,
+        known: Sequence[Start],
+        noisy: Sequence[Start | None],
+        step: int | None,
+        moved: Container[str] | None = None,
+    ) -> tuple[int, list[tuple[Finding, float]], float]:
+        """How many variables were compared before a step, what is wrong of them, and the worst ratio.
+
+        Args:
+            case: see above.
+            known: what run and reference begin with.
+            noisy: what reruns with noise begin with.
+            step: which one, None for the first.
+            moved: the names of those that are compared, None for all.
+        """
+        clients = [case.run.clients[0], *[case.reference.clients[0]] * (1 + len(noisy))]
+        variables = begun([*known, *(each for each in noisy if each is not None)])
         run, truth, *others = map(_as_step, clients, variables)
-        step = case.begin + 1
         tolerance = Derived(truth, others) if isinstance(case.tolerance, Derived) else Exact()
         ours, theirs = (history(each, "variables").get(1, {}) for each in (run, truth))
         findings, compared, worst = [], 0, 0.0
         for name in theirs:
+            if moved is not None and name not in moved:
+                continue
             found = compare(ours[name], theirs[name], tolerance.bound("variables", name, 1))
             compared += 1
             worst = max(worst, found.ratio)
             if found.ratio > 1:
                 at = f"{name!r}{list(found.index) if found.index else ''}"
+                number = case.begin + 1 if step is None else step
                 finding = Finding(
                     law=self.id,
-                    text=f"before step {step}, variable {at}: {found.text}",
+                    text=f"before step {number}, variable {at}: {found.text}",
                     task=case.run.clients[0].header.task,
-                    step=step,
+                    step=number,
                     observable="start",
                     variable=name,
                     observed=found.observed,
@@ -58,16 +98,27 @@ class _BeginsAlike(Law):
                     bound=found.bound if found.observed is not None else None,
                 )
                 findings.append((finding, found.ratio))
-        if not compared:
-            return not_judged(self.id, "no variable has the same name and shape on one device")
-        return judged(self.id, compared, first_per_value(findings) if findings else (), worst)
+        return compared, findings, worst
 
 
-def _perturbed(case: Case) -> list[Start]:
+def _perturbed(case: Case) -> list[RunTrace]:
     if not isinstance(case.tolerance, Derived):
         return []
     runs = (steps_between(each, case.begin + 1, None) for each in case.tolerance.perturbed)
-    return [start for each in runs if (start := each.clients[0].start) is not None]
+    return [each for each in runs if each.clients[0].start is not None]
+
+
+def _before(client: ClientTrace, step: int) -> Start | None:
+    """What a step began with."""
+    return next((each for each in client.starts if each.step == step), None)
+
+
+def _moved(client: ClientTrace, start: Start, step: int) -> set[str]:
+    """The variables that a step begins with otherwise than the step before has left them."""
+    left = next((each.variables or () for each in client.steps if each.index == step - 1), ())
+    held = {each.name: each.value for each in left}
+    (now,) = begun([start])
+    return {each.name for each in now if each.name in held and each.value != held[each.name]}
 
 
 def _as_step(client: ClientTrace, variables: tuple[Variable, ...]) -> RunTrace:

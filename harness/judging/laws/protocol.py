@@ -58,9 +58,10 @@ class Judgement:
     """What one law says of one run.
 
     `compared` counts the values of which something was compared, out of `recorded` that the law is about; the others
-    are empty, or not finite in the reference. `worst_ratio` is the largest error / bound among them, None for a law
-    that knows no bound. `resolution` says how small an error would have been found, where there are bounds. `suffices`
-    is as of the law. `unseen` are variables of which a wrong change would not have been found.
+    are empty, or not finite in the reference. Of a law that is not judged they are those of earlier parts.
+    `worst_ratio` is the largest error / bound among them, None for a law that knows no bound. `resolution` says how
+    small an error would have been found, where there are bounds. `suffices` is as of the law. `unseen` are variables of
+    which a wrong change would not have been found.
     """
 
     law: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,10 +23,12 @@ def adopting(built: Callable[[Any], None], line: Callable[[], str]) -> Iterator[
         line: tells the line of the script that Python is at.
 
     Raises:
-        RuntimeError: one of several workers is built after TensorFlow has begun to compute, with the line that had it.
+        RuntimeError: one of several workers is built after TensorFlow has begun to compute, with the line that had it;
+            or the script has told TensorFlow of another cluster.
     """
     from tensorflow.python.eager import context
 
+    given = _cluster()
     inside = threading.local()
     begun: list[str] = []
 
@@ -45,6 +49,7 @@ def adopting(built: Callable[[Any], None], line: Callable[[], str]) -> Iterator[
             if getattr(inside, "yes", False):
                 original(strategy, *args, **options)
                 return
+            _check(given, strategy, line)
             inside.yes = True
             before = first()
             try:
@@ -67,6 +72,22 @@ def adopting(built: Callable[[Any], None], line: Callable[[], str]) -> Iterator[
         for kind in _kinds():
             stack.enter_context(patched(kind, "__init__", around))
         yield
+
+
+def _cluster() -> Any:
+    """The cluster of which TensorFlow is told; None if it is told of none."""
+    try:
+        return json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster")
+    except (ValueError, AttributeError):  # which is for TensorFlow to refuse
+        return None
+
+
+def _check(given: Any, strategy: Any, line: Callable[[], str]) -> None:
+    if given is not None and _cluster() != given:
+        raise RuntimeError(
+            f"{line()} builds {type(strategy).__name__} after TF_CONFIG was set to another cluster than this one, "
+            "whose tasks nobody knows; leave TF_CONFIG as it is where it is set"
+        )
 
 
 def _collective() -> type[Any]:

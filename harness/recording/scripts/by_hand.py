@@ -32,7 +32,8 @@ def sharded_by_hand(stand_ins: StandIns) -> Iterator[None]:
     def shard_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def shard(dataset: Any, num_shards: Any, index: Any, *args: Any, **options: Any) -> Any:
             count = tf.get_static_value(num_shards)
-            if not stand_ins.asked_by_script() or count == 1:
+            alone = 1 in (count, script.workers)  # who is one worker has the shard that it takes
+            if alone or not stand_ins.asked_by_script():
                 return original(dataset, num_shards, index, *args, **options)
             if count != script.workers:
                 raise stand_ins.cannot(

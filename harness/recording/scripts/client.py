@@ -198,7 +198,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         private = [] if assignment.view is None else map(Path, assignment.view.covered)
         note_files(notes_of(trace), [Path(assignment.traces), Path(assignment.directory), *private])
         stack.enter_context(moved_clock(assignment.ahead))
-        drawn = stack.enter_context(seeded_generators(assignment.seed, case.clients.index(task_name())))
+        number = case.clients.index(task_name())
+        drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)
         stack.enter_context(adopting(session.built, stand_ins.line))
         stack.enter_context(unscoped_named(stand_ins))
@@ -243,7 +244,7 @@ def _around(
         return lambda: None
     witness.through(Files(Path(assignment.directory) / "closures"))
     stack.enter_context(in_turns())
-    return stack.enter_context(joins_noted(stand_ins, witness.trains))
+    return stack.enter_context(joins_noted(stand_ins, witness.trains, witness.note))
 
 
 def _started(assignment: Assignment) -> int:

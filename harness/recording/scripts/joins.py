@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED
 from harness.recording.closures import listening
+from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
 __all__ = ["joins_noted"]
@@ -16,8 +18,9 @@ __all__ = ["joins_noted"]
 class _Open:
     """Closures that were scheduled and neither joined nor fetched, and what was saved meanwhile."""
 
-    def __init__(self, stand_ins: StandIns, trains: Callable[[Any], bool]) -> None:
+    def __init__(self, stand_ins: StandIns, trains: Callable[[Any], bool], tell: Callable[[str], None]) -> None:
         self._stand_ins = stand_ins
+        self._tell = tell
         self._trains = trains
         # By the value that the closure gives, which is kept so that no other one gets its id.
         self._open: dict[int, tuple[Any, Any, str]] = {}
@@ -36,6 +39,13 @@ class _Open:
 
     def taken_back(self) -> None:
         """It is open still."""
+
+    def read(self) -> None:
+        """The script reads a metric, which may lack what is open."""
+        if self._open:
+            self._tell(
+                f"whether what {self._stand_ins.line()} reads before coordinator.join() has all that was scheduled"
+            )
 
     def saved(self) -> None:
         """A save is at its end; what is open may not be in it."""
@@ -60,19 +70,47 @@ class _Open:
 
 
 @contextlib.contextmanager
-def joins_noted(stand_ins: StandIns, trains: Callable[[Any], bool]) -> Iterator[Callable[[], None]]:
+def joins_noted(
+    stand_ins: StandIns, trains: Callable[[Any], bool], tell: Callable[[str], None]
+) -> Iterator[Callable[[], None]]:
     """Within this context note where closures are scheduled that are neither joined nor fetched before a save.
 
     Args:
         stand_ins: where it is noted.
         trains: whether a function that was scheduled has made a step.
+        tell: gets a sentence about what the script reads before they are.
 
     Yields:
         To be called at the end of the script, when they have to be too.
     """
     from simulator.agent.saves.saves import listen
 
-    open_ = _Open(stand_ins, trains)
+    open_ = _Open(stand_ins, trains, tell)
     listen(lambda path, restores: None if restores else open_.saved())
-    with listening(open_):
+    with listening(open_), _reads_noted(open_):
         yield open_.ended
+
+
+@contextlib.contextmanager
+def _reads_noted(open_: _Open) -> Iterator[None]:
+    """Within this context it is noted where the script reads a metric of Keras 3."""
+    import tensorflow as tf
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def result(*args: Any, **options: Any) -> Any:
+            if tf.executing_eagerly():
+                open_.read()
+            return original(*args, **options)
+
+        return result
+
+    with contextlib.ExitStack() as stack:
+        for kind in _metrics(sys.modules["keras"].metrics) if "keras" in sys.modules else ():
+            stack.enter_context(patched(kind, "result", around))
+        yield
+
+
+def _metrics(module: Any) -> Iterator[Any]:
+    """The classes by whose own `result` metrics are read."""
+    found = (each for each in vars(module).values() if isinstance(each, type) and issubclass(each, module.Metric))
+    yield from (kind for kind in dict.fromkeys(found) if "result" in vars(kind))

@@ -60,7 +60,9 @@ class Keeping:
         finally:  # a step that could not be published is missing, and does not shift those after it
             self._index += 1
             self._writer.begin(self._index)
-            self._eager, self._worker, self._before, self._passed, self._reported = eager, worker, (), [], []
+            self._eager, self._worker, self._before, self._reported = eager, worker, (), []
+            # What was taken for an evaluation, and asks for gradients now, is this step.
+            self._passed = self._evaluation or []
             self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
         self._before = self._held(variables)

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.evidence.trace import Array, Value
 
-__all__ = ["values_of"]
+__all__ = ["reports", "values_of"]
 
 _ELEMENTS_MAX = 1 << 16
 
@@ -20,6 +20,17 @@ def values_of(result: Any) -> tuple[Value, ...]:
         if isinstance(each, tf.Tensor) and each.dtype.is_floating and (each.shape.num_elements() or 0) <= _ELEMENTS_MAX:
             found.append(Value(path, (Array.of(each.numpy()),)))
     return tuple(found)
+
+
+def reports(result: Any) -> bool:
+    """Whether a structure has a floating number in it, for all replicas or for each of them."""
+    import tensorflow as tf
+
+    found = (
+        getattr(each, "values", (each,)) if isinstance(each, tf.distribute.DistributedValues) else (each,)
+        for _, each in _flat(result)
+    )
+    return any(isinstance(each, tf.Tensor) and each.dtype.is_floating for values in found for each in values)
 
 
 def _flat(result: Any, path: str = "") -> list[tuple[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import STATISTICS, Array, SeenVariable
@@ -31,7 +31,7 @@ def read(
     gathered: Gathered, variables: Sequence[tuple[Entry, Any]], number: int, *, last: bool = False
 ) -> tuple[SeenVariable, ...] | None:
     """All of these as they are now; None after a step, by its number, at which they are too much, but the last."""
-    large = sum(_bytes(variable) for _, variable in variables) > BYTES_MAX
+    large = is_large(variable for _, variable in variables)
     if large and gathered.at_once:
         gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB in a run that is to be killed")
         return None
@@ -47,6 +47,11 @@ def read(
             kind = STATISTICS if entry.is_statistics else "mirrored" if _spread(entry.made()) else "plain"
             found.append(SeenVariable(entry.name, kind, *kept(known)))
     return tuple(found) or None
+
+
+def is_large(variables: Iterable[Any]) -> bool:
+    """Whether the first copies of these are too much to be kept of each step."""
+    return sum(map(_bytes, variables)) > BYTES_MAX
 
 
 def first_values(variables: Sequence[tuple[Named, Any]], reader: Reader) -> tuple[SeenVariable, ...]:

@@ -21,7 +21,7 @@ from harness.recording.witness._given_back import values_of
 from harness.recording.witness._passed import Event, StepSeen
 from harness.recording.witness._registry import Entry
 from harness.recording.witness._values import LOSS
-from harness.recording.witness._variables import first_values, read
+from harness.recording.witness._variables import first_values, is_large, read
 from harness.recording.witness.protocol import Gathered, Seam
 from simulator.agent import now
 
@@ -163,6 +163,10 @@ class Witness:
         """Whether a function that was called, or scheduled, has made a step."""
         return function in self._gathered.training
 
+    def note(self, text: str) -> None:
+        """Keep a sentence about something that cannot be seen."""
+        self._gathered.note(text)
+
     @property
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
@@ -188,6 +192,11 @@ class Witness:
         """What is to be said of arrays of the program's that were written over."""
         return tuple(self._gathered.overwritten)
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The lines that write a table while the program trains."""
+        return tuple(self._gathered.tables)
+
     def send_held(self) -> None:
         """Write what has been held back of steps that were looked at."""
         held, self._held = self._held, []
@@ -201,11 +210,13 @@ class Witness:
             self._send(whole)
 
     def _start(self) -> None:
-        """Write what the variables hold before the first step begins, of the training or of a part of it."""
+        """Write what the variables hold before a step begins: the first of the training or of a part, or each one."""
         gathered = self._gathered
+        if gathered.number > 1 and gathered.at_once and is_large(variable for _, variable in gathered.registry.state()):
+            return
         with gathered.looking("what the first step begins with"), gathered.silent():
             values = first_values(gathered.registry.state(), gathered.reader)
-            self._send(Start(now(), values, gathered.number, self._calls))
+            self._send(Start(now(), (*values, *gathered.memory()), gathered.number, self._calls))
 
     def _evaluated(self, result: Any, name: str) -> None:
         """Write what an evaluation has given back, as far as it is one number, or array, for all replicas."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.witness._given_back import reports
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["AROUND", "active"]
@@ -37,9 +40,11 @@ def active(gathered: Gathered) -> Iterator[None]:
             runs = not isinstance(called, polymorphic_function.Function)
             # What an eager program has its replicas run may be a function too, of which no Python is run again.
             function = (args[0] if args else options.get("fn")) if runs else called
+            function = _same(function)
             is_function = isinstance(function, polymorphic_function.Function)
             kinds = (gathered.training, gathered.by_hand, gathered.evaluating)
             known, by_hand, evaluates = (is_function and function in kind for kind in kinds)
+            known |= function in gathered.eager_training
             with gathered.call(known=known, by_hand=by_hand, evaluates=evaluates, runs=runs) as was_step:
                 try:
                     if gathered.steps is None:
@@ -48,10 +53,13 @@ def active(gathered: Gathered) -> Iterator[None]:
                     result = original(called, *args, **options)
                     gathered.computed.take(result)
                 finally:
-                    if was_step() and is_function:
-                        gathered.training.add(function)
+                    if was_step():
+                        with contextlib.suppress(TypeError):  # what cannot be referred to is no function
+                            (gathered.training if is_function else gathered.eager_training).add(function)
                     elif gathered.was_by_hand and is_function:
                         gathered.by_hand.add(function)
+            if was_step() and reports(result) and _name_of(function) is not None:
+                gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
             if gathered.tapes and gathered.was_evaluation:
                 if is_function:
                     gathered.evaluating.add(function)
@@ -67,6 +75,14 @@ def active(gathered: Gathered) -> Iterator[None]:
         patched(distribute_lib.StrategyBase, "run", around),
     ):
         yield
+
+
+def _same(function: Any) -> Any:
+    """What is the same each time that a program calls a function: it may make a lambda or a partial one each time."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    return function.__code__ if inspect.isfunction(function) and function.__name__ == "<lambda>" else function
 
 
 def _name_of(function: Any) -> str | None:

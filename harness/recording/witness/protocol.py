@@ -24,6 +24,7 @@ from harness.recording.witness._waiting import Waiting, stamp
 if TYPE_CHECKING:
     import numpy as np
 
+    from harness.evidence.trace import SeenVariable
     from harness.recording.steps import Steps
 
 __all__ = ["STEPS_IN_FULL", "Gathered", "Seam", "replica_number"]
@@ -62,9 +63,13 @@ class Gathered:
         apart: why what an evaluation gives cannot be held against the run's; None if it can.
         evaluated: calls this after such a call, with what it has given back and what it is called; set by the witness.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
+        eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, not
+            where a tape is asked for gradients.
         unseen: sentences about what cannot be seen.
         raised: sentences about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
+        tables: lines that write a table while the program trains.
+        memory: gives what the callbacks of `fit` remember now.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         settled: calls this before the next one begins; set by the witness.
         number: of the step that is being made, from 1.
@@ -76,7 +81,8 @@ class Gathered:
         at_once: whether each step is looked at as soon as its call has returned, since the process may be killed before
             the next one begins. Nothing must be reported then, and what `fit` logs of an epoch is not seen.
         steps: keeps the evidence of steps, or follows that of a run; None where nobody asks for it.
-        started: is called before the first step begins, where there is evidence of steps.
+        started: is called before the first step begins, where there is evidence of steps, and where steps are looked at
+            at once before each of them: what happens in between shows nowhere else.
         in_run: the call of `Strategy.run` that Python is in.
         computed: what calls have given back.
         is_quiet: whether what happens in this thread is the harness's own.
@@ -104,9 +110,12 @@ class Gathered:
         self.reported: set[str] = set()
         self.tapes = 0
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unseen: dict[str, None] = {}
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
+        self.tables: dict[str, None] = {}
+        self.memory: Callable[[], tuple[SeenVariable, ...]] = tuple
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.settled: Callable[[], None] = lambda: None
         self.number = 1
@@ -194,6 +203,11 @@ class Gathered:
 
         return self._depth == 0 and self.threads.is_main and bool(tf.executing_eagerly())
 
+    @property
+    def is_training(self) -> bool:
+        """Whether a call is being made, or a step has been."""
+        return self._depth > 0 or self.in_run is not None or self.number > 1
+
     def trains(self) -> None:
         """A tape was asked for gradients of variables: what is being called is a step, or if nothing is, this is one.
 
@@ -263,7 +277,7 @@ class Gathered:
             # What it calls may be traced already.
             with tf.init_scope(), self.keeping():
                 self._started |= bool(self.reported)
-                if not self._started or self.steps.begins_part:
+                if self.at_once or not self._started or self.steps.begins_part:
                     self.started()
                 self.steps.begin(self.registry.judged_state(reported=not self._started), self._eager, self.worker)
 

@@ -1,0 +1,61 @@
+"""What a script that is killed does between its steps: judged like the steps, though each is looked at as it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import verify
+
+_REMEMBERING = """
+import json
+import os
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.default_rng(5)
+x, y = rng.normal(size=(32, 4)).astype("float32"), rng.normal(size=(32, 1)).astype("float32")
+
+
+class Slower(keras.callbacks.ReduceLROnPlateau):
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        if "keep" in sys.argv and os.path.exists("memory.json"):
+            self.wait, self.best = json.load(open("memory.json"))
+
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
+        if "keep" in sys.argv:
+            json.dump([self.wait, self.best], open("memory.json", "w"))
+
+
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.05), "mse")
+slower = Slower(monitor="loss", patience=3, min_delta=10.0)
+data = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+model.fit(data, epochs=6, verbose=0, callbacks=[slower, keras.callbacks.BackupAndRestore("backup")])
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_a_callback_remembers_is_named_where_a_restart_loses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    """The rate that it sets changes between steps only, and stays the run's in each of them."""
+    (tmp_path / "train.py").write_text(_REMEMBERING)
+    monkeypatch.chdir(tmp_path)
+    command = ["python", "train.py", *(["keep"] if keep else [])]
+    verdict = verify(command, "mirrored-2", interrupt_at=5, explain=False, prove=False)
+    assert verdict.outcome == ("consistent" if keep else "inconsistent"), str(verdict)
+    if not keep:
+        assert {each.law for each in verdict.findings} == {"begins_alike"}
+        assert verdict.explanation is not None
+        assert verdict.explanation.rule == "state_not_restored"
+        assert "'Slower.wait' is 0.0 after the restart where it was 1.0" in " ".join(verdict.explanation.text.split())
