@@ -178,6 +178,16 @@ class RunResult(Mapping[str, TaskResult]):
         return len(self.tasks)
 
 
+_OWN = ("lockstep", "network")
+_HEARD_SECONDS = 1.0
+"""So long after tasks have lost what a helper of Lockstep's kept for them its end may be heard."""
+
+
+def _when(cause: TaskError) -> float:
+    """When something failed, for the order of causes."""
+    return cause.at - (_HEARD_SECONDS if cause.task in _OWN else 0.0)
+
+
 class RunFailed(LockstepError):
     """Raised when a run did not end as asked: a task failed, hung or vanished, or an expected failure never came.
 
@@ -196,7 +206,7 @@ class RunFailed(LockstepError):
         during: str = "",
         shown: bool = False,
     ) -> None:
-        self.causes = tuple(sorted(causes, key=lambda cause: cause.at))
+        self.causes = tuple(sorted(causes, key=_when))
         self.result = result
         self.stacks = dict(stacks or {})
         self.during = during

@@ -339,13 +339,11 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
     asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
     killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
-    policies: what the program computes in. `forced` is known to a reference whose variables were set to a run's.
-    `unseen` has a sentence for each thing that the harness could not see by itself, and `raised` one for each error of
-    a step after which the program went on. `overwritten` has one about NumPy arrays that a generator lent to TensorFlow
-    and that were written over. `stand_ins` is, of the reference of a script, what it was told in place of the
-    cluster's; `cut` is after how many steps a script was ended that had not come to its end. `placement` is known
-    of a run on GPUs. `unjoined` are the lines at which closures were scheduled that had been neither joined nor fetched
-    when the program reported.
+    policies: what the program computes in. `unseen` has a sentence for each thing that the harness could not see, and
+    `raised` one for each error of a step after which the program went on. `overwritten` has one about NumPy arrays that
+    a generator lent to TensorFlow and that were written over. `stand_ins` is, of the reference of a script, what it was
+    told in place of the cluster's; `cut` is after how many steps a script was ended. `placement` is of a run on GPUs.
+    `unjoined` are lines that had scheduled closures, neither joined nor fetched, when the program reported.
     """
 
     scheduled: int | None = None

@@ -72,6 +72,11 @@ class Cell(msgspec.Struct, frozen=True):
         return tuple(sorted(set(kinds)))
 
     @property
+    def on_devices(self) -> bool:
+        """Whether any task computed on something else than a CPU."""
+        return bool(set(self.devices) - {"cpu"})
+
+    @property
     def resolution(self) -> str:
         """How small an error its verdicts would have found, in words; empty without bounds."""
         found = [verdict["resolution"] for verdict in self.verdicts if verdict.get("resolution")]

@@ -99,8 +99,13 @@ class Helper:
                 raise self._error(f"the {self.name} ended while waiting for {what}")
 
     def dismiss(self) -> None:
-        """Tell it to end, which it does when this side is closed for writing."""
-        self._closing = True
+        """Tell it to end, which it does when this side is closed for writing.
+
+        One that has ended before has failed, also where that was not heard yet.
+        """
+        if self.ended_at is None and _is_closed(self._control):
+            self._reader.join(_ANSWER_SECONDS_MAX)
+        self._closing = self.ended_at is None
         self._control.shutdown(socket.SHUT_WR)
 
     def close(self, seconds: float) -> None:
@@ -146,3 +151,13 @@ class Helper:
                 self._changed.notify_all()
         else:
             self._hear(message)
+
+
+def _is_closed(control: socket.socket) -> bool:
+    """Whether the other side has closed, and all that it has said was read."""
+    try:
+        return not control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from simulator import Cluster, DeadlineExceeded, Link, RunFailed, Topology
+from simulator import Cluster, DeadlineExceeded, Link, RunFailed, RunResult, TaskError, Topology
 from simulator.agent import main
 from simulator.capabilities.namespaces import try_namespaces
 from simulator.errors import ForkserverEnded
@@ -170,6 +170,15 @@ def test_the_killed_relay_is_the_cause_and_no_task() -> None:
         with pytest.raises(RunFailed) as caught:
             run.join()
     assert [(cause.task, cause.kind) for cause in caught.value.causes] == [("network", "RelayEnded")]
+
+
+@pytest.mark.parametrize(("later", "first"), [(0.02, "network"), (5.0, "worker:0")])
+def test_what_tasks_lose_with_the_relay_is_heard_before_its_end(later: float, first: str) -> None:
+    """They end at once, and it is the cause; not so what ends long after them."""
+    lost = TaskError("worker:0", "Exit", "ended with exit code 9", at=100.0)
+    relay = TaskError("network", "RelayEnded", "the relay ended during the run", at=100.0 + later)
+    failure = RunFailed((lost, relay), RunResult(tasks={}, seconds=1.0, directory=Path()))
+    assert failure.root_cause.task == first
 
 
 def test_what_lockstep_cannot_do_any_more_is_the_cause() -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 from harness.evidence.steps import DRAWN, Place
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered, replica_number
+from harness.recording.witness._replica import replica_number
+from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from harness.evidence.trace import SeenVariable
     from harness.recording.steps import Steps
 
-__all__ = ["STEPS_IN_FULL", "Gathered", "Seam", "replica_number"]
+__all__ = ["STEPS_IN_FULL", "Gathered", "Seam"]
 
 STEPS_IN_FULL = 16
 """After these steps, of each doubling of their number eight are looked at, evenly apart, and the last of all: a mistake
@@ -494,14 +494,3 @@ class Gathered:
         if control_flow_util.GraphOrParentsInXlaContext(graph):
             return "values inside of a function with jit_compile=True, which holds no Python"
         return None
-
-
-def replica_number(gathered: Gathered) -> int | None:
-    """The number of the replica that is being run, over all workers; None outside of each or where it is no number."""
-    import tensorflow as tf
-
-    context = tf.distribute.get_replica_context()
-    if context is None or not gathered.knows(context.strategy):
-        return None
-    number = context._replica_id_in_sync_group  # noqa: SLF001 - the public property makes an op of it
-    return number if isinstance(number, int) else None

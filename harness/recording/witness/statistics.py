@@ -17,7 +17,8 @@ from unittest import mock
 
 from harness.recording.patches import patched
 from harness.recording.watch.places import BY_BATCHES
-from harness.recording.witness.protocol import Gathered, replica_number
+from harness.recording.witness._replica import replica_number
+from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active", "apart", "by_batch", "layers"]
 

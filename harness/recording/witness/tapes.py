@@ -9,8 +9,9 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.tensors import is_keras_variable
 from harness.recording.witness._passed import Event
+from harness.recording.witness._replica import replica_number
 from harness.recording.witness._values import LOSS, dense, is_small
-from harness.recording.witness.protocol import Gathered, replica_number
+from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]
 
