@@ -234,7 +234,7 @@ class RunFailed(LockstepError):
         if others:
             lines += ["", "then:"]
             lines += [
-                f"  +{other.at - first.at:.2f} s {other.task}: {other.kind}: {_first_line(other.message)}"
+                f"  {other.at - first.at:+.2f} s {other.task}: {other.kind}: {_first_line(other.message)}"
                 for other in others
             ]
         lines += self._restarts()
@@ -245,6 +245,8 @@ class RunFailed(LockstepError):
     def _undecided(self) -> str:
         """Who may have failed before the first one, as far as the clocks of their machines tell."""
         first, *others = self.causes
+        if first.task in _OWN:
+            return ""
         tied = [
             f"{other.task} on {self.result[other.task].machine}"
             for other in others
