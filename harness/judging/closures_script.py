@@ -104,10 +104,12 @@ def why_not_judged(runs: Sequence[RunTrace], alone: Alone, updates: Updates | No
         )
     missing = set() if alone.reads is None else _examples(alone.reads) - set().union(*map(_examples, runs))
     if missing:
+        cut = run.clients[0].counters.cut is not None
+        more = "Judge more of its steps, with a larger --first" if cut else "Have it take more steps"
         yield (
             f"{len(missing)} examples that the script reads with a single worker were read by none of the workers, in "
             "as many steps: either each worker reads all the data in the same order, and had not come to its end, or "
-            "each reads the same part of it. Have it take more steps, with a larger --first if needed"
+            f"each reads the same part of it. {more}"
         )
     times = None if alone.follows is None else times_of(run, alone.follows, 1)
     if times is None:

@@ -1,4 +1,4 @@
-"""What of a tensor is kept: dense numbers, up to a budget."""
+"""What of tensors is kept: dense numbers, up to a budget."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LOSS", "dense", "is_small"]
+__all__ = ["LOSS", "dense", "within_budget"]
 
 LOSS = "loss"
 
 _BYTES_MAX = 8 << 20
 """Of all gradients of one replica in a step: two million numbers of float32."""
+_WHOLE_MIN = 4096
+"""Fewer elements are always kept."""
 
 
 def dense(value: Any) -> Any:
@@ -27,10 +29,22 @@ def dense(value: Any) -> Any:
     return None
 
 
-def is_small(values: Sequence[Any]) -> bool:
-    """Whether all of these can be kept at each step."""
+def within_budget(values: Sequence[Any]) -> list[Any] | None:
+    """These as they are; if they are large, each k-th element of those that are, the same ones in every process.
+
+    Whether gradients are a multiple of others is seen in a part of them too, since each element is taken alike. None
+    where the graph does not know how large they are.
+    """
+    import tensorflow as tf
+
     sizes = [value.shape.num_elements() for value in values]
     if None in sizes:
-        return False
+        return None
     bytes_ = sum(size * value.dtype.size for size, value in zip(sizes, values, strict=True))
-    return bool(bytes_ <= _BYTES_MAX)
+    stride = math.ceil(bytes_ / _BYTES_MAX)
+    if stride < 2:
+        return list(values)
+    return [
+        value if size < _WHOLE_MIN else tf.reshape(value, [-1])[::stride]
+        for size, value in zip(sizes, values, strict=True)
+    ]

@@ -14,7 +14,7 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.witness._passed import Event
 from harness.recording.witness._replica import replica_number
-from harness.recording.witness._values import dense, is_small
+from harness.recording.witness._values import dense, within_budget
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]
@@ -81,11 +81,11 @@ def _see(gathered: Gathered, found: Any) -> None:
         return
     values = [dense(value) for value in tf.nest.flatten(found)]
     kept = [value for value in values if value is not None and value.dtype.is_floating]
-    if not kept or len(kept) < len(values) or not is_small(kept):
+    if not kept or len(kept) < len(values) or (parts := within_budget(kept)) is None:
         return
     site = gathered.site()
 
     def take(arrays: list[Any]) -> None:
         gathered.take(Event("reduced", 0, site, tuple(range(len(arrays))), tuple(arrays)))
 
-    gathered.deliver(kept, take)
+    gathered.deliver(parts, take)

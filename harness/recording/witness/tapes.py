@@ -10,7 +10,7 @@ from harness.recording.patches import patched
 from harness.recording.tensors import is_keras_variable
 from harness.recording.witness._passed import Event
 from harness.recording.witness._replica import replica_number
-from harness.recording.witness._values import LOSS, dense, is_small
+from harness.recording.witness._values import LOSS, dense, within_budget
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]
@@ -83,10 +83,10 @@ def _see(gathered: Gathered, target: Any, sources: Any, gradients: Any) -> None:
         if gradient is not None
     ]
     kept = [(entry, gradient) for entry, gradient in pairs if entry is not None and gradient is not None]
-    small = is_small([gradient for _, gradient in kept])
-    if not small:
-        gathered.note("gradients of each replica, which are too large to be kept in each step")
-    named = [(LOSS, _total(target)), *(kept if small else [])]
+    parts = within_budget([gradient for _, gradient in kept])
+    if parts is None:
+        gathered.note("gradients of each replica, of which nothing tells how large they are")
+    named = [(LOSS, _total(target)), *zip([entry for entry, _ in kept], parts or (), strict=False)]
     site = gathered.site()
 
     names = tuple(name for name, _ in named)
