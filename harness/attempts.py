@@ -31,6 +31,7 @@ from harness.judging.closer import is_open, is_plain
 from harness.judging.closures_collected import updates_apart
 from harness.judging.closures_script import Alone
 from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
+from harness.judging.doubted import without_judgement
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
@@ -51,6 +52,10 @@ Tasks = dict[str, dict[str, Any]]
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
+_OUTSIDE = (
+    "the run differs from one device, and its closures read, or draw, outside of strategy.run, where it is not known "
+    "what a worker had. Call strategy.run in what is scheduled, with the examples as its arguments"
+)
 _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
@@ -316,9 +321,19 @@ def _where(failure: RunFailed, script: Script) -> str:
     return f" at {Path(script.path).name}:{lines[-1]}" if lines else ""
 
 
+def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
+    """Whether what differs may follow from what a coordinator's closures have had outside of `Strategy.run`."""
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    steps = itertools.takewhile(lambda step: step.is_there, map(evidence.step, itertools.count(1)))
+    of_workers = (step for step in steps if step.worker is not None)
+    return bool(broken) and "updates_counted" not in broken and not all(step.is_given for step in of_workers)
+
+
 def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
     case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks)
+    if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):
+        return without_judgement(verdict, _OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
         with contextlib.suppress(LockstepError):  # then nobody knows
             if (why := not_drawn(reference.trace, attempt.drawn_apart())) is not None:

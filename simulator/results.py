@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,11 +182,16 @@ class RunResult(Mapping[str, TaskResult]):
 _OWN = ("lockstep", "network")
 _HEARD_SECONDS = 1.0
 """So long after tasks have lost what a helper of Lockstep's kept for them its end may be heard."""
+_SEEN_SECONDS = 0.1
+"""So long after a peer has missed a task its end may be seen; a SIGKILL is no consequence of how a peer ends."""
 
 
-def _when(cause: TaskError) -> float:
+def _when(cause: TaskError, result: RunResult) -> float:
     """When something failed, for the order of causes."""
-    return cause.at - (_HEARD_SECONDS if cause.task in _OWN else 0.0)
+    if cause.task in _OWN:
+        return cause.at - _HEARD_SECONDS
+    task = result.tasks.get(cause.task)
+    return cause.at - (_SEEN_SECONDS if task is not None and task.exit == -signal.SIGKILL else 0.0)
 
 
 class RunFailed(LockstepError):
@@ -206,7 +212,7 @@ class RunFailed(LockstepError):
         during: str = "",
         shown: bool = False,
     ) -> None:
-        self.causes = tuple(sorted(causes, key=_when))
+        self.causes = tuple(sorted(causes, key=lambda cause: _when(cause, result)))
         self.result = result
         self.stacks = dict(stacks or {})
         self.during = during
@@ -234,7 +240,7 @@ class RunFailed(LockstepError):
         if others:
             lines += ["", "then:"]
             lines += [
-                f"  {other.at - first.at:+.2f} s {other.task}: {other.kind}: {_first_line(other.message)}"
+                f"  {max(0.0, other.at - first.at):+.2f} s {other.task}: {other.kind}: {_first_line(other.message)}"
                 for other in others
             ]
         lines += self._restarts()
@@ -245,7 +251,7 @@ class RunFailed(LockstepError):
     def _undecided(self) -> str:
         """Who may have failed before the first one, as far as the clocks of their machines tell."""
         first, *others = self.causes
-        if first.task in _OWN:
+        if any(other.at < first.at for other in others):  # they are known to be its consequences
             return ""
         tied = [
             f"{other.task} on {self.result[other.task].machine}"

@@ -29,7 +29,7 @@ from harness.judging.resumed_script import (
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
 
-__all__ = ["doubted"]
+__all__ = ["doubted", "without_judgement"]
 
 _ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
 _ASSUME += "sum over replicas) or =R (it is a size)"
@@ -87,10 +87,10 @@ def doubted(
     if of_scale and (found := natively().verdict) is not None:
         return found
     if of_scale and not _stands(verdict, told, whatever):
-        return _abstained(verdict, of_scale[0])
+        return without_judgement(verdict, of_scale[0])
     reasons = _reasons_of(verdict, run, reference, parts if again else None)
     why = next(chain.from_iterable(reasons), None)
-    return verdict if why is None else _abstained(verdict, why)
+    return verdict if why is None else without_judgement(verdict, why)
 
 
 def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Sequence[StandIn]], bool]) -> bool:
@@ -177,14 +177,14 @@ def _of_closures(
         return verdict
     runs = [run] if parts is None else [*(part.trace for part in parts.earlier), parts.last]
     if (why := next(_not_of_closures(verdict, runs, reference, parts, returned=returned), None)) is not None:
-        return _abstained(verdict, why)
+        return without_judgement(verdict, why)
     if verdict.outcome == "inconsistent":
         return verdict
     known = alone()
     if parts is None and (found := tuple(wrong_together(run, known, updates))):
         return broken_by(verdict, found)
     why = next(why_not_judged(runs, known, updates), None)
-    return verdict if why is None else _abstained(verdict, why)
+    return verdict if why is None else without_judgement(verdict, why)
 
 
 def _not_of_closures(
@@ -311,7 +311,8 @@ def _grows(factor: float) -> str:
     )
 
 
-def _abstained(verdict: Verdict, why: str) -> Verdict:
+def without_judgement(verdict: Verdict, why: str) -> Verdict:
+    """The verdict taken back, with a note on what differs first."""
     first = verdict.first_divergence
     notes = verdict.notes if first is None else (*verdict.notes, f"what differs first: {first.text}")
     return dataclasses.replace(

@@ -23,3 +23,11 @@ def test_a_training_whose_updates_meet_is_judged(mistake: str, broken: set[str])
     assert verdict.abstained is None
     assert {law.law: law.status for law in verdict.judgements}["begins_alike"] == "held"
     assert any(condition.code == "own_shares" for condition in verdict.conditions)
+
+
+@pytest.mark.full
+def test_what_closures_read_outside_of_replicas_accuses_nobody() -> None:
+    """Nothing of it is evidence, so that one device has examples and draws of its own."""
+    verdict = verify(asynchronous("outside"), "parameter_server-2w1p", prove=False, explain=False)
+    assert verdict.outcome == "abstained"
+    assert "Call strategy.run" in str(verdict)

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from simulator import Cluster, DeadlineExceeded, Link, RunFailed, RunResult, TaskError, Topology
+from simulator import Cluster, DeadlineExceeded, Link, RunFailed, RunResult, TaskError, TaskResult, Topology
 from simulator.agent import main
 from simulator.capabilities.namespaces import try_namespaces
 from simulator.errors import ForkserverEnded
@@ -178,6 +178,19 @@ def test_what_tasks_lose_with_the_relay_is_heard_before_its_end(later: float, fi
     lost = TaskError("worker:0", "Exit", "ended with exit code 9", at=100.0)
     relay = TaskError("network", "RelayEnded", "the relay ended during the run", at=100.0 + later)
     failure = RunFailed((lost, relay), RunResult(tasks={}, seconds=1.0, directory=Path()))
+    assert failure.root_cause.task == first
+
+
+@pytest.mark.parametrize(("exit_code", "first"), [(-signal.SIGKILL, "worker:0"), (-signal.SIGABRT, "worker:1")])
+def test_a_kill_is_no_consequence_of_what_a_peer_lost_by_it(exit_code: int, first: str) -> None:
+    """Its end may be seen a moment later; that of a crash may follow from the peer's."""
+    peer = TaskError("worker:1", "Exit", "ended with exit code 9", at=100.0)
+    killed = TaskError("worker:0", "Signal", "killed", at=100.01)
+    tasks = {
+        name: TaskResult(name, None, None, code, None, "", 0, 1, stopped=False)
+        for name, code in (("worker:0", int(exit_code)), ("worker:1", 9))
+    }
+    failure = RunFailed((peer, killed), RunResult(tasks=tasks, seconds=1.0, directory=Path()))
     assert failure.root_cause.task == first
 
 

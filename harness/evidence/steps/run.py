@@ -98,6 +98,11 @@ class RunStep:
                     if all(shapes):
                         yield tuple(shape[0] for shape in shapes)
 
+    @property
+    def is_given(self) -> bool:
+        """Whether it has passed examples to a call of `Strategy.run`."""
+        return any(place.kind == GIVEN for place in self._passed)
+
     def calls(self, run: int) -> int:
         """How often a call of `Strategy.run` was carried out, as in a loop; 1 where it was given nothing."""
         given = [found for place, found in self._passed.items() if place.kind == GIVEN and place.run == run]
