@@ -40,7 +40,12 @@ def _train(strategy: Any, record: Any, *, mistake: str) -> None:
         with tf.GradientTape() as tape:
             loss = factor * tf.reduce_mean((model(x, training=True)[:, 0] - y) ** 2)
         gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        pairs = list(zip(gradients, model.trainable_variables, strict=True))
+        if mistake == "outside":  # where no optimizer of Keras goes
+            for gradient, variable in pairs:
+                variable.assign_sub(0.1 * gradient)
+        else:
+            optimizer.apply_gradients(pairs)
 
     @tf.function
     def step(iterator: Any) -> None:
