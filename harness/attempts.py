@@ -210,7 +210,7 @@ class Attempt:
             verdict: by one replica that is told of all replicas of the run.
             reference: that was told so.
         """
-        run = self._first
+        run = self.first
         if not reference.trace.clients[0].counters.stand_ins:  # then it is the reference that computes so
             return Native(times_of(run, reference.trace, self.case.replicas)), reference
         if not self._leaves_evidence:
@@ -225,7 +225,7 @@ class Attempt:
     def alone(self) -> Alone:
         """What a script with a coordinator leaves with a single worker."""
         assert self.program.script is not None
-        venue, workers, run = self.asked.venue(self.case), self.program.script.workers, self._first
+        venue, workers, run = self.asked.venue(self.case), self.program.script.workers, self.first
         reads = own_trace(self.program.with_one_worker(), venue)
         repeated = own_trace(self.program.with_one_worker(workers), venue) if updates_apart(run) else None
         with contextlib.suppress(LockstepError):
@@ -235,7 +235,7 @@ class Attempt:
         return Alone(reads, repeated)
 
     @property
-    def _first(self) -> RunTrace:
+    def first(self) -> RunTrace:
         """What the clients have left of the run, or of its first part."""
         parts = read_parts(self.directory)
         return parts.earlier[0].trace if parts.earlier else parts.last

@@ -163,8 +163,6 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
     touched = read_touched(directory / TRACES, directory / INTERRUPTED)
     check_apart(program.name, {**reference.touched, f"the run under {case.name}": touched})
     assert program.script is not None
-    parts = read_parts(directory)
-    first = parts.earlier[0].trace if parts.earlier else parts.last
     by = reference
 
     @functools.cache
@@ -182,8 +180,8 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
         "natively": natively,
         "whatever": attempt.differs_whatever,
     }
-    again = parts if attempt.changes is not None else None
-    return doubted(verdict, first, reference.trace, case.replicas, again, **told), by
+    again = read_parts(directory) if attempt.changes is not None else None
+    return doubted(verdict, attempt.first, reference.trace, case.replicas, again, **told), by
 
 
 def _beside_others(verdict: Verdict, attempt: Attempt) -> Verdict:

@@ -207,17 +207,11 @@ class ReferenceRuns:
 
 @contextlib.contextmanager
 def reference_runs(
-    program: Program,
-    directory: Path,
-    strategy: str,
-    venue: Venue,
-    *,
-    follows: bool = True,
-    first: bool = False,
+    program: Program, directory: Path, strategy: str, venue: Venue, **parts: bool
 ) -> Iterator[ReferenceRuns]:
-    """Those of one run; the arguments are those of `ReferenceRuns`."""
+    """Those of one run; the arguments are those of `ReferenceRuns`, with `parts` for its `follows` and `first`."""
     with scratch("followed") as place:
-        yield ReferenceRuns(program, directory, strategy, venue, place, follows=follows, first=first)
+        yield ReferenceRuns(program, directory, strategy, venue, place, **parts)
 
 
 def undisturbed(
