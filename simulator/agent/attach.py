@@ -7,6 +7,7 @@ import socket
 
 import msgspec
 
+from simulator.agent import semaphores
 from simulator.agent.agent import Agent, adopt, current
 from simulator.agent.faults import actions
 from simulator.wire.spec import TaskSpec
@@ -46,6 +47,7 @@ def attach() -> Agent | None:
         claim.close()
         return None
     _claim = claim
+    semaphores.name_by_mark()
     connected = Agent(spec, actions.perform)
     adopt(connected)
     return connected

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import dill
 
-from simulator.agent import graph_errors, tracebacks
+from simulator.agent import graph_errors, semaphores, tracebacks
 from simulator.agent.agent import Agent, adopt, sendable
 from simulator.agent.faults import actions
 from simulator.agent.process import fresh_signals, join_no_one, leave, redirect_output
@@ -36,6 +36,7 @@ def main(spec: TaskSpec) -> NoReturn:
     os.environ.update(spec.environ)
     # Whoever has asked for it in the forkserver has had that of the parent remembered.
     tempfile.tempdir = None
+    semaphores.name_by_mark()
     _draw_anew()
     agent = Agent(spec, actions.perform)
     adopt(agent)

@@ -24,13 +24,25 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 
-__all__ = ["DONE", "END", "FORKSERVER_VARIABLE", "MARK_VARIABLE", "kill_marked", "kill_orphans", "remove_tree"]
+__all__ = [
+    "DONE",
+    "END",
+    "FORKSERVER_VARIABLE",
+    "MARK_VARIABLE",
+    "SEMAPHORES",
+    "kill_marked",
+    "kill_orphans",
+    "remove_tree",
+]
 
 # The last word of a parent that ends in order, and that of the warden itself.
 END, DONE = b"end", b"done\n"
 MARK_VARIABLE = "LOCKSTEP_RUN"
 # Another one, since a forkserver may belong to a task of a run, whose mark it keeps.
 FORKSERVER_VARIABLE = "LOCKSTEP_FORKSERVER"
+# What the names of a task's semaphores begin with, before the mark.
+SEMAPHORES = "mp-"
+_SEMAPHORES_FOLDER = "/dev/shm"  # noqa: S108 - where the C library has them
 _KILL_SECONDS_MAX = 5.0
 # How long `exec` may take from the old environment to the new one.
 _EXEC_SECONDS_MAX = 0.1
@@ -67,9 +79,17 @@ def _open_folders(directory: str | os.PathLike[str]) -> None:
 
 
 def kill_marked(mark: str) -> list[int]:
-    """SIGKILL every process of this user that began with `LOCKSTEP_RUN=mark` in its environment; their process ids."""
+    """SIGKILL every process of this user that began with `LOCKSTEP_RUN=mark` in its environment; their process ids.
+
+    The semaphores that are named by the mark go too.
+    """
     wanted = f"{MARK_VARIABLE}={mark}".encode()
-    return _kill_all(lambda: {pid: _carries(pid, wanted) for pid in _processes()})
+    killed = _kill_all(lambda: {pid: _carries(pid, wanted) for pid in _processes()})
+    with contextlib.suppress(OSError):
+        for name in os.listdir(_SEMAPHORES_FOLDER):  # noqa: PTH208 - faster to import
+            if name.startswith(f"sem.{SEMAPHORES}{mark}-"):
+                os.unlink(f"{_SEMAPHORES_FOLDER}/{name}")  # noqa: PTH108 - as above
+    return killed
 
 
 def _kill_forked(mark: str) -> list[int]:

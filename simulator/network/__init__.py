@@ -4,7 +4,7 @@ from simulator.network.addresses import hold_addresses, host_addresses
 from simulator.network.helper import NetworkEnded
 from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
 from simulator.network.link import JITTER_KINDS, Link
-from simulator.network.network import LinkRule, Network
+from simulator.network.network import Network
 from simulator.network.options import (
     LOOPBACK,
     NAMESPACES,
@@ -15,6 +15,7 @@ from simulator.network.options import (
     network_causes,
 )
 from simulator.network.relay import LinkRefused, RelayEnded
+from simulator.network.rule import LinkRule
 from simulator.wire.network import Fired, LinkCounters
 
 __all__ = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -19,51 +18,17 @@ from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
 from simulator.network.link import Link, expand
 from simulator.network.relay import Relay
+from simulator.network.rule import LinkRule
 from simulator.topology import Topology
 from simulator.wire import network as wire
 from simulator.wire.network import Conditions, Fired, LinkCounters
 
-__all__ = ["LinkRule", "Network"]
+__all__ = ["Network"]
 
 # On a link with a delay this much is on its way at most, as with the window of a TCP connection; 50 ms then allow
 # 320 MB/s.
 _QUEUE_BYTES = 16 * 2**20
 _START_SECONDS_MAX = 10.0
-
-
-@dataclass
-class LinkRule:
-    """A link's conditions as installed on a running network; leaving its context, or `remove`, takes them away.
-
-    Attributes:
-        link: what was asked for.
-        fired: for each directed link on which a trigger was met, what it had carried then.
-    """
-
-    network: Network
-    number: int
-    link: Link
-    fired: list[Fired] = field(default_factory=list)
-
-    @property
-    def waits(self) -> bool:
-        """Whether its trigger has not been met yet on one of its links."""
-        pairs = self.link.pairs(self.network.topology)
-        return self.link.is_triggered and len({(fired.src, fired.dst) for fired in self.fired}) < len(pairs)
-
-    def remove(self) -> None:
-        """Take the conditions away; links go back to what the other rules say."""
-        self.network.remove(self)
-
-    def __enter__(self) -> LinkRule:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # With those who keep it gone, so is the rule.
-        with contextlib.suppress(NetworkEnded):
-            self.remove()
 
 
 class Network:
@@ -289,6 +254,14 @@ class Network:
                         if helper in self._helpers:  # else its machine was lost just now
                             raise
             self._note("link_removed", rule=rule.number, link=str(rule.link))
+
+    def is_change(self, rule: LinkRule, pair: tuple[str, str]) -> bool:
+        """Whether a rule says anything of a directed link that those before it, still in force, have not said."""
+        before = {}
+        for number in sorted(self._rules):
+            if number < rule.number:
+                before.update(self._rules[number].said(*pair))
+        return not rule.said(*pair).items() <= before.items()
 
     def clear(self, src: str = "*", dst: str = "*") -> None:
         """Take every condition off the links from `src` to `dst` and back.

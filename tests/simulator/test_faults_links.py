@@ -159,3 +159,10 @@ def _idle(out: Path) -> RunResult:
 def _talk_or_wait() -> None:
     if os.environ["LOCKSTEP_TASK"] != "worker:2":
         talk(6, 0.01)
+
+
+def test_conditions_that_the_link_has_already_are_no_effect(tmp_path: Path) -> None:
+    """Of a delay of 20 ms on a link of 20 ms, where one of 25 ms shows."""
+    with pytest.raises(RunFailed, match="the link has had these conditions before"):
+        _on_this_link(tmp_path / "same", Link(**LINK, delay="20ms"), Delay(**AT, delay="20ms", until=5))
+    _on_this_link(tmp_path / "longer", Link(**LINK, delay="20ms"), Delay(**AT, delay="25ms", until=5))

@@ -56,6 +56,7 @@ def begin(state: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     import multiprocess
 
     from simulator import kernel
+    from simulator.agent import semaphores
 
     for name, value in state.items():
         setattr(STATE, name, value)
@@ -64,6 +65,7 @@ def begin(state: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     os.environ.update(environ)
     # Whoever has asked for it in the forkserver has had that of the session remembered.
     tempfile.tempdir = None
+    semaphores.name_by_mark()
     # The forkserver ends with the session that wanted it, in whatever way that ends.
     with contextlib.suppress(OSError):
         kernel.die_with_parent()

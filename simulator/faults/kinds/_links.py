@@ -55,6 +55,8 @@ class ConditionFault(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields
             # In force since the trigger was met, a moment before this was counted.
             met = scene.rule.fired[0]
             before["bytes"] -= traffic(scene, [(met.src, met.dst)])["bytes"] - met.bytes
+        if not scene.run.network.is_change(scene.rule, self.pair(scene)):
+            raise NoEffect(f"the link has had these conditions before: {self.link()}")
         return self.prove(scene)
 
     def undo(self, scene: Scene) -> Effect:
