@@ -292,7 +292,7 @@ def test_links_have_their_conditions_between_machines(two: Lab, tmp_path: Path) 
     ]
     assert fired["bytes"] == 2000
     assert steps[0] - 0.01 < fired["at"] < steps[1] + 0.01
-    assert min(trips) >= 0.06
+    assert min(trips) >= 0.06 - 0.001  # the jitter, whose trigger may have been met by then
     assert {(link.src, link.dst): link.bytes for link in result.links} == {
         ("worker:0", "worker:1"): 3000,
         ("worker:1", "worker:0"): 3003,
