@@ -173,7 +173,8 @@ def _target(lockstep: int, name: str) -> int | None:
         return wardens[0].pid if wardens else None
     tops = [each for each in psutil.Process(lockstep).children() if _is_forkserver(each)]
     lower = [each for top in tops for each in top.children()]
-    servers = [min(each.children(), key=psutil.Process.create_time) for each in lower if each.children()]
+    below = [each.children() for each in lower]  # asked once: the next answer may be another
+    servers = [min(children, key=psutil.Process.create_time) for children in below if children]
     if name in ("forkserver", "adopter"):
         forking = [server for server in servers if server.children()]
         return None if not forking else forking[-1].pid if name == "forkserver" else forking[-1].ppid()
