@@ -179,7 +179,7 @@ class RunResult(Mapping[str, TaskResult]):
         return len(self.tasks)
 
 
-_OWN = ("lockstep", "network")
+_HELPERS_ENDED = ("RelayEnded", "KeeperEnded", "ForkserverEnded")
 _HEARD_SECONDS = 1.0
 """So long after tasks have lost what a helper of Lockstep's kept for them its end may be heard."""
 _SEEN_SECONDS = 0.1
@@ -188,7 +188,7 @@ _SEEN_SECONDS = 0.1
 
 def _when(cause: TaskError, result: RunResult) -> float:
     """When something failed, for the order of causes."""
-    if cause.task in _OWN:
+    if cause.kind in _HELPERS_ENDED:
         return cause.at - _HEARD_SECONDS
     task = result.tasks.get(cause.task)
     return cause.at - (_SEEN_SECONDS if task is not None and task.exit == -signal.SIGKILL else 0.0)

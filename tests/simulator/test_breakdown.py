@@ -181,6 +181,14 @@ def test_what_tasks_lose_with_the_relay_is_heard_before_its_end(later: float, fi
     assert failure.root_cause.task == first
 
 
+def test_a_file_that_cannot_be_written_after_a_crash_is_no_cause_of_it() -> None:
+    """The end of the task was to be written there; when that failed is known exactly."""
+    crash = TaskError("worker:0", "Signal", "killed by SIGSEGV", at=100.0)
+    journal = TaskError("lockstep", "OSError", "the journal cannot be written", at=100.01)
+    failure = RunFailed((crash, journal), RunResult(tasks={}, seconds=1.0, directory=Path()))
+    assert failure.root_cause.task == "worker:0"
+
+
 @pytest.mark.parametrize(("exit_code", "first"), [(-signal.SIGKILL, "worker:0"), (-signal.SIGABRT, "worker:1")])
 def test_a_kill_is_no_consequence_of_what_a_peer_lost_by_it(exit_code: int, first: str) -> None:
     """Its end may be seen a moment later; that of a crash may follow from the peer's."""

@@ -149,7 +149,8 @@ def _is_true_under_limit(case: Case, outcome: dict[str, Any]) -> bool:
         return False
     # Its log is on the small disk, too.
     met = case.limit is not None and case.limit.what == "disk_bytes" and "there is no room left" in text
-    return met or (found[0] in ("", *_OURS) and "killed" not in text)
+    blamed = text.partition("\n")[0]  # what was a consequence may have been killed
+    return met or (found[0] in ("", *_OURS) and "killed" not in blamed)
 
 
 def _failure(outcome: dict[str, Any]) -> tuple[str, Any] | None:
