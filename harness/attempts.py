@@ -117,8 +117,8 @@ class Attempt:
         """That of the processes that were not killed."""
         return RunEvidence([segment_of(self.directory / TRACES)])
 
-    def judged(self, reference: Reference, tasks: Tasks) -> Verdict:
-        """The verdict by a reference; `tasks` as of `Verdict`."""
+    def judged(self, reference: Reference, tasks: Tasks, *, diagnose: bool = False) -> Verdict:
+        """The verdict by a reference; `tasks` as of `Verdict`, `diagnose` as of `harness.judged.judge`."""
         faults = self.changes.to_json(self.case.topology) if isinstance(self.changes, Disturbance) else None
         return judge(
             read_parts(self.directory),
@@ -128,6 +128,7 @@ class Attempt:
             seconds=time.monotonic() - self.began,
             faults=faults,
             forced=self.asked.forced,
+            diagnose=diagnose,
         )
 
     def by_runs(self, runs: ReferenceRuns, tasks: Tasks, of: str | None = None) -> tuple[Verdict, Reference]:
@@ -332,6 +333,8 @@ def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
 def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
     case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks)
+    if verdict.outcome == "inconsistent":
+        verdict = attempt.judged(reference, tasks, diagnose=True)
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, _OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):

@@ -42,8 +42,9 @@ def judge(
     seconds: float,
     faults: dict[str, Any] | None = None,
     forced: bool = False,
+    diagnose: bool = True,
 ) -> Verdict:
-    """What all laws say of a recorded run, and the explanation if it is inconsistent. Needs no TensorFlow.
+    """What all laws say of a recorded run, and the diagnosis if it is inconsistent. Needs no TensorFlow.
 
     Args:
         parts: what was recorded, see `harness.evidence.parts.read_parts`.
@@ -53,6 +54,7 @@ def judge(
         seconds: that the run took.
         faults: as in `Verdict`.
         forced: whether the reference followed the run.
+        diagnose: whether to say why it is inconsistent, which takes longer than to find that it is.
     """
     judged = judge_parts(parts, reference)
     judgements: tuple[Judgement, ...] = judged.judgements
@@ -81,17 +83,22 @@ def judge(
     )
     first = verdict.first_divergence
     verdict = dataclasses.replace(verdict, course=course_of(judged.case, None if first is None else first.step))
-    if verdict.outcome == "inconsistent":
-        why = explanation_of(judged.case)
-        others = [judgement.law for judgement in judgements if judgement.status != "broken"]
-        verdict = dataclasses.replace(
-            verdict,
-            explanation=why,
-            closest=closest(judged.case) if why is None else None,
-            ledger=_ledger(judged, verdict),
-            alone=steps_alone(judged.case, others) if reference.follows else None,
-        )
+    if diagnose and verdict.outcome == "inconsistent":
+        verdict = _diagnosed(verdict, judged, follows=reference.follows)
     return worded(verdict) if parts.last.header.at_once else verdict
+
+
+def _diagnosed(verdict: Verdict, judged: Judged, *, follows: bool) -> Verdict:
+    """The verdict with why it is inconsistent."""
+    why = explanation_of(judged.case)
+    others = [judgement.law for judgement in verdict.judgements if judgement.status != "broken"]
+    return dataclasses.replace(
+        verdict,
+        explanation=why,
+        closest=closest(judged.case) if why is None else None,
+        ledger=_ledger(judged, verdict),
+        alone=steps_alone(judged.case, others) if follows else None,
+    )
 
 
 def _placement(parts: Parts) -> dict[str, Any] | None:

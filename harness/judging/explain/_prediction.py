@@ -111,9 +111,12 @@ class Predicting:
 def _made(model: _Model, case: Case) -> list[Attempt]:
     import numpy as np
 
-    # A run with Inf and NaN is a case like any other; no prediction is equal to what they lead to.
-    with np.errstate(all="ignore"):
-        return [attempt for attempt in model(view_of(case)) if attempt is not None]
+    view = view_of(case)
+    if model not in view.attempts:
+        # A run with Inf and NaN is a case like any other; no prediction is equal to what they lead to.
+        with np.errstate(all="ignore"):
+            view.attempts[model] = [attempt for attempt in model(view) if attempt is not None]
+    return view.attempts[model]
 
 
 def _times(a: Floats, b: Floats, allowed: Floats) -> float:

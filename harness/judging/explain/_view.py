@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from harness.judging.laws.protocol import Case
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from harness.judging.explain.protocol import Attempt
 
 __all__ = ["Floats", "View", "view_of"]
 
@@ -62,6 +64,11 @@ class View:
     def bound(self, observable: str, name: str, step: int | None) -> Floats:
         """The tolerance's bounds, one for each element."""
         return _wide(self.case.tolerance.bound(observable, name, step))
+
+    @cached_property
+    def attempts(self) -> dict[Callable[[View], Any], list[Attempt]]:
+        """What models have made of this case: who explains asks twice."""
+        return {}
 
     @cached_property
     def _wrong(self) -> dict[tuple[str, int | None], list[str]]:
@@ -205,10 +212,12 @@ def _wide(array: np.ndarray[Any, Any]) -> Floats:
 
 
 _latest: list[View] = []
+_LATEST_MAX = 2
+"""Each rule asks for the view of a case, of which there are two readings."""
 
 
 def view_of(case: Case) -> View:
-    """The view of a case; the latest one is kept, because every rule asks for it."""
-    if not _latest or _latest[0].case is not case:
-        _latest[:] = [View(case)]
-    return _latest[0]
+    """The view of a case; the latest ones are kept."""
+    found = next((view for view in _latest if view.case is case), None) or View(case)
+    _latest[:] = [found, *(view for view in _latest if view is not found)][:_LATEST_MAX]
+    return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from harness.judging.explain._prediction import Predicting, judged
 from harness.judging.explain._response import combined, exceeding, excess, paired, scaled, slopes, span
 from harness.judging.explain._slices import WHOLE, groups, rate
-from harness.judging.explain._view import View
+from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -83,17 +84,27 @@ def _factors(view: View) -> Iterable[Attempt | None]:
     if found is None:
         return
     observable, step, names = found
-    for whole in range(2, _FACTOR_MAX + 1):
-        if whole in (view.replicas, view.case.run.header.clients):
-            continue
-        for times, text in ((float(whole), f"times {whole}"), (1 / whole, f"divided by {whole}")):
-            yield judged(
-                _ID,
-                f"At step {step} every gradient is the reference's {text}, which is neither the number of replicas "
-                f"nor of workers. If the step accumulates {whole} slices, their sum has the wrong divisor (the "
-                f"numbers prove the factor, not its origin). {_CURE}",
-                scaled(view, observable, step, names, times),
-            )
+    times = _multiple([view.value(observable, step, name) for name in names],
+                      [view.truth(observable, step, name) for name in names])  # fmt: skip
+    larger = times >= 1
+    whole = round(times if larger else 1 / times) if times > 1 / _FACTOR_MAX else 0
+    if not 2 <= whole <= _FACTOR_MAX or whole in (view.replicas, view.case.run.header.clients):
+        return
+    text = f"times {whole}" if larger else f"divided by {whole}"
+    yield judged(
+        _ID,
+        f"At step {step} every gradient is the reference's {text}, which is neither the number of replicas nor of "
+        f"workers. If the step accumulates {whole} slices, their sum has the wrong divisor (the numbers prove the "
+        f"factor, not its origin). {_CURE}",
+        scaled(view, observable, step, names, float(whole) if larger else 1 / whole),
+    )
+
+
+def _multiple(values: Sequence[Floats], truths: Sequence[Floats]) -> float:
+    """The factor with which all of the second come closest to the first; 0 where there is none."""
+    along = sum(float((value * truth).sum()) for value, truth in zip(values, truths, strict=True))
+    size = sum(float((truth * truth).sum()) for truth in truths)
+    return along / size if size > 0 and math.isfinite(along / size) else 0.0
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 65, _attempts),)
