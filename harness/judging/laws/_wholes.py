@@ -11,6 +11,7 @@ from harness.evidence.comparing import place
 from harness.evidence.observed import Observed, history, unique_names
 from harness.judging.laws.protocol import Case, Finding
 from harness.judging.resolution import JUDGED_PART
+from harness.judging.tolerance.whole import length
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +55,7 @@ class Wholes:
         if found is not None:
             self.moved[name] += 1
             bound = self.case.tolerance.bound(self.observable, name, step)
-            of_elements = float(np.linalg.norm(np.broadcast_to(bound, observed.shape))) / found.size
+            of_elements = length(np.broadcast_to(bound, observed.shape)) / found.size
             self.judged[name] += min(found.share, of_elements) <= JUDGED_PART
             self.rounding[name] += found.moved >= _ROUNDING and found.own <= JUDGED_PART
         return found
