@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing.process  # noqa: F401 - so that `semaphores` finds it in the forkserver's copy
 import os
 import signal
 import sys

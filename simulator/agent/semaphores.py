@@ -5,7 +5,6 @@ Python removes them by a process beside the program's; when a kill meets both, t
 
 from __future__ import annotations
 
-import multiprocessing.process
 import os
 import sys
 
@@ -17,7 +16,8 @@ __all__ = ["name_by_mark"]
 def name_by_mark() -> None:
     """Name those of this process, and of what it starts, by the mark of its run; outside of a run nothing changes."""
     if mark := os.environ.get(MARK_VARIABLE):
-        # The other one too if it is there: TensorFlow's own runner of tests starts its tasks with it.
-        for process in (multiprocessing.process, sys.modules.get("multiprocess.process")):
-            if process is not None:
+        # TensorFlow has imported the first; its own runner of tests starts tasks with the second. A program that has
+        # neither so far is not made to wait for it.
+        for name in ("multiprocessing.process", "multiprocess.process"):
+            if (process := sys.modules.get(name)) is not None:
                 process.current_process()._config["semprefix"] = f"/{SEMAPHORES}{mark}"  # noqa: SLF001 - no other way

@@ -101,8 +101,10 @@ def drawn(seed: int) -> Case:
         pause=chance.choice((0.0, 0.01, 0.05)),
         restarts=chance.choice((0, 0, 0, 1, 2)),
         machines=network == "loopback" and kind in ("steps", "abiding") and chance.random() < 0.04,
-        timeout=4.0 if program in ("hangs", "stops") else 60.0 if program == "tensorflow" else 25.0,
+        timeout=60.0 if program == "tensorflow" else 25.0,
     )
+    if program in ("hangs", "stops"):  # which takes as long; eight tasks that are started again need more
+        case = msgspec.structs.replace(case, timeout=12.0 if case.restarts else 4.0)
     if program == "talks":
         links = _links(chance, network)
         # TCP waits twice as long each time that the same packet is lost: of 3,000 connections at a loss of 20 % one had
@@ -141,7 +143,7 @@ def _faults(chance: Random, case: Case) -> tuple[str, ...]:
         return (f"kind=kill,task={task},time={chance.randint(50, 250)}ms{again}",)
     if case.program == "talks":
         link = f"src=worker:0,dst=worker:1,of=worker:0,step={min(step, case.steps - 1)},duration=100ms"
-        kinds = ["delay,delay=10ms", "jitter,jitter=10ms", "partition,mode=hold", "stall", "rate,rate=100kB/s"]
+        kinds = ["delay,delay=20ms", "jitter,jitter=10ms", "partition,mode=hold", "stall", "rate,rate=100kB/s"]
         return (f"kind={chance.choice(kinds)},{link}",)
     kinds = [
         "kill", "kill,restart=50ms", "pause,duration=100ms", "preempt,grace=300ms,restart=50ms",
