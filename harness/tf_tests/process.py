@@ -21,6 +21,7 @@ from simulator.helpers.warden import MARK_VARIABLE, kill_marked
 from simulator.launch import at_import, forkserver
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.local.warden import warden
+from simulator.wire.spec import SEMAPHORES_VARIABLE
 
 __all__ = ["Ended", "FileProcess", "TimedOut"]
 
@@ -47,7 +48,13 @@ class FileProcess:
         warden.watch_mark(self._mark)
         self.scratch = make_scratch("tf-tests")
         self._log = self.scratch / "log"
-        environ = {**os.environ, **variables, MARK_VARIABLE: self._mark, "TMPDIR": str(self.scratch / "tmp")}
+        environ = {
+            **os.environ,
+            **variables,
+            MARK_VARIABLE: self._mark,
+            SEMAPHORES_VARIABLE: f"/mp-{self._mark}",
+            "TMPDIR": str(self.scratch / "tmp"),
+        }
         order = Order(str(path), str(directory), options, environ, str(self.scratch), str(self._log))
         self._connection, theirs = multiprocess.Pipe()
         self._captured, their_captured = multiprocess.Pipe()

@@ -47,7 +47,7 @@ def attach() -> Agent | None:
         claim.close()
         return None
     _claim = claim
-    semaphores.name_by_mark()
+    semaphores.name_as_asked()
     connected = Agent(spec, actions.perform)
     adopt(connected)
     return connected

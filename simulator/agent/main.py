@@ -37,7 +37,7 @@ def main(spec: TaskSpec) -> NoReturn:
     os.environ.update(spec.environ)
     # Whoever has asked for it in the forkserver has had that of the parent remembered.
     tempfile.tempdir = None
-    semaphores.name_by_mark()
+    semaphores.name_as_asked()
     _draw_anew()
     agent = Agent(spec, actions.perform)
     adopt(agent)

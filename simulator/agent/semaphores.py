@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import sys
 
-from simulator.helpers.warden import MARK_VARIABLE, SEMAPHORES
+from simulator.wire.spec import SEMAPHORES_VARIABLE
 
-__all__ = ["name_by_mark"]
+__all__ = ["name_as_asked"]
 
 
-def name_by_mark() -> None:
-    """Name those of this process, and of what it starts, by the mark of its run; outside of a run nothing changes."""
-    if mark := os.environ.get(MARK_VARIABLE):
+def name_as_asked() -> None:
+    """Name those of this process, and of what it starts, as its run asks; outside of a run nothing changes."""
+    if begin := os.environ.get(SEMAPHORES_VARIABLE):
         # TensorFlow has imported the first; its own runner of tests starts tasks with the second. A program that has
         # neither so far is not made to wait for it.
         for name in ("multiprocessing.process", "multiprocess.process"):
             if (process := sys.modules.get(name)) is not None:
-                process.current_process()._config["semprefix"] = f"/{SEMAPHORES}{mark}"  # noqa: SLF001 - no other way
+                process.current_process()._config["semprefix"] = begin  # noqa: SLF001 - no other way

@@ -29,7 +29,6 @@ __all__ = [
     "END",
     "FORKSERVER_VARIABLE",
     "MARK_VARIABLE",
-    "SEMAPHORES",
     "kill_marked",
     "kill_orphans",
     "remove_tree",
@@ -40,8 +39,6 @@ END, DONE = b"end", b"done\n"
 MARK_VARIABLE = "LOCKSTEP_RUN"
 # Another one, since a forkserver may belong to a task of a run, whose mark it keeps.
 FORKSERVER_VARIABLE = "LOCKSTEP_FORKSERVER"
-# What the names of a task's semaphores begin with, before the mark.
-SEMAPHORES = "mp-"
 _SEMAPHORES_FOLDER = "/dev/shm"  # noqa: S108 - where the C library has them
 _KILL_SECONDS_MAX = 5.0
 # How long `exec` may take from the old environment to the new one.
@@ -81,13 +78,13 @@ def _open_folders(directory: str | os.PathLike[str]) -> None:
 def kill_marked(mark: str) -> list[int]:
     """SIGKILL every process of this user that began with `LOCKSTEP_RUN=mark` in its environment; their process ids.
 
-    The semaphores that are named by the mark go too.
+    Semaphores with the mark in their names go too.
     """
     wanted = f"{MARK_VARIABLE}={mark}".encode()
     killed = _kill_all(lambda: {pid: _carries(pid, wanted) for pid in _processes()})
     with contextlib.suppress(OSError):
         for name in os.listdir(_SEMAPHORES_FOLDER):  # noqa: PTH208 - faster to import
-            if name.startswith(f"sem.{SEMAPHORES}{mark}-"):
+            if mark in name:
                 os.unlink(f"{_SEMAPHORES_FOLDER}/{name}")  # noqa: PTH108 - as above
     return killed
 

@@ -374,7 +374,7 @@ class Network:
         shares = self._shares(link)
         pairs = link.pairs(self.topology)
         self._count += 1
-        rule = self._rules[self._count] = LinkRule(self, self._count, link)
+        rule = self._rules[self._count] = LinkRule(self._count, link, self.topology, self.remove)
         self._note("link_set", rule=rule.number, link=str(link))
         asked = []
         for helper, conditions in shares:

@@ -65,7 +65,7 @@ def begin(state: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     os.environ.update(environ)
     # Whoever has asked for it in the forkserver has had that of the session remembered.
     tempfile.tempdir = None
-    semaphores.name_by_mark()
+    semaphores.name_as_asked()
     # The forkserver ends with the session that wanted it, in whatever way that ends.
     with contextlib.suppress(OSError):
         kernel.die_with_parent()

@@ -38,7 +38,7 @@ from simulator.machines.protocol import (
     Share,
     Who,
 )
-from simulator.wire.spec import TaskSpec
+from simulator.wire.spec import SEMAPHORES_VARIABLE, TaskSpec
 
 __all__ = ["LocalMachine", "stem_of"]
 
@@ -169,7 +169,12 @@ class LocalMachine:
             log=str(self.directory / "logs" / f"{stem}.log"),
             stacks=str(self.directory / "stacks" / f"{stem}.txt"),
             left=str(self.directory / LEFT),
-            environ={MARK_VARIABLE: self._mark, "TMPDIR": str(temporary), **spec.environ},
+            environ={
+                MARK_VARIABLE: self._mark,
+                SEMAPHORES_VARIABLE: f"/mp-{self._mark}",
+                "TMPDIR": str(temporary),
+                **spec.environ,
+            },
             key=self._key,
         )
 
