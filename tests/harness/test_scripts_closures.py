@@ -185,9 +185,7 @@ def _saved(place: str) -> dict[str, list[str]]:
             "train save join save",
             "evaluate save",
             "train join save train",
-            "train Keras join",
-            "train tf_keras join",
-            "train table join",
+            *(f"train {read} join" for read in ("Keras", "tf_keras", "table")),
             "train join Keras tf_keras table",
         ):
             stand_ins, told = StandIns(Script(__file__, (), "/")), list[str]()
