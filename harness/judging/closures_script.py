@@ -108,8 +108,8 @@ def why_not_judged(runs: Sequence[RunTrace], alone: Alone, updates: Updates | No
         more = "Judge more of its steps, with a larger --first" if cut else "Have it take more steps"
         yield (
             f"{len(missing)} examples that the script reads with a single worker were read by none of the workers, in "
-            "as many steps: either each worker reads all the data in the same order, and had not come to its end, or "
-            f"each reads the same part of it. {more}"
+            "as many steps: each worker reads all the data in the same order, and had not come to its end, or each "
+            f"reads the same part of it, or they are drawn, as by a shuffle before a take. {more}"
         )
     times = None if alone.follows is None else times_of(run, alone.follows, 1)
     if times is None:

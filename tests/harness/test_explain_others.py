@@ -319,3 +319,16 @@ def test_half_a_gradient_from_zeros_is_no_penalty() -> None:
         ]
 
     assert _rule(_case(steps(0.5, 2), steps(1.0, 1))) == "loss_divided_by_replicas"
+
+
+def test_no_rule_fails_where_a_gradient_has_the_name_of_another_variable() -> None:
+    """Of variables without names a gradient's number is another one than its variable's."""
+    random = np.random.default_rng(4)
+    gradient, other = (random.standard_normal(size).astype(np.float32) for size in (6, 5))
+
+    def steps(factor: float, replicas: int) -> list[Step]:
+        part = np.float32(factor * gradient / replicas)
+        after = {"Variable": other, "Variable#2": np.float32(1 - part * replicas)}
+        return [step(1, gradients={"Variable": [part] * replicas}, variables=after)]
+
+    assert _rule(_case(steps(2.0, 2), steps(1.0, 1))) == "loss_times_replicas"

@@ -142,6 +142,7 @@ def _saved(place: str) -> dict[str, list[str]]:
     """In a task: what is noted of a coordinator that schedules, saves and joins in some order."""
     import keras
     import tensorflow as tf
+    import tf_keras
     from tensorflow.python.training import server_lib
 
     from harness.recording.scripts.joins import joins_noted
@@ -166,9 +167,10 @@ def _saved(place: str) -> dict[str, list[str]]:
         def evaluate() -> Any:
             return total + 1
 
-        mean = keras.metrics.Mean()
         does = {
-            "result": lambda: mean.result(),  # noqa: PLW0108
+            "Keras": lambda: keras.metrics.Mean().result(),
+            "tf_keras": lambda: tf_keras.metrics.Mean().result(),
+            "table": lambda: tf_keras.metrics.MeanIoU(2).result(),
             "train": lambda: coordinator.schedule(train),
             "evaluate": lambda: coordinator.schedule(evaluate),
             "fetch": lambda: coordinator.schedule(train).fetch(),
@@ -183,8 +185,8 @@ def _saved(place: str) -> dict[str, list[str]]:
             "train save join save",
             "evaluate save",
             "train join save train",
-            "train result join",
-            "train join result",
+            *(f"train {read} join" for read in ("Keras", "tf_keras", "table")),
+            "train join Keras tf_keras table",
         ):
             stand_ins, told = StandIns(Script(__file__, (), "/")), list[str]()
             with joins_noted(stand_ins, lambda function: function is train, told.append) as at_end:
@@ -198,7 +200,7 @@ def _saved(place: str) -> dict[str, list[str]]:
 
 
 def test_what_is_saved_before_closures_are_joined_is_noted(tmp_path: Path) -> None:
-    """It is lost only where they train and nothing that they do is saved later."""
+    """It is lost only where they train and nothing that they do is saved later. A metric read before may lack it."""
     with Cluster(Topology(), timeout=60) as cluster:
         found = cluster.run(_saved, str(tmp_path))["local:0"].value
     assert found == {
@@ -209,8 +211,10 @@ def test_what_is_saved_before_closures_are_joined_is_noted(tmp_path: Path) -> No
         "train save join save": [f"{UNJOINED} it saves"],
         "evaluate save": [f"{UNJOINED} it saves", f"{UNJOINED} the script ends"],
         "train join save train": [f"{UNJOINED} the script ends", f"{UNFINISHED} the script ends"],
-        "train result join": ["read"],
-        "train join result": [],
+        "train Keras join": ["read"],
+        "train tf_keras join": ["read"],
+        "train table join": ["read"],
+        "train join Keras tf_keras table": [],
     }
 
 

@@ -132,9 +132,11 @@ def test_a_right_program_that_reports_nothing_is_consistent(program: Callable[..
 def test_what_each_replica_gets_is_known_without_ids() -> None:
     """A `fit` of which each replica gets a global batch takes fewer steps with more examples each."""
     verdict = verify(functools.partial(_fit, flavour="keras", whole=True), "mirrored-2", explain=False)
-    text = str(verdict)
     assert verdict.outcome == "inconsistent"
-    assert "step 1: 24 examples, expected 12" in text
+    first = verdict.first_divergence
+    assert first is not None
+    assert (first.law, first.step) == ("rows_whole", 1)
+    assert "given 24 examples, and one device is given 12" in first.text
 
 
 def _in_a_task() -> dict[str, Any]:

@@ -41,16 +41,17 @@ def is_first_moment(name: str) -> bool:
 
 
 def paired(view: View, step: int, moments: bool = False) -> dict[str, str]:
-    """The variable of each gradient: the one of the same name, else the next of the same shape in recorded order.
+    """The variable of each gradient: the one of its name and shape, else the next of its shape in recorded order.
 
-    Instead of the variables, their first moments in the optimizer can be had. Empty where not every gradient has one.
+    Variables without names are numbered among all, and gradients among those that a tape was asked for. Instead of the
+    variables, their first moments in the optimizer can be had. Empty where not every gradient has one.
     """
     variables = [name for name in view.names("variables", step) if is_first_moment(name) == moments]
     rest = iter(variables)
     found: dict[str, str] = {}
     for gradient in view.names("gradients", step):
         shape = view.truth("gradients", step, gradient).shape
-        if gradient in variables:
+        if gradient in variables and view.truth("variables", step, gradient).shape == shape:
             found[gradient] = gradient
             continue
         following = (name for name in rest if view.truth("variables", step, name).shape == shape)

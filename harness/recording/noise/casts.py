@@ -1,9 +1,10 @@
 """Casts: tells which dtype a program computes in; and data that is cast to float32 gets the noise of float32.
 
 A cast rounds each element by itself, so that it is the same on one replica and on many: it is no reason for a noise.
-What is summed in the coarse dtype is one, and that is perturbed where it is summed: in gradients, which here learn of
-it, and in sums. A gradient goes back through each cast that something was computed behind, by hand or by the policy of
-a layer, and through none that was made for a report only.
+What is summed in the coarse dtype is one, and that is perturbed where it is summed: in sums, and in gradients as they
+come out of the coarse dtype. A gradient goes back through each cast that something was computed behind, by hand or by
+the policy of a layer, and through none that was made for a report only. So a layer in float32 has the noise of float32,
+and what comes to it from those in 16 bits.
 
 Data is another matter: float64 with noise of float64's eps has none any more as float32.
 """
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
+from harness.recording.noise import gradients
 from harness.recording.noise.datasets import ROUNDINGS
 from harness.recording.noise.protocol import Source, eps_of, patched
 from harness.recording.noise.signs import moved, size_key, together
@@ -24,7 +26,7 @@ __all__ = ["active"]
 
 @contextlib.contextmanager
 def active(source: Source) -> Iterator[None]:
-    """Note the dtypes of casts that are differentiated in this context."""
+    """Note the dtypes of casts that are differentiated in this context, and perturb gradients that they make finer."""
     from tensorflow.python.framework import ops, registry
     from tensorflow.python.ops import gen_math_ops
 
@@ -32,20 +34,35 @@ def active(source: Source) -> Iterator[None]:
     differentiate = ops.gradient_registry.lookup("Cast")
 
     def noting(op: Any, gradient: Any) -> Any:
-        kinds = [op.inputs[0].dtype, gradient.dtype]
-        if all(kind.is_floating for kind in kinds) and kinds[0] != kinds[1]:
-            coarse = max((kind.name for kind in kinds), key=eps_of)
-            source.note(coarse)
-            source.computed = max(source.computed, eps_of(coarse))
         found = differentiate(op, gradient)
-        if all(kind.is_floating for kind in kinds) and kinds[0].size < kinds[1].size and not source.is_silent:
-            with source.silent():
-                return _alike(source, found, gradient)
+        kinds = op.inputs[0].dtype.name, gradient.dtype.name
+        own, behind = map(eps_of, kinds)
+        if own and behind and own != behind:
+            source.note(max(kinds, key=eps_of))
+            source.computed = max(source.computed, own, behind)
+            if not source.is_silent:
+                with source.silent():
+                    return _alike(source, found, gradient) if own > behind else _finer(source, found, behind)
         return found
 
     kind = registry._TYPE_TAG  # noqa: SLF001 - as above
     with mock.patch.dict(entry, {kind: noting}), patched(gen_math_ops, "cast", _casting(source)):
         yield
+
+
+def _finer(source: Source, found: Any, behind: float) -> Any:
+    """A gradient that was computed in a coarser dtype, of this eps.
+
+    That of activations, whose examples are not counted, is no sum over them: its elements are rounded by themselves.
+    """
+    import tensorflow as tf
+
+    def one(part: Any) -> Any:
+        if not part.dtype.is_floating:
+            return part
+        return part + gradients.noise(source, part, behind, cancels=part.shape.is_fully_defined())
+
+    return tf.nest.map_structure(one, found, expand_composites=True)  # of IndexedSlices the values, among others
 
 
 def _alike(source: Source, found: Any, gradient: Any) -> Any:

@@ -20,10 +20,18 @@ from typing import Any
 from harness.recording.noise.protocol import Source, compute_eps, eps_of, patched
 from harness.recording.noise.signs import signed, size_key, together
 
-__all__ = ["ROUNDINGS", "active", "sizes"]
+__all__ = ["ROUNDINGS", "active", "noise", "sizes"]
 
 ROUNDINGS = 4.0
 """A gradient is rounded once per replica when it is computed, and once or twice more when replicas are summed."""
+
+_TURNED = 1 / 8
+"""Eps of the coarsest dtype that anything is computed in, which each gradient has at least.
+
+Activations in 16 bits are rounded alike on one replica and on many, but for those that another sum brings to the other
+side of a rounding: of 784 products in float16 one in 700 on a CPU. They move a gradient in float32 by a third of such
+an eps, and reruns may have none of them; K times an eighth is six times that.
+"""
 
 
 @contextlib.contextmanager
@@ -73,24 +81,28 @@ def _perturbed(source: Source, gradients: list[Any]) -> list[Any]:
         if gradient.shape.rank in (0, 1) and gradient.shape.is_fully_defined():
             small.setdefault(gradient.dtype, []).append(index)
         else:
-            found[index] = gradient + _noise(source, gradient)
+            found[index] = gradient + noise(source, gradient)
     for indices in small.values():
         vectors = [gradients[index] for index in indices]
-        together = _noise(source, tf.concat([tf.reshape(vector, [-1]) for vector in vectors], 0))
-        noises = tf.split(together, [vector.shape.num_elements() for vector in vectors])
-        for index, vector, noise in zip(indices, vectors, noises, strict=True):
-            found[index] = vector + tf.reshape(noise, vector.shape)
+        together = noise(source, tf.concat([tf.reshape(vector, [-1]) for vector in vectors], 0))
+        parts = tf.split(together, [vector.shape.num_elements() for vector in vectors])
+        for index, vector, part in zip(indices, vectors, parts, strict=True):
+            found[index] = vector + tf.reshape(part, vector.shape)
     return found
 
 
-def _noise(source: Source, gradient: Any) -> Any:
+def noise(source: Source, gradient: Any, eps: float | None = None, *, cancels: bool = True) -> Any:
+    """What to add to a gradient that was computed in a dtype of this eps: in its own, if none is given.
+
+    Its terms may be larger than itself if it `cancels`.
+    """
     import tensorflow as tf
 
-    # Coarser than the gradient's own where layers compute in something coarser.
-    amount = ROUNDINGS * max(source.computed, compute_eps(), eps_of(gradient.dtype.name))
+    own = eps_of(gradient.dtype.name) if eps is None else eps
+    amount = max(ROUNDINGS * own, _TURNED * max(source.computed, compute_eps()))
     still = tf.stop_gradient(gradient)
-    noise = signed(source, amount, still, size_key(still)) * sizes(still)
-    return tf.where(still == 0, tf.zeros([], still.dtype), noise)
+    found = signed(source, amount, still, size_key(still)) * (sizes(still) if cancels else tf.abs(still))
+    return tf.where(still == 0, tf.zeros([], still.dtype), found)
 
 
 def sizes(gradient: Any) -> Any:

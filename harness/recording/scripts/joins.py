@@ -93,7 +93,7 @@ def joins_noted(
 
 @contextlib.contextmanager
 def _reads_noted(open_: _Open) -> Iterator[None]:
-    """Within this context it is noted where the script reads a metric of Keras 3."""
+    """Within this context it is noted where the script reads a metric of the Kerases that have been imported."""
     import tensorflow as tf
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,12 +105,14 @@ def _reads_noted(open_: _Open) -> Iterator[None]:
         return result
 
     with contextlib.ExitStack() as stack:
-        for kind in _metrics(sys.modules["keras"].metrics) if "keras" in sys.modules else ():
-            stack.enter_context(patched(kind, "result", around))
+        for name in ("keras", "tf_keras"):
+            for kind in _metrics(sys.modules[name].metrics) if name in sys.modules else ():
+                stack.enter_context(patched(kind, "result", around))
         yield
 
 
 def _metrics(module: Any) -> Iterator[Any]:
-    """The classes by whose own `result` metrics are read."""
-    found = (each for each in vars(module).values() if isinstance(each, type) and issubclass(each, module.Metric))
+    """The classes by whose own `result` metrics are read: tf_keras does not export the one of its `Mean`."""
+    exported = (each for each in vars(module).values() if isinstance(each, type) and issubclass(each, module.Metric))
+    found = (kind for each in exported for kind in each.__mro__ if issubclass(kind, module.Metric))
     yield from (kind for kind in dict.fromkeys(found) if "result" in vars(kind))
