@@ -14,11 +14,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
 from harness.recording.noise import gradients
 from harness.recording.noise.datasets import ROUNDINGS
-from harness.recording.noise.protocol import Source, eps_of, patched
+from harness.recording.noise.protocol import Source, differentiated, eps_of, patched
 from harness.recording.noise.signs import moved, size_key, together
 
 __all__ = ["active"]
@@ -27,27 +26,29 @@ __all__ = ["active"]
 @contextlib.contextmanager
 def active(source: Source) -> Iterator[None]:
     """Note the dtypes of casts that are differentiated in this context, and perturb gradients that they make finer."""
-    from tensorflow.python.framework import ops, registry
     from tensorflow.python.ops import gen_math_ops
 
-    entry = ops.gradient_registry._registry["Cast"]  # noqa: SLF001 - what is registered cannot be replaced otherwise
-    differentiate = ops.gradient_registry.lookup("Cast")
-
-    def noting(op: Any, gradient: Any) -> Any:
-        found = differentiate(op, gradient)
-        kinds = op.inputs[0].dtype.name, gradient.dtype.name
-        own, behind = map(eps_of, kinds)
-        if own and behind and own != behind:
-            source.note(max(kinds, key=eps_of))
-            source.computed = max(source.computed, own, behind)
-            if not source.is_silent:
-                with source.silent():
-                    return _alike(source, found, gradient) if own > behind else _finer(source, found, behind)
-        return found
-
-    kind = registry._TYPE_TAG  # noqa: SLF001 - as above
-    with mock.patch.dict(entry, {kind: noting}), patched(gen_math_ops, "cast", _casting(source)):
+    with differentiated("Cast", _noting(source)), patched(gen_math_ops, "cast", _casting(source)):
         yield
+
+
+def _noting(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def around(differentiate: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(op: Any, gradient: Any) -> Any:
+            found = differentiate(op, gradient)
+            kinds = op.inputs[0].dtype.name, gradient.dtype.name
+            own, behind = map(eps_of, kinds)
+            if own and behind and own != behind:
+                source.note(max(kinds, key=eps_of))
+                source.computed = max(source.computed, own, behind)
+                if not source.is_silent:
+                    with source.silent():
+                        return _alike(source, found, gradient) if own > behind else _finer(source, found, behind)
+            return found
+
+        return noting
+
+    return around
 
 
 def _finer(source: Source, found: Any, behind: float) -> Any:
@@ -60,7 +61,9 @@ def _finer(source: Source, found: Any, behind: float) -> Any:
     def one(part: Any) -> Any:
         if not part.dtype.is_floating:
             return part
-        return part + gradients.noise(source, part, behind, cancels=part.shape.is_fully_defined())
+        moved = part + gradients.noise(source, part, behind, cancels=part.shape.is_fully_defined())
+        source.behind[id(moved)] = moved
+        return moved
 
     return tf.nest.map_structure(one, found, expand_composites=True)  # of IndexedSlices the values, among others
 

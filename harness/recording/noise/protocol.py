@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
+from unittest import mock
 
 from harness.evidence.eps import EPS
 from harness.recording.patches import patched
@@ -16,7 +17,7 @@ from harness.recording.patches import patched
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Seam", "Source", "compute_eps", "dtype_of", "eps_of", "fingerprint", "patched"]
+__all__ = ["Seam", "Source", "compute_eps", "differentiated", "dtype_of", "eps_of", "fingerprint", "patched"]
 
 # Complex numbers are left alone.
 _EPS = {dtype: eps for dtype, eps in EPS.items() if not dtype.startswith("complex")}
@@ -42,6 +43,7 @@ class Source:
         computed: the largest eps that something was computed in between two casts.
         variables: fingerprints of arrays that were read from variables.
         random: signs for what is asked in the same order in each run, such as variables.
+        behind: by `id`, the gradients of a tape that have the noise of a coarser dtype which they were computed in.
     """
 
     def __init__(self, seed: int) -> None:
@@ -53,6 +55,7 @@ class Source:
         self.computed = 0.0
         self.random = np.random.default_rng(self.seed)
         self.variables: set[int] = set()
+        self.behind: dict[int, Any] = {}
         self._silent = threading.local()
         self._sites = itertools.count()
 
@@ -86,6 +89,16 @@ class Source:
                 return original(*args, **options)
 
         return call
+
+
+@contextlib.contextmanager
+def differentiated(kind: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Within this context operations of a kind are differentiated by what `around` makes of their own function."""
+    from tensorflow.python.framework import ops, registry
+
+    entry = ops.gradient_registry._registry[kind]  # noqa: SLF001 - what is registered cannot be replaced otherwise
+    with mock.patch.dict(entry, {registry._TYPE_TAG: around(ops.gradient_registry.lookup(kind))}):  # noqa: SLF001
+        yield
 
 
 def fingerprint(array: np.ndarray[Any, Any]) -> int:
