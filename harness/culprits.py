@@ -16,7 +16,7 @@ from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Value
 from harness.judging.conditions import OWN
-from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit, next_look
+from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, find_culprit, next_look
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
@@ -58,12 +58,24 @@ def with_culprit(
         reference: what it was judged by.
         options: `seed` and `timeout`, as of `verify`.
     """
+    if (drawn := _drawn(verdict, reference)) is not None:
+        return verdict.seen(Looked(drawn, None, 0.0))
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
         found = NoCulprit("what differs first is what each replica draws for itself, and that is given")
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
     return verdict.seen(Looked(culprit, why_not, time.monotonic() - began))
+
+
+def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
+    """The line of the draw that is the first thing that is wrong, if it is one."""
+    first = verdict.first_divergence
+    if first is None or first.observable != "draws":
+        return None
+    seen = [step.seen for step in reference.trace.clients[0].steps if step.index == first.step]
+    wrong = [draw for each in seen if each is not None for draw in each.draws if draw.is_wrong]
+    return drawn_by(wrong[0], first.step or 1) if wrong else None
 
 
 def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:
@@ -80,7 +92,8 @@ def _looked(
     if (why := _hidden(case)) is not None:
         return NoCulprit(why)
     first = verdict.first_divergence
-    if first is not None and first.observable not in OBSERVABLES:
+    begins = first is not None and (first.observable, first.step) == ("start", 1)
+    if first is not None and not begins and first.observable not in OBSERVABLES:
         return NoCulprit(f"what differs first is no value that an operation gives, but {first.observable}")
     client = reference.trace.clients[0]
     steps = len(client.steps or client.seen)
@@ -98,13 +111,15 @@ def _looked(
             threads=reference.threads,
             reports=bool(client.steps),
             looks=LOOKS,
-            followed=reference.follows,
+            followed=reference.follows and not begins,  # who follows begins with what the run has
             **options,
         )
         try:
             found = _in_runs(watched, wrong, consistent=verdict.consistent, elsewhere=case.over is not None)
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
+        if begins and isinstance(found, Culprit) and found.op != "ReadVariableOp":
+            return NoCulprit("nothing was seen to read what differs first before the step makes something else wrong")
         if isinstance(found, Culprit) or not found.earlier:
             return found
         wrong = []

@@ -7,9 +7,6 @@ from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement
 __all__ = ["LAW"]
 
 
-_OWN = ("own", "statistics")
-
-
 class _Draws(Law):
     id = "draws"
     order = 15
@@ -17,7 +14,7 @@ class _Draws(Law):
 
     def concerns(self, case: Case) -> bool:
         seen = (step.seen for step in case.reference.clients[0].steps)
-        return any(draw.kind not in _OWN for each in seen if each is not None for draw in each.draws)
+        return any(draw.is_wrong or draw.kind == "equal" for each in seen if each is not None for draw in each.draws)
 
     def judge(self, case: Case) -> Judgement:
         """Read what the process that followed the run has seen of its draws."""
@@ -25,8 +22,8 @@ class _Draws(Law):
         steps = [step for step in case.reference.clients[0].steps if step.seen is not None]
         for step in steps:
             for draw in step.seen.draws if step.seen is not None else ():
-                if draw.kind in _OWN or (draw.kind == "equal" and draw.by_keras):
-                    continue  # a condition, see `harness.judging.conditions`
+                if not draw.is_wrong:
+                    continue
                 text = f"step {step.index}, {draw.where}: {draw.text}"
                 findings.setdefault(
                     (draw.kind, draw.where), Finding(self.id, text, step=step.index, observable="draws")

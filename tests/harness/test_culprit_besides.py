@@ -1,0 +1,96 @@
+"""Culprits that a reference which follows the run does not show: what begins wrong and what is drawn."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import culprits
+from harness.culprits import with_culprit
+from harness.evidence.reference import Reference
+from harness.evidence.trace import ClientTrace, DrawSeen, Header, RunTrace, Seen, Step
+from harness.judging.culprit import drawn_by
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.verdict import Verdict
+from harness.running.watched import Sight
+from harness.subject.program import Program
+from harness.subject.strategies import strategy_case
+from tests.harness._watched import Steps, watched
+
+_X = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
+_SHARES = (_X[:4], _X[4:])
+
+
+def _told(first: Finding, **seen: Any) -> Verdict:
+    """The verdict on a step in which this is wrong, and of which a reference that followed it has seen something."""
+    step = Step(1, 0.0, seen=Seen(1, 0.0, **seen))
+    header = Header("local:0", 0, "default", 1, 1, 1, 1, follows=True)
+    verdict = Verdict("train.py:train", "mirrored-2", (Judgement(first.law, "broken", findings=(first,)),))
+    reference = Reference(RunTrace((ClientTrace(header, (step,)),)), ())
+    program = Program("train.py:train", b"", "")
+    return with_culprit(verdict, program, strategy_case("mirrored-2"), Path(), reference, seed=1, timeout=1.0)
+
+
+def _scaled_rate(steps: Steps, wrong: str) -> None:
+    """A rate, which is read, and a sum; one of them may be wrong."""
+    times = np.float32(steps.replicas)
+    rate = steps.read(2, "rate", [np.float32(0.1) * (times if wrong == "rate" else 1)] * steps.replicas)
+    parts = steps.each("Mean" if wrong == "sum" else "Sum", 3, lambda x: np.float32(x.sum() / len(x)), steps.batch)
+    if wrong != "sum":
+        parts = steps.each("Mul", 4, lambda x: x / times, parts)
+    steps.assign(5, "w", steps.each("Mul", 5, lambda a, b: a * b, steps.summed(4, parts), rate))
+
+
+@pytest.mark.parametrize(("wrong", "line"), [("rate", 2), ("sum", None)])
+def test_what_begins_wrong_is_named_where_the_reference_does_not_follow(
+    monkeypatch: pytest.MonkeyPatch, wrong: str, line: int | None
+) -> None:
+    """One that follows begins with what the run has. What else the step does wrong is not what differs first."""
+    run, reference = watched(functools.partial(_scaled_rate, wrong=wrong), _X, *_SHARES)
+    asked: list[bool] = []
+
+    def watching(*args: Any, followed: bool, **options: Any) -> Sight:
+        asked.append(followed)
+        return Sight((run,), reference, ())
+
+    monkeypatch.setattr(culprits, "watch_step", watching)
+    monkeypatch.setattr(
+        culprits, "read_parts", lambda directory: SimpleNamespace(last=RunTrace((ClientTrace(_HEADER, ()),)))
+    )
+    told = _told(Finding("begins_alike", "x", step=1, observable="start", variable="rate"))
+    assert asked == [False]
+    assert (told.culprit and told.culprit.line) == line
+    if told.culprit is not None:
+        assert told.culprit.relation == "variable 'rate' begins with 2 times the reference's value"
+
+
+_HEADER = Header("local:0", 0, "mirrored", 2, 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("draw", "line"),
+    [
+        (DrawSeen("equal", "replicas draw the same", "train.py:7", operation="RandomUniform"), 7),
+        (DrawSeen("equal", "replicas draw the same", "a line that is not known"), None),
+    ],
+)
+def test_the_line_of_a_draw_is_known_without_watching(draw: DrawSeen, line: int | None) -> None:
+    """It was seen when the run was followed; draws that are conditions are none."""
+    culprit = drawn_by(draw, 3)
+    assert (culprit and culprit.line) == line
+
+
+def test_a_wrong_draw_that_differs_first_is_the_culprit() -> None:
+    """And no step is said to have been watched for it."""
+    own = DrawSeen("own", "each draws its own", "train.py:3", operation="RandomUniform")
+    equal = DrawSeen("equal", "replicas draw the same numbers", "train.py:7", operation="RandomUniform")
+    told = _told(Finding("draws", "x", step=1, observable="draws"), draws=(own, equal))
+    assert told.culprit is not None
+    assert (told.culprit.where, told.culprit.op) == ("train.py:7", "RandomUniform")
+    assert "culprit: train.py:7" in str(told)
+    assert "watched" not in str(told)
