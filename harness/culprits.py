@@ -14,7 +14,7 @@ from harness.evidence.asked import Asked
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import RunTrace, Value
+from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.judging.conditions import OWN
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, find_culprit, next_look
 from harness.judging.verdict import Verdict
@@ -99,6 +99,8 @@ def _looked(
     steps = len(client.steps or client.seen)
     step = 1 if first is None and steps else None if first is None else first.step
     wrong = list(_wrong(verdict, run, step))
+    named = {each.variable for each in verdict.findings if each.step == step and each.observable == "variables"}
+    statistics = {name for name in named if name is not None and is_statistics(name)}
     found: Culprit | NoCulprit = NoCulprit("no step was watched")
     # From the first wrong step back, where not all variables are recorded that it begins with.
     for at in range(step or steps + 1, max(0, (step or steps + 1) - _STEPS_BACK), -1):
@@ -115,18 +117,19 @@ def _looked(
             **options,
         )
         try:
-            found = _in_runs(watched, wrong, consistent=verdict.consistent, elsewhere=case.over is not None)
+            about = {"consistent": verdict.consistent, "elsewhere": case.over is not None, "statistics": statistics}
+            found = _in_runs(watched, wrong, **about)
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
         if begins and isinstance(found, Culprit) and found.op != "ReadVariableOp":
             return NoCulprit("nothing was seen to read what differs first before the step makes something else wrong")
         if isinstance(found, Culprit) or not found.earlier:
             return found
-        wrong = []
+        wrong, statistics = [], set()
     return found
 
 
-def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], **about: bool) -> Culprit | NoCulprit:
+def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], **about: Any) -> Culprit | NoCulprit:
     """What one run of the step shows, or several, where it has more operations than are looked at in one."""
     sight = watched()
     for _ in range(_RUNS):

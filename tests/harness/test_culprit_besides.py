@@ -1,4 +1,4 @@
-"""Culprits that a reference which follows the run does not show: what begins wrong and what is drawn."""
+"""Culprits that a reference which follows the run does not show: what begins wrong, what is drawn, kept statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import culprits
 from harness.culprits import with_culprit
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, DrawSeen, Header, RunTrace, Seen, Step
-from harness.judging.culprit import drawn_by
+from harness.judging.culprit import Culprit, drawn_by, find_culprit
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
 from harness.running.watched import Sight
@@ -94,3 +94,38 @@ def test_a_wrong_draw_that_differs_first_is_the_culprit() -> None:
     assert (told.culprit.where, told.culprit.op) == ("train.py:7", "RandomUniform")
     assert "culprit: train.py:7" in str(told)
     assert "watched" not in str(told)
+
+
+def _normalized(steps: Steps, alike: bool) -> None:
+    """Moving means that replicas set, each by its own batch; nothing of the reference is seen to set them."""
+    means = steps.each("Mean", 3, lambda x: np.float32(1.0 if alike else x.mean()), steps.batch)
+    if steps.replicas > 1:
+        steps.assign(3, "norm/moving_mean", means)
+    parts = steps.each("Sum", 4, lambda x: np.float32(x.sum()), steps.batch)
+    steps.assign(5, "w", steps.summed(4, parts))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "alike", "line"), [("norm/moving_mean", False, 3), ("norm/moving_mean", True, None), ("w", False, None)]
+)
+def test_statistics_that_replicas_keep_are_named_where_they_are_wrong(
+    wrong: str, alike: bool, line: int | None
+) -> None:
+    """Not where what is wrong is something else, nor where replicas have the same."""
+    run, reference = watched(functools.partial(_normalized, alike=alike), _X, *_SHARES)
+    found = find_culprit([run], reference, [], statistics={wrong} - {"w"})
+    assert (found.line if isinstance(found, Culprit) else None) == line
+
+
+def test_statistics_come_last() -> None:
+    """What else is wrong in the step does not follow from them."""
+
+    def program(steps: Steps) -> None:
+        _normalized(steps, alike=False)
+        parts = steps.each("Mean", 6, lambda x: np.float32(x.mean()), steps.batch)
+        steps.assign(7, "v", steps.summed(7, parts))
+
+    run, reference = watched(program, _X, *_SHARES)
+    found = find_culprit([run], reference, [], statistics={"norm/moving_mean"})
+    assert isinstance(found, Culprit), found
+    assert found.line == 6

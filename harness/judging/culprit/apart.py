@@ -1,0 +1,27 @@
+"""Statistics of batch normalization that are wrong as they were reported, since each replica keeps its own.
+
+The reference normalises the batch of each replica by itself where the run does, out of sight: no operation of it says
+what they should be. Nothing else that is wrong follows from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from harness.judging.culprit.aligned import Aligned, Node
+
+__all__ = ["kept_apart"]
+
+
+def kept_apart(aligned: Aligned, names: Collection[str]) -> Node | None:
+    """The first operation by which replicas give their copies of one of these variables unlike values."""
+    given: dict[str, set[tuple[int, ...]]] = {}
+    found: dict[str, Node] = {}
+    for client, side in enumerate(aligned.sides):
+        for op in side.assigning():
+            node = Node(client, op.number)
+            if op.variable in names and node not in aligned.truths:
+                values = tuple(taken.digest for tensor in op.inputs if tensor for taken in side.taken(tensor))
+                given.setdefault(op.variable, set()).add(values)
+                found.setdefault(op.variable, node)
+    return next((node for name, node in found.items() if len(given[name]) > 1), None)
