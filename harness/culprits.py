@@ -14,6 +14,7 @@ from harness.evidence.asked import Asked
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.seen import with_seen
 from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.judging.conditions import OWN
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, find_culprit, next_look
@@ -63,7 +64,7 @@ def with_culprit(
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
-        found = NoCulprit("what differs first is what each replica draws for itself, and that is given")
+        found = NoCulprit("what differs first is what each replica has for itself, and that is given")
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
     return verdict.seen(Looked(culprit, why_not, time.monotonic() - began))
 
@@ -73,8 +74,10 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
     first = verdict.first_divergence
     if first is None or first.observable != "draws":
         return None
-    seen = [step.seen for step in reference.trace.clients[0].steps if step.index == first.step]
-    wrong = [draw for each in seen if each is not None for draw in each.draws if draw.is_wrong]
+    client = with_seen(reference.trace).clients[0]
+    steps = {step.index: step.seen for step in client.steps} or {each.index: each for each in client.seen}
+    seen = steps.get(first.step or 1)
+    wrong = [draw for draw in seen.draws if draw.is_wrong] if seen is not None else []
     return drawn_by(wrong[0], first.step or 1) if wrong else None
 
 
@@ -82,6 +85,8 @@ def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:
     """Whether it is a condition of the verdict, and no mistake."""
     if all(condition.code != OWN for condition in verdict.conditions):
         return False
+    if verdict.consistent:
+        return True
     drawn = {draw.where for seen in reference.trace.clients[0].seen for draw in seen.draws if draw.kind == "own"}
     return f"{Path(found.file).name}:{found.line}" in {Path(where).name for where in drawn}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from harness import culprits
 from harness.culprits import with_culprit
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, DrawSeen, Header, RunTrace, Seen, Step
+from harness.judging.conditions import OWN, Condition
 from harness.judging.culprit import Culprit, drawn_by, find_culprit
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
@@ -28,10 +29,9 @@ _SHARES = (_X[:4], _X[4:])
 
 def _told(first: Finding, **seen: Any) -> Verdict:
     """The verdict on a step in which this is wrong, and of which a reference that followed it has seen something."""
-    step = Step(1, 0.0, seen=Seen(1, 0.0, **seen))
     header = Header("local:0", 0, "default", 1, 1, 1, 1, follows=True)
     verdict = Verdict("train.py:train", "mirrored-2", (Judgement(first.law, "broken", findings=(first,)),))
-    reference = Reference(RunTrace((ClientTrace(header, (step,)),)), ())
+    reference = Reference(RunTrace((ClientTrace(header, (Step(1, 0.0),), seen=(Seen(1, 0.0, **seen),)),)), ())
     program = Program("train.py:train", b"", "")
     return with_culprit(verdict, program, strategy_case("mirrored-2"), Path(), reference, seed=1, timeout=1.0)
 
@@ -94,6 +94,22 @@ def test_a_wrong_draw_that_differs_first_is_the_culprit() -> None:
     assert (told.culprit.where, told.culprit.op) == ("train.py:7", "RandomUniform")
     assert "culprit: train.py:7" in str(told)
     assert "watched" not in str(told)
+
+
+@pytest.mark.parametrize(("status", "line"), [("held", None), ("broken", 3)])
+def test_no_line_is_named_for_what_is_given(
+    monkeypatch: pytest.MonkeyPatch, status: Literal["held", "broken"], line: int | None
+) -> None:
+    """A consistent verdict that is given what each replica has for itself says so in its first lines."""
+    culprit = Culprit("train.py", 3, "mean.assign(...)", "Mean", None, "what it is", "1, found 2", (), 1)
+    monkeypatch.setattr(culprits, "_looked", lambda *args, **options: culprit)
+    monkeypatch.setattr(culprits, "read_parts", lambda directory: SimpleNamespace(last=None))
+    law = Judgement("variables_match_reference", status, compared=1, suffices=True)
+    verdict = Verdict("p", "s", (law,), conditions=(Condition(OWN, "that each replica has its own state"),))
+    reference = Reference(RunTrace((ClientTrace(_HEADER, ()),)), ())
+    nothing: Any = None
+    told = with_culprit(verdict, nothing, nothing, Path(), reference)
+    assert (told.culprit and told.culprit.line) == line
 
 
 def _normalized(steps: Steps, alike: bool) -> None:

@@ -109,6 +109,9 @@ class Repeats:
             if before[1] != when[1]:
                 yield from _equal(source, "workers")
                 return
+            if before == when and by != replica:  # in a loop over examples, of which one device makes a single one
+                yield from _equal(source, "replicas")
+                return
             if before != when:
                 text = (
                     f"replica {replica} draws by {source.operation} what replica {by} drew at step {before[0]}, "
