@@ -14,7 +14,7 @@ from harness.evidence.asked import Asked
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.seen import with_seen
+from harness.evidence.seen import with_seen, wrong_draws
 from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.judging.conditions import OWN
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, find_culprit, next_look
@@ -76,8 +76,7 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
         return None
     client = with_seen(reference.trace).clients[0]
     steps = {step.index: step.seen for step in client.steps} or {each.index: each for each in client.seen}
-    seen = steps.get(first.step or 1)
-    wrong = [draw for draw in seen.draws if draw.is_wrong] if seen is not None else []
+    wrong = wrong_draws(steps.get(first.step or 1))
     return drawn_by(wrong[0], first.step or 1) if wrong else None
 
 

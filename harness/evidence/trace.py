@@ -163,8 +163,7 @@ class DrawSeen(msgspec.Struct, frozen=True):
     `kind` is `equal`, where replicas drew the same numbers for different examples; `again`, where what one drew had
     been drawn before, and one device does not draw it again; `unlike`, where they drew from another distribution than
     one device; `own`, where each drew something that belongs to no example; `statistics`, where each normalised by its
-    own batch. `where` is the line of the program.
-    `by_keras` is whether a layer of Keras chose the seed, and `operation` what draws.
+    own batch. `where` is the line of the program, `operation` what draws, `by_keras` whether Keras chose the seed.
     """
 
     kind: str
@@ -172,11 +171,6 @@ class DrawSeen(msgspec.Struct, frozen=True):
     where: str
     by_keras: bool = False
     operation: str = ""
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether it is no condition of a verdict but a mistake; see `harness.judging.conditions`."""
-        return self.kind not in ("own", "statistics") and not (self.kind == "equal" and self.by_keras)
 
 
 class GivenSeen(msgspec.Struct, frozen=True):
