@@ -103,8 +103,8 @@ def _looked(
     steps = len(client.steps or client.seen)
     step = 1 if first is None and steps else None if first is None else first.step
     wrong = list(_wrong(verdict, run, step))
-    named = {each.variable for each in verdict.findings if each.step == step and each.observable == "variables"}
-    statistics = {name for name in named if name is not None and is_statistics(name)}
+    found_at = [each for each in verdict.findings if each.step == step and each.observable == "variables"]
+    statistics = any(is_statistics(each.variable or "") for each in found_at)
     found: Culprit | NoCulprit = NoCulprit("no step was watched")
     # From the first wrong step back, where not all variables are recorded that it begins with.
     for at in range(step or steps + 1, max(0, (step or steps + 1) - _STEPS_BACK), -1):
@@ -129,11 +129,11 @@ def _looked(
             return NoCulprit("nothing was seen to read what differs first before the step makes something else wrong")
         if isinstance(found, Culprit) or not found.earlier:
             return found
-        wrong, statistics = [], set()
+        wrong, statistics = [], False
     return found
 
 
-def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], **about: Any) -> Culprit | NoCulprit:
+def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], **about: bool) -> Culprit | NoCulprit:
     """What one run of the step shows, or several, where it has more operations than are looked at in one."""
     sight = watched()
     for _ in range(_RUNS):

@@ -6,21 +6,20 @@ what they should be. Nothing else that is wrong follows from them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
+from harness.evidence.trace import is_statistics
 from harness.judging.culprit.aligned import Aligned, Node
 
 __all__ = ["kept_apart"]
 
 
-def kept_apart(aligned: Aligned, names: Collection[str]) -> Node | None:
-    """The first operation by which replicas give their copies of one of these variables unlike values."""
+def kept_apart(aligned: Aligned) -> Node | None:
+    """The first operation by which replicas give their copies of such a variable unlike values."""
     given: dict[str, set[tuple[int, ...]]] = {}
     found: dict[str, Node] = {}
     for client, side in enumerate(aligned.sides):
         for op in side.assigning():
             node = Node(client, op.number)
-            if op.variable in names and node not in aligned.truths:
+            if is_statistics(op.variable) and node not in aligned.truths:
                 values = tuple(taken.digest for tensor in op.inputs if tensor for taken in side.taken(tensor))
                 given.setdefault(op.variable, set()).add(values)
                 found.setdefault(op.variable, node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.asked import Asked
@@ -40,7 +40,7 @@ def find_culprit(
     *,
     consistent: bool = False,
     elsewhere: bool = False,
-    statistics: Collection[str] = (),
+    statistics: bool = False,
     asked: Asked | None = None,
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
@@ -54,7 +54,7 @@ def find_culprit(
             judged as it is read, or nobody reads it, such as the variance of a layer of which the mean is used.
         elsewhere: whether the run that was judged was on other machines than the watched one. Then no line is named of
             a run in which nothing of what was reported and is wrong has come up again.
-        statistics: the variables of batch normalization that are wrong.
+        statistics: whether moving statistics of batch normalization are wrong.
         asked: takes the operations that were not looked at and of which a value was asked for: as long as there are
             any, the answer may be another one once they are.
     """
@@ -71,7 +71,7 @@ def find_culprit(
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
     found = first_broken(aligned, wrong, on_read=not consistent)
-    if found is None and (kept := kept_apart(aligned, statistics)) is not None:
+    if found is None and statistics and (kept := kept_apart(aligned)) is not None:
         return told(aligned, Broken(kept, Mode.UNRELATED))
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit("what was reported is what one replica has; the others have other values")
