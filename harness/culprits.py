@@ -14,9 +14,10 @@ from harness.evidence.asked import Asked
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import RunTrace, Value
+from harness.evidence.seen import with_seen, wrong_draws
+from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.judging.conditions import OWN
-from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit, next_look
+from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, find_culprit, next_look
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
@@ -58,18 +59,33 @@ def with_culprit(
         reference: what it was judged by.
         options: `seed` and `timeout`, as of `verify`.
     """
+    if (drawn := _drawn(verdict, reference)) is not None:
+        return verdict.seen(Looked(drawn, None, 0.0))
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
-        found = NoCulprit("what differs first is what each replica draws for itself, and that is given")
+        found = NoCulprit("what differs first is what each replica has for itself, and that is given")
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
     return verdict.seen(Looked(culprit, why_not, time.monotonic() - began))
+
+
+def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
+    """The line of the draw that is the first thing that is wrong, if it is one."""
+    first = verdict.first_divergence
+    if first is None or first.observable != "draws":
+        return None
+    client = with_seen(reference.trace).clients[0]
+    steps = {step.index: step.seen for step in client.steps} or {each.index: each for each in client.seen}
+    wrong = wrong_draws(steps.get(first.step or 1))
+    return drawn_by(wrong[0], first.step or 1) if wrong else None
 
 
 def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:
     """Whether it is a condition of the verdict, and no mistake."""
     if all(condition.code != OWN for condition in verdict.conditions):
         return False
+    if verdict.consistent:
+        return True
     drawn = {draw.where for seen in reference.trace.clients[0].seen for draw in seen.draws if draw.kind == "own"}
     return f"{Path(found.file).name}:{found.line}" in {Path(where).name for where in drawn}
 
@@ -80,12 +96,15 @@ def _looked(
     if (why := _hidden(case)) is not None:
         return NoCulprit(why)
     first = verdict.first_divergence
-    if first is not None and first.observable not in OBSERVABLES:
+    begins = first is not None and (first.observable, first.step) == ("start", 1)
+    if first is not None and not begins and first.observable not in OBSERVABLES:
         return NoCulprit(f"what differs first is no value that an operation gives, but {first.observable}")
     client = reference.trace.clients[0]
     steps = len(client.steps or client.seen)
     step = 1 if first is None and steps else None if first is None else first.step
     wrong = list(_wrong(verdict, run, step))
+    found_at = [each for each in verdict.findings if each.step == step and each.observable == "variables"]
+    statistics = any(is_statistics(each.variable or "") for each in found_at)
     found: Culprit | NoCulprit = NoCulprit("no step was watched")
     # From the first wrong step back, where not all variables are recorded that it begins with.
     for at in range(step or steps + 1, max(0, (step or steps + 1) - _STEPS_BACK), -1):
@@ -98,16 +117,19 @@ def _looked(
             threads=reference.threads,
             reports=bool(client.steps),
             looks=LOOKS,
-            followed=reference.follows,
+            followed=reference.follows and not begins,  # who follows begins with what the run has
             **options,
         )
         try:
-            found = _in_runs(watched, wrong, consistent=verdict.consistent, elsewhere=case.over is not None)
+            about = {"consistent": verdict.consistent, "elsewhere": case.over is not None, "statistics": statistics}
+            found = _in_runs(watched, wrong, **about)
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
+        if begins and isinstance(found, Culprit) and found.op != "ReadVariableOp":
+            return NoCulprit("nothing was seen to read what differs first before the step makes something else wrong")
         if isinstance(found, Culprit) or not found.earlier:
             return found
-        wrong = []
+        wrong, statistics = [], False
     return found
 
 

@@ -90,6 +90,9 @@ def test_programs_are_chosen_by_name() -> None:
         ({"culprit": Culprit("/a/one.py", 9)}, Blame("wrong", "none"), False),
         ({"culprit": Culprit("/a/other.py", 8)}, Blame("wrong", "none"), False),
         ({"outcome": "consistent"}, Blame("none", "none"), False),
+        ({"outcome": "consistent", "condition": "own", "given": ("own",)}, Blame("none", "none"), True),
+        ({"outcome": "consistent", "condition": "own", "given": ("other",)}, Blame("none", "none"), False),
+        ({"outcome": "consistent", "given": ("own",)}, Blame("none", "none"), False),
         ({"mistake": None, "guilty": (), "rules": (), "outcome": "consistent"}, Blame("none", "none"), True),
         ({"mistake": None, "guilty": (), "rules": ()}, Blame("none", "none"), False),
     ],
@@ -107,8 +110,8 @@ def test_the_page_has_before_and_now() -> None:
     accused = _result(name="one:right@mirrored-2", mistake=None, guilty=(), rules=(), rule="other_rule")
     before = {now.name: _result()}
     page = section([now, accused], before)
-    assert "| wrong programs, before | 1 | 1 | 0 | 0 | 1 | 0 | 0 | 1 |" in page
-    assert "| wrong programs | 1 | 1 | 1 | 0 | 0 | 1 | 0 | 0 |" in page
+    assert "| wrong programs, before | 1 | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 1 |" in page
+    assert "| wrong programs | 1 | 1 | 0 | 1 | 0 | 0 | 1 | 0 | 0 |" in page
     assert "| `one:right@mirrored-2` | right | none | wrong |" in page
     assert "7: `loss = 1`; `this_rule`" in page
     assert "before" not in summary([now], {})

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import msgspec
 
 from harness.evidence.observed import unique_names
-from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Step
+from harness.evidence.trace import ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
 
 __all__ = [
+    "OWN_DRAWS",
     "Completed",
     "completed",
     "completed_parts",
@@ -25,7 +26,11 @@ __all__ = [
     "rows_of",
     "with_seen",
     "with_steps",
+    "wrong_draws",
 ]
+
+OWN_DRAWS = ("own", "statistics")
+"""The kinds of a `DrawSeen` that say what each replica has for itself."""
 
 _FILLED = ("loss", "examples")
 _Kinds = tuple[tuple[str, tuple[int, ...]], ...]
@@ -87,6 +92,12 @@ def overwritten(traces: Sequence[RunTrace]) -> tuple[str, ...]:
         {sentence: None for client in trace.clients for sentence in client.counters.overwritten} for trace in traces
     )
     return () if truth else tuple(dict.fromkeys(sentence for each in others for sentence in each))
+
+
+def wrong_draws(seen: Seen | None) -> list[DrawSeen]:
+    """What is wrong with the draws of a step, and no condition of a verdict; see `harness.judging.conditions`."""
+    draws = () if seen is None else seen.draws
+    return [each for each in draws if each.kind not in OWN_DRAWS and not (each.kind == "equal" and each.by_keras)]
 
 
 def with_seen(trace: RunTrace) -> RunTrace:

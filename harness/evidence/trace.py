@@ -163,14 +163,14 @@ class DrawSeen(msgspec.Struct, frozen=True):
     `kind` is `equal`, where replicas drew the same numbers for different examples; `again`, where what one drew had
     been drawn before, and one device does not draw it again; `unlike`, where they drew from another distribution than
     one device; `own`, where each drew something that belongs to no example; `statistics`, where each normalised by its
-    own batch. `where` is the line of the program.
-    `by_keras` is whether a layer of Keras chose the seed.
+    own batch. `where` is the line of the program, `operation` what draws, `by_keras` whether Keras chose the seed.
     """
 
     kind: str
     text: str
     where: str
     by_keras: bool = False
+    operation: str = ""
 
 
 class GivenSeen(msgspec.Struct, frozen=True):

@@ -333,7 +333,8 @@ class Verdict:
         yield f"  culprit: {head}"
         for line in rest:
             yield from _wrapped("    ", line, width)
-        yield f"    (step {culprit.step} watched in {looked.seconds:.1f} s)"
+        if looked.seconds:
+            yield f"    (step {culprit.step} watched in {looked.seconds:.1f} s)"
 
     def _for_every_batch(self, width: int) -> Iterator[str]:
         claim = self._claim

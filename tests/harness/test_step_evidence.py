@@ -224,6 +224,16 @@ def test_equal_draws_of_examples_are_seen_where_somebody_chose_the_seed() -> Non
     assert _look(Repeats(), 1, [one, one], random.random((4, 3))) == []
 
 
+def test_equal_draws_for_one_example_each_are_seen_too() -> None:
+    """In a loop over examples: replica 1 draws for its first one what replica 0 drew for its own."""
+    draws = np.random.default_rng(1).random((6, 60))
+    for second, found in ((draws[0], ["equal"]), (draws[1], [])):
+        repeats, seen = Repeats(), list[DrawSeen]()
+        for replica, drawn, own in ((0, draws[0], draws[2]), (1, second, draws[3])):
+            seen += repeats.look(_HERE, (1, None), _PLACE, [replica], [[drawn]], [own])
+        assert [each.kind for each in seen] == found
+
+
 def test_a_draw_that_comes_again_is_seen_unless_one_device_repeats_it_too() -> None:
     """Replica 1 draws now what replica 0 draws at the next step; a fixed noise comes at each step."""
     draws = np.random.default_rng(1).random((6, 4, 3))

@@ -58,6 +58,23 @@ def test_arguments_are_seen(tmp_path: Path) -> None:
     assert value == [0.5, 0.25]
 
 
+def test_what_the_harness_does_itself_is_not_seen(tmp_path: Path) -> None:
+    """Also where it is carried out at once: the state of a run to which a reference is set is no update of a step."""
+    import tensorflow as tf
+
+    watch = Watch(Watching(1, str(tmp_path)), "local:0", 1)
+    variable = tf.Variable(1.0)
+    with watch.active():
+        variable.assign_add(2.0)
+        with watch.silent():
+            variable.assign(5.0)
+        variable.assign_sub(3.0)
+        with pytest.raises(Enough):
+            watch.after_step(1)
+    kinds = [op.type for op in read_watched(tmp_path / "local-0.watched").ops if op.type.startswith("Assign")]
+    assert kinds == ["AssignAddVariableOp", "AssignSubVariableOp"]
+
+
 def test_large_values_do_not_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a step's would all be kept until its end."""
     monkeypatch.setattr(looks, "TOGETHER_BYTES", 1)

@@ -24,6 +24,7 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strategies: tuple[str, ...] = ("mirrored-2",)
     mistake: str | None = None
     rules: tuple[str, ...] = ()
+    condition: str | None = None
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -35,6 +36,7 @@ class Trial(msgspec.Struct, frozen=True):
         strategy: under which.
         mistake: what is wrong with it in a few words, None if it is right.
         rules: the rules of `harness.judging.explain` each of which would name the mistake; none where none knows it.
+        condition: the code of what a consistent verdict is given, where that is the mistake; None for none.
     """
 
     style: str
@@ -42,6 +44,7 @@ class Trial(msgspec.Struct, frozen=True):
     strategy: str
     mistake: str | None = None
     rules: tuple[str, ...] = ()
+    condition: str | None = None
 
     @property
     def name(self) -> str:
@@ -72,7 +75,7 @@ def trials(only: str = "*") -> tuple[Trial, ...]:
     """
     found = msgspec.toml.decode((FOLDER / "catalogue.toml").read_bytes(), type=dict[str, dict[str, _Entry]])
     every = (
-        Trial(style, function, strategy, entry.mistake, entry.rules)
+        Trial(style, function, strategy, entry.mistake, entry.rules, entry.condition)
         for style, entries in found.items()
         for function, entry in entries.items()
         for strategy in entry.strategies

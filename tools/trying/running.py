@@ -37,8 +37,8 @@ class Blame(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True):
     """One trial.
 
-    `guilty` are the lines that may be blamed, `rules` the rules that may. `text` is the whole verdict or, of a failure,
-    the message.
+    `guilty` are the lines that may be blamed, `rules` the rules that may, `condition` is what may be said instead.
+    `given` are the conditions of the verdict. `text` is the whole verdict or, of a failure, the message.
     """
 
     name: str
@@ -48,6 +48,8 @@ class Result(msgspec.Struct, frozen=True):
     outcome: Outcome
     guilty: tuple[int, ...] = ()
     rules: tuple[str, ...] = ()
+    condition: str | None = None
+    given: tuple[str, ...] = ()
     rule: str | None = None
     culprit: Culprit | None = None
     text: str = ""
@@ -62,17 +64,24 @@ class Result(msgspec.Struct, frozen=True):
         here = Path(self.culprit.file).stem == self.style and self.culprit.line in self.guilty
         return Blame("right" if here else "wrong", rule)
 
+    @property
+    def is_condition(self) -> bool:
+        """Whether the verdict says of what is wrong that it is given, and the catalogue knows that it may."""
+        return self.outcome == "consistent" and self.condition is not None and self.condition in self.given
+
 
 def as_expected(result: Result) -> bool:
     """Whether what is wrong was found, and named rightly if at all, and what is right was not accused."""
     if result.mistake is None:
         return result.outcome == "consistent" and result.blame == Blame("none", "none")
-    return result.outcome == "inconsistent" and "wrong" not in (result.blame.culprit, result.blame.rule)
+    found = result.outcome == "inconsistent" or result.is_condition
+    return found and "wrong" not in (result.blame.culprit, result.blame.rule)
 
 
 def relabelled(result: Result, trial: Trial) -> Result:
     """An earlier result, with what the catalogue and the program's file say by now."""
-    return msgspec.structs.replace(result, mistake=trial.mistake, guilty=trial.guilty, rules=trial.rules)
+    known = {"guilty": trial.guilty, "rules": trial.rules, "condition": trial.condition}
+    return msgspec.structs.replace(result, mistake=trial.mistake, **known)
 
 
 def result_of(trial: Trial, explain: bool, timeout: float) -> Result:
@@ -84,7 +93,7 @@ def result_of(trial: Trial, explain: bool, timeout: float) -> Result:
         timeout: seconds for each of its runs.
     """
     began = time.monotonic()
-    result = Result(trial.name, trial.style, trial.strategy, trial.mistake, "failed", trial.guilty, trial.rules)
+    result = relabelled(Result(trial.name, trial.style, trial.strategy, trial.mistake, "failed"), trial)
     try:
         verdict = verify(trial.program, trial.strategy, explain=explain, timeout=timeout)
     except LockstepError as error:
@@ -92,6 +101,7 @@ def result_of(trial: Trial, explain: bool, timeout: float) -> Result:
     return msgspec.structs.replace(
         result,
         outcome=verdict.outcome,
+        given=tuple(condition.code for condition in verdict.conditions),
         rule=None if verdict.explanation is None else verdict.explanation.rule,
         culprit=_culprit(verdict),
         text=str(verdict),

@@ -40,7 +40,7 @@ def summary(results: Sequence[Result], before: Mapping[str, Result]) -> str:
     if earlier:
         rows.append(("right programs, before", *_totals(earlier)))
     rows.append(("right programs", *_totals(right)))
-    header = ("", "programs", "found inconsistent", *(f"culprit {fate}" for fate in _FATES))
+    header = ("", "programs", "found inconsistent", "a condition", *(f"culprit {fate}" for fate in _FATES))
     return _markdown((*header, *(f"rule {fate}" for fate in _FATES)), rows)
 
 
@@ -53,7 +53,8 @@ def table(results: Sequence[Result], before: Mapping[str, Result]) -> str:
 
 
 def _row(result: Result, before: Mapping[str, Result]) -> tuple[str, ...]:
-    found = "" if result.outcome == "inconsistent" or result.mistake is None else f" ({result.outcome})"
+    said = f"condition `{result.condition}`" if result.is_condition else result.outcome
+    found = "" if result.outcome == "inconsistent" or result.mistake is None else f" ({said})"
     cells = [
         f"`{result.name}`",
         f"{result.mistake or 'right'}{found}",
@@ -92,7 +93,8 @@ def _right(results: Sequence[Result]) -> list[Result]:
 def _totals(results: Sequence[Result]) -> tuple[str, ...]:
     by: tuple[Callable[[Result], Fate], ...] = (lambda one: one.blame.culprit, lambda one: one.blame.rule)
     counts = [str(Counter(map(fate_of, results))[fate]) for fate_of in by for fate in _FATES]
-    return str(len(results)), str(sum(result.outcome == "inconsistent" for result in results)), *counts
+    found = sum(result.outcome == "inconsistent" for result in results)
+    return str(len(results)), str(found), str(sum(result.is_condition for result in results)), *counts
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

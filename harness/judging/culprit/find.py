@@ -9,6 +9,7 @@ from harness.evidence.asked import Asked
 from harness.evidence.trace import Array
 from harness.evidence.watched import REPLICA, Op, Watched, digest_of, form_of
 from harness.judging.culprit.aligned import Aligned, Node
+from harness.judging.culprit.apart import kept_apart
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.forward import forward_of
@@ -39,6 +40,7 @@ def find_culprit(
     *,
     consistent: bool = False,
     elsewhere: bool = False,
+    statistics: bool = False,
     asked: Asked | None = None,
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
@@ -52,6 +54,7 @@ def find_culprit(
             judged as it is read, or nobody reads it, such as the variance of a layer of which the mean is used.
         elsewhere: whether the run that was judged was on other machines than the watched one. Then no line is named of
             a run in which nothing of what was reported and is wrong has come up again.
+        statistics: whether moving statistics of batch normalization are wrong.
         asked: takes the operations that were not looked at and of which a value was asked for: as long as there are
             any, the answer may be another one once they are.
     """
@@ -68,6 +71,8 @@ def find_culprit(
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
     found = first_broken(aligned, wrong, on_read=not consistent)
+    if found is None and statistics and (kept := kept_apart(aligned)) is not None:
+        return told(aligned, Broken(kept, Mode.UNRELATED))
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit("what was reported is what one replica has; the others have other values")
     if found is None:

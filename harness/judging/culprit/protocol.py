@@ -73,7 +73,7 @@ class NoCulprit:
 
 @dataclass(frozen=True)
 class Looked:
-    """What watching a step has shown: the culprit, or why there is none; and how long it took, in seconds."""
+    """The culprit, or why there is none; and how many seconds it took to watch steps, 0 where none had to be."""
 
     culprit: Culprit | None
     why_not: str | None

@@ -90,7 +90,9 @@ def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
 
 def _reduced(aligned: Aligned, node: Node) -> str:
     """Of what only the run does, such as a sum over replicas, by what goes into it."""
-    if some := carried_out_by(aligned, node.client, aligned.op(node)):
+    if assigns(op := aligned.op(node)):
+        return f"each replica gives its copy of variable {op.variable!r} what it computes from its own examples"
+    if some := carried_out_by(aligned, node.client, op):
         who = f"replica {some[0]}" if len(some) == 1 else f"replicas {', '.join(map(str, some))}"
         return (
             f"of {len(aligned.places[REPLICA])} replicas only {who} came here: each takes a branch by what it has alone"

@@ -136,6 +136,8 @@ def _relation(relations: frozenset[Relation], replicas: int) -> str:
 def _output(aligned: Aligned, node: Node) -> str:
     """What an operation should have given, and what it gave: a number, or the one that is furthest off."""
     number, op = aligned.truths.get(node), aligned.op(node)
+    if number is None and assigns(op):
+        return "expected one value in all replicas, found others"
     if number is None:
         return "is not in every replica" if carried_out_by(aligned, node.client, op) else "is not in the reference"
     if assigns(op):

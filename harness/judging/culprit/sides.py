@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.sketch import sketch
+from harness.evidence.trace import is_statistics
 from harness.evidence.watched import OUTER, Frame, Op, Taken, Watched, form_of
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Side:
             made = makers.get(op.variable)
             return None if made is None else (op.variable, self.watched.frames[made])
         frames = self.frames(op)
-        if not frames or frames[-1].own or assigns(op):
+        if not frames or frames[-1].own or (assigns(op) and not is_statistics(op.variable)):
             return None  # code of the program's own, or what it has asked an optimizer for
         for scope in reversed(op.name.split("/")[:-1]):
             # A layer that is called a second time has a number behind its name.

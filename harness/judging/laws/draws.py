@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from harness.evidence.seen import OWN_DRAWS, wrong_draws
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["LAW"]
-
-
-_OWN = ("own", "statistics")
 
 
 class _Draws(Law):
@@ -17,16 +15,14 @@ class _Draws(Law):
 
     def concerns(self, case: Case) -> bool:
         seen = (step.seen for step in case.reference.clients[0].steps)
-        return any(draw.kind not in _OWN for each in seen if each is not None for draw in each.draws)
+        return any(draw.kind not in OWN_DRAWS for each in seen if each is not None for draw in each.draws)
 
     def judge(self, case: Case) -> Judgement:
         """Read what the process that followed the run has seen of its draws."""
         findings: dict[tuple[str, str], Finding] = {}
         steps = [step for step in case.reference.clients[0].steps if step.seen is not None]
         for step in steps:
-            for draw in step.seen.draws if step.seen is not None else ():
-                if draw.kind in _OWN or (draw.kind == "equal" and draw.by_keras):
-                    continue  # a condition, see `harness.judging.conditions`
+            for draw in wrong_draws(step.seen):
                 text = f"step {step.index}, {draw.where}: {draw.text}"
                 findings.setdefault(
                     (draw.kind, draw.where), Finding(self.id, text, step=step.index, observable="draws")

@@ -41,17 +41,20 @@ class Source:
     @property
     def own(self) -> DrawSeen:
         """That each replica draws something of its own that belongs to no example."""
-        return DrawSeen("own", f"replicas draw by {self.operation} each for itself", self.where, self.by_keras)
+        return self.said("own", f"replicas draw by {self.operation} each for itself")
 
     @property
     def statistics(self) -> DrawSeen:
         """That each replica normalises by the statistics of its own examples."""
-        return DrawSeen("statistics", "replicas normalise each by its own batch", self.where, self.by_keras)
+        return self.said("statistics", "replicas normalise each by its own batch")
 
     def unlike(self, run: Any, own: Any) -> DrawSeen:
         """That the run draws from another distribution than one device."""
-        text = f"{self.operation} has a parameter of {run} in the run, and of {own} on one device"
-        return DrawSeen("unlike", text, self.where, self.by_keras)
+        return self.said("unlike", f"{self.operation} has a parameter of {run} in the run, and of {own} on one device")
+
+    def said(self, kind: str, text: str) -> DrawSeen:
+        """Something about what it draws."""
+        return DrawSeen(kind, text, self.where, self.by_keras, self.operation)
 
 
 _When = tuple[int, int | None]
@@ -106,19 +109,22 @@ class Repeats:
             if before[1] != when[1]:
                 yield from _equal(source, "workers")
                 return
+            if before == when and by != replica:  # in a loop over examples, of which one device makes a single one
+                yield from _equal(source, "replicas")
+                return
             if before != when:
                 text = (
                     f"replica {replica} draws by {source.operation} what replica {by} drew at step {before[0]}, "
                     "and one device draws other numbers at each step"
                 )
-                yield DrawSeen("again", text, source.where, source.by_keras)
+                yield source.said("again", text)
                 return
 
 
 def _equal(source: Source, who: str) -> Iterator[DrawSeen]:
     """Of a draw without a seed nothing: TensorFlow may have equal ones for all, as Lockstep gives it a first one."""
     if source.seeded or source.by_keras:
-        yield DrawSeen("equal", f"{who} draw the same numbers by {source.operation}", source.where, source.by_keras)
+        yield source.said("equal", f"{who} draw the same numbers by {source.operation}")
 
 
 def _key(array: np.ndarray[Any, Any]) -> bytes:

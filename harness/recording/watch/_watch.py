@@ -217,7 +217,7 @@ class Watch:
         name = kind.decode() if isinstance(kind, bytes) else kind
         if name in _HIDDEN_TYPES or self._done:
             return
-        if graph is None and not self._on:  # carried out already, in another step
+        if graph is None and (not self._on or _is_silent()):  # carried out already: in another step, or by the harness
             return
         with self._unseen():
             if graph is not None and not hasattr(graph, "captures"):
@@ -332,6 +332,13 @@ class Watch:
         if key not in self._handles and (name := self._variables.name(handle)) is not None:
             self._handles[key] = name  # not before it has one: its first value is assigned while it is made
         return self._handles.get(key, "")
+
+
+def _is_silent() -> bool:
+    """Whether this thread is where nothing is watched: of what is carried out at once TensorFlow does not ask that."""
+    from tensorflow.python.eager import context
+
+    return bool(context.context().invoking_op_callbacks)
 
 
 def _scope() -> str:

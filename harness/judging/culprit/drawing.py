@@ -1,0 +1,30 @@
+"""The line of a draw that is wrong by itself, which was seen while the run was followed: no step has to be watched."""
+
+from __future__ import annotations
+
+import linecache
+
+from harness.evidence.trace import DrawSeen
+from harness.judging.culprit.protocol import Culprit
+
+__all__ = ["drawn_by"]
+
+_EXPECTED = {
+    "equal": "expected other numbers for other examples",
+    "again": "expected other numbers than were drawn before",
+    "unlike": "expected numbers from the distribution that one device draws from",
+}
+
+
+def drawn_by(draw: DrawSeen, step: int) -> Culprit | None:
+    """What there is to say of a draw; None where its line is not known.
+
+    Args:
+        draw: one that is wrong.
+        step: at which it was seen.
+    """
+    file, _, line = draw.where.rpartition(":")
+    if not line.isdecimal():
+        return None
+    source = linecache.getline(file, int(line)).strip()
+    return Culprit(file, int(line), source, draw.operation, None, draw.text, _EXPECTED[draw.kind], (), step)
