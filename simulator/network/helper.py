@@ -75,6 +75,9 @@ class Helper:
             with self._sending:
                 self._control.sendall(wire.encode(message))
         except OSError as error:
+            # That it has ended is on its way to whoever reads, and decides whose failure this is.
+            if threading.current_thread() is not self._reader:
+                self._reader.join(_ANSWER_SECONDS_MAX)
             raise self._error(f"the {self.name} has ended ({error})") from None
 
     def ask(self, message: wire.Chained | wire.Install | wire.Remove | wire.Clear, what: str) -> None:

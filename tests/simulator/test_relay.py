@@ -19,6 +19,7 @@ from simulator import DeadlineExceeded, Link, LinkRefused, RelayEnded
 from simulator.helpers.relay.directed import Directed
 from simulator.helpers.relay.timers import Timers
 from simulator.network import Fired, LinkRule, network_causes
+from simulator.network.helper import Helper
 from simulator.wire import network as messages
 from tests._ended import has_ended
 from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, least, wire
@@ -462,3 +463,20 @@ def test_a_relay_that_is_killed_is_told() -> None:
         assert line.network.failed
         with pytest.raises(RelayEnded):
             line.network.set(link(hold=True))
+
+
+def test_who_fails_for_want_of_the_relay_knows_that_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before whoever reads what it says has come to the end of that: else tasks that lost it are blamed."""
+    hear = Helper._hear_all
+
+    def late(helper: Helper) -> None:
+        hear(helper)
+        threading.Event().wait(0.3)
+
+    monkeypatch.setattr(Helper, "_hear_all", late)
+    with wire() as line:
+        os.kill(line.network.pid, 9)
+        eventually(lambda: has_ended(line.network.pid), "the relay to end")
+        with pytest.raises(RelayEnded):
+            line.network.counters()
+        assert line.network.failed
