@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import MissingHardware, NothingObserved, StrategyCase, strategy_case, verify
+from harness import MissingHardware, NothingObserved, StrategyCase, judged, strategy_case, verify
 from harness.judging.verdict import Verdict
 from harness.running import observe
 from harness.subject.strategies import all_kinds
@@ -216,12 +216,15 @@ def test_a_kept_reference_is_made_again_when_what_it_has_read_changes(
 
 
 @pytest.mark.parametrize(("error", "runs"), [(1e-4, 7), (1.0, 3)])
-def test_before_an_accusation_more_is_run_unless_the_error_is_plain(error: float, runs: int, tmp_path: Path) -> None:
+def test_before_an_accusation_more_is_run_unless_the_error_is_plain(
+    error: float, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A loss off by a hundred of its bounds might be an accident of two draws; one that is doubled is none.
 
-    The run and the process that follows it are two of these.
+    The run and the process that follows it are two of these. What it may be is asked once, when no more is wanted.
     """
-    note = str(tmp_path / "runs")
+    note, asked = str(tmp_path / "runs"), []
+    monkeypatch.setattr(judged, "explanation_of", lambda case, **options: asked.append(case))
 
     def train(strategy: Any, record: Any) -> None:
         import tensorflow as tf
@@ -238,6 +241,7 @@ def test_before_an_accusation_more_is_run_unless_the_error_is_plain(error: float
     verdict = verify(train, "mirrored-2")
     assert _broken(verdict) == {"loss_matches_reference"}
     assert len((tmp_path / "runs").read_text().splitlines()) == runs
+    assert len(asked) == 1
 
 
 def test_another_seed_has_another_reference() -> None:
