@@ -89,6 +89,13 @@ class RunStep:
         found = self._passed.get(place, {})
         return [found[replica] for replica in sorted(found)]
 
+    @property
+    def local_replicas(self) -> int:
+        """How many replicas the first process had; 1 where nothing tells."""
+        found = next(iter(self._passed.values()), {})
+        readers = [each[0][0] for _, each in sorted(found.items())]
+        return max(1, sum(reader is readers[0] for reader in readers))
+
     def rows(self) -> Iterator[tuple[int, ...]]:
         """How many rows each replica was given, of whatever all of them were given by one call."""
         for place in self._passed:

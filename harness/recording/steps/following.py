@@ -98,6 +98,11 @@ class Following:
         return self._all_examples.over_all()
 
     @property
+    def seeds_beside(self) -> int:
+        """See `Steps`."""
+        return self._evidence.step(max(1, self._index)).local_replicas - 1 if self._replicas == 1 else 0
+
+    @property
     def begins_part(self) -> bool:
         """See `Steps`."""
         following = self._evidence.step(self._index + 1)

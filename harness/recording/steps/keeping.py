@@ -31,6 +31,7 @@ class Keeping:
     """
 
     follows = False
+    seeds_beside = 0
 
     def __init__(self, folder: Path, replicas: Sequence[int], deliver: Deliver, *, at_once: bool = False) -> None:
         self._writer = EvidenceWriter(folder)

@@ -45,6 +45,10 @@ class Steps(Protocol):
         """
 
     @property
+    def seeds_beside(self) -> int:
+        """How many more seeds TensorFlow counts in the run where one replica here draws without one."""
+
+    @property
     def begins_part(self) -> bool:
         """Whether the step that begins next is the first of a later part of a run that is followed."""
 

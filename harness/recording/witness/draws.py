@@ -46,7 +46,7 @@ def active(gathered: Gathered) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         # By which the states of replicas are told apart: what is drawn from them comes after it.
         stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
-        stack.enter_context(patched(random_seed, "get_seed", _seeding(seeds := threading.local())))
+        stack.enter_context(patched(random_seed, "get_seed", _seeding(gathered, seeds := threading.local())))
         stack.enter_context(patched(script_ops, "_internal_py_func", _calling(gathered)))
         for module, name in _operations():
             around = _shuffling if name in _SHUFFLES else _drawing
@@ -162,13 +162,22 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, tf.Tensor) and (value.dtype.is_floating or value.dtype.is_integer)
 
 
-def _seeding(seeds: threading.local) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Know whether the operation that a thread makes next was given a seed of its own."""
+def _seeding(gathered: Gathered, seeds: threading.local) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Know whether the operation that a thread makes next was given a seed of its own.
+
+    TensorFlow counts those that were given none. So what is drawn outside of replicas depends on how many of them draw
+    inside: who follows a run counts as many as the run.
+    """
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def get_seed(op_seed: Any) -> Any:
             seeds.given = op_seed is not None
-            return original(op_seed)
+            found = original(op_seed)
+            inside = gathered.in_run is not None and not gathered.draws_nothing
+            if op_seed is None and inside and gathered.steps is not None and replica_number(gathered) is not None:
+                for _ in range(gathered.steps.seeds_beside):
+                    original(None)
+            return found
 
         return get_seed
 

@@ -1,0 +1,50 @@
+"""What a step draws outside of its replicas is the same in who follows it, however many of them draw inside."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from harness import verify
+
+
+def _train(strategy: Any, record: Any, compiled: bool) -> None:
+    """Three updates a step: noise for the weights, which all replicas get, and for each example, which they draw."""
+    import numpy as np
+    import tensorflow as tf
+
+    inputs = np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32)
+    data = tf.data.Dataset.from_tensor_slices((inputs, inputs @ np.array([1, 2, 3, 4], np.float32))).batch(16)
+    with strategy.scope():
+        weights = tf.Variable(tf.ones([4]), aggregation=tf.VariableAggregation.SUM)
+
+    def replica(x: Any, y: Any, noise: Any) -> Any:
+        x += tf.random.normal(tf.shape(x), stddev=0.05)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x, weights + noise) - y) ** 2) / 16
+        weights.assign_sub(0.02 * tape.gradient(loss, weights))
+        return loss
+
+    def step(x: Any, y: Any) -> Any:
+        losses = [strategy.run(replica, args=(x, y, tf.random.normal([4], stddev=0.1))) for _ in range(3)]
+        return tf.add_n([strategy.reduce("SUM", loss, axis=None) for loss in losses])
+
+    call = tf.function(step) if compiled else step
+    for x, y in strategy.experimental_distribute_dataset(data):
+        record.step(loss=call(x, y), variables=[weights])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "compiled"),
+    [
+        ("mirrored-2", True),
+        pytest.param("mirrored-2", False, marks=pytest.mark.full),
+        pytest.param("multi_worker-2", True, marks=pytest.mark.full),
+    ],
+)
+def test_draws_inside_count_no_seeds_of_those_outside(strategy: str, compiled: bool) -> None:
+    """TensorFlow gives the next draw without a seed the next number, and two replicas take two of them."""
+    verdict = verify(partial(_train, compiled=compiled), strategy, explain=False, prove=False)
+    assert verdict.consistent, str(verdict)
