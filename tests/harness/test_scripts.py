@@ -166,6 +166,29 @@ def test_a_script_may_build_several_strategies(place: Path, wrong: bool) -> None
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_script_may_train_under_one_strategy_after_another(place: Path, wrong: bool) -> None:
+    """The variables of the first one's model are looked at under the second, which could not read a copy of them."""
+    loss = "lambda y, p: tf.reduce_mean((y - p) ** 2)" if wrong else "'mse'"
+    (place / "train.py").write_text(
+        f"""
+import keras
+import tensorflow as tf
+
+x = tf.random.stateless_normal((16, 4), (1, 2))
+data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(8)
+for _ in range(2):
+    with tf.distribute.MirroredStrategy().scope():
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        model.compile("adam", {loss})
+        model.fit(data, verbose=0)
+"""
+    )
+    verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
+    assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
+
+
+@pytest.mark.full
 def test_statistics_of_each_replica_are_a_condition(place: Path) -> None:
     """Of a layer that nobody synchronizes: what it leads to is what replicas that stand for wholes compute."""
     layer = "    norm = tf.keras.layers.BatchNormalization()\n    norm.build([None, 3])\n"
