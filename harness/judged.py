@@ -12,7 +12,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.seen import for_coordinator
 from harness.judging.align.apart import none_judged
 from harness.judging.alone import steps_alone
-from harness.judging.conditions import Condition, conditions_of
+from harness.judging.conditions import SHUFFLED, SHUFFLED_APART, Condition, conditions_of
 from harness.judging.course import course_of
 from harness.judging.environments import environments_of
 from harness.judging.explain import closest
@@ -90,7 +90,8 @@ def judge(
 
 def _diagnosed(verdict: Verdict, judged: Judged, *, follows: bool) -> Verdict:
     """The verdict with why it is inconsistent."""
-    why = explanation_of(judged.case)
+    given = SHUFFLED if any(each.code == SHUFFLED_APART for each in verdict.conditions) else None
+    why = explanation_of(judged.case, given=given)
     others = [judgement.law for judgement in verdict.judgements if judgement.status != "broken"]
     return dataclasses.replace(
         verdict,

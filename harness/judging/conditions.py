@@ -24,6 +24,7 @@ __all__ = [
     "OWN_SHARES",
     "OWN_STATISTICS",
     "PLACED",
+    "SHUFFLED",
     "SHUFFLED_APART",
     "Condition",
     "conditions_of",
@@ -38,7 +39,7 @@ PLACED = "placed_by_hand"
 _OTHER = "the run was given examples that one device is not given"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
-_SHUFFLED = "shuffle_before_shard"
+SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that is a condition."""
 _ORDER_TEXT = "the run's own order of examples, which is not that of one device"
 _OF_WORKERS_TEXT = (
@@ -186,7 +187,7 @@ def _shuffled_apart(case: Case) -> Condition | None:
     """
     by_hand = any(each.what == "InputContext" for each in case.reference.clients[0].counters.stand_ins)
     cause = cause_of(case) if not by_hand and _is_seen(case.run, case.reference) else None
-    if cause is None or cause.cause != _SHUFFLED:
+    if cause is None or cause.cause != SHUFFLED:
         return None
     text = (
         "that each worker shuffles all examples in an order of its own before TensorFlow takes its shard of them, so "

@@ -16,7 +16,7 @@ from harness.evidence.seen import rows_of
 from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.judging.closures_script import SERVERS, Alone, not_comparable, why_not_judged, wrong_together
-from harness.judging.conditions import OWN
+from harness.judging.conditions import OWN, SHUFFLED
 from harness.judging.native_scale import SCALED, Native, times_of
 from harness.judging.resumed_script import (
     began_alike,
@@ -41,8 +41,6 @@ _UNCHECKED = (
     f"that each replica reads whole, would not be found; {_RECORD}"
 )
 _EXAMPLES = "examples_match_reference"
-_SHUFFLED = "shuffle_before_shard"
-"""The cause of `harness.judging.explain.causes` that may be no mistake."""
 
 
 def doubted(
@@ -240,7 +238,7 @@ def _reasons(verdict: Verdict, run: RunTrace, reference: RunTrace, told: Sequenc
             "steps, so that the numbers of a step cannot be compared: its workers order their shards by themselves. "
             "Shuffle before the data is sharded, with a seed, or not at all"
         )
-    if _EXAMPLES in broken and _cause(verdict) == _SHUFFLED:
+    if _EXAMPLES in broken and _cause(verdict) == SHUFFLED:
         yield (
             "each worker shuffles all examples in an order of its own before they are sharded, since the shuffle has "
             "no seed, so that some examples come more often than others. That is right where a training only draws "

@@ -89,7 +89,8 @@ def is_sharded(variable: Any) -> bool:
 
 def _container(variable: Any) -> Any:
     """The partitioned variable that this is a shard of, or None."""
-    reference = getattr(tensor_of(variable), "_sharded_container", None)
+    # What else is asked of a replicated variable is asked of a copy, which only its own strategy can tell.
+    reference = vars(tensor_of(variable)).get("_sharded_container")
     container = reference() if callable(reference) else None
     return container if is_sharded(container) else None
 

@@ -60,7 +60,10 @@ class Replicated:
         steps = []
         for index in range(1, len(self.sizes) + 1):
             shards = np.array_split(np.arange(ends[index - 1], ends[index]), self.replicas)
+            if self.mistake == "whole":  # each replica is given the whole batch
+                shards = [np.concatenate(shards)] * self.replicas
             many = sum(int(_tokens(x[ids]).sum()) if self.tokens else len(ids) for ids in shards)
+            many //= self.replicas if self.mistake == "whole" else 1
             found = [self._local(copies[k], x[ids], y[ids], many, index, k) for k, ids in enumerate(shards)]
             for k, (_, gradients) in enumerate(found):
                 self._struck("gradient", index, k, gradients)
@@ -106,7 +109,7 @@ class Replicated:
         hidden = np.tanh(x @ w["kernel"] + w["bias"])
         divisor = {"mean_then_sum": mean, "hidden": mean, "mean_of_means": mean * many, "sum_then_mean": size * many}
         over = divisor.get(self.mistake, size)
-        share = {"mean_then_sum": 1.0, "hidden": 1.0, "regularizer": 1.0, "sum_then_mean": many**-2.0}
+        share = {"mean_then_sum": 1.0, "whole": 1.0, "hidden": 1.0, "regularizer": 1.0, "sum_then_mean": many**-2.0}
         weight = 0.05 * share.get(self.mistake, 1 / many)
         error = counts * 2 * (hidden - y) * (1 - hidden**2) / over
         loss = (counts * (hidden - y) ** 2).sum() / over + weight * (w["kernel"] ** 2).sum()

@@ -28,6 +28,7 @@ class Steps:
         self.ops: list[Op] = []
         self.values: list[Taken] = []
         self.variables: list[Seen] = []
+        self.targets: list[int] = []
         self._arrays: dict[int, np.ndarray[Any, Any]] = {}
         self._tensors = 0
         self.batch = [self._given(index, shard) for index, shard in enumerate(shards)]
@@ -110,6 +111,7 @@ class Steps:
             ops=tuple(self.ops),
             values=tuple(self.values),
             variables=tuple(self.variables),
+            targets=tuple(self.targets),
         )
 
 

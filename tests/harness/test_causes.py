@@ -321,3 +321,12 @@ def test_a_shuffle_before_tensorflow_shards_is_a_condition(
     judgements, conditions = conditions_of(case, [law])
     assert [each.code for each in conditions] == (["shuffled_apart"] if is_given else [])
     assert [each.status for each in judgements] == ["not_judged" if is_given else "broken"]
+
+
+def test_a_cause_that_is_given_explains_nothing() -> None:
+    """What is wrong beside it has another explanation, or none; a cause that is not given stays one."""
+    case = _shuffled_first(2)
+    assert [None if why is None else why.cause for why in (explain(case), explain(case, given="other"))] == [
+        "shuffle_before_shard"
+    ] * 2
+    assert explain(case, given="shuffle_before_shard") is None

@@ -305,6 +305,28 @@ def test_a_gradient_in_the_scope_of_another_is_not_taken_for_its() -> None:
         assert found.line == line
 
 
+def test_a_mean_that_a_right_regularizer_was_added_to_is_the_line_of_its_gradient() -> None:
+    """The loss is in no relation to the reference's, and nothing in the gradient's name tells the operation."""
+
+    def program(steps: Steps, mean: bool = True) -> None:
+        count = np.float32(4 if mean and steps.replicas > 1 else 8)
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
+        loss = steps.each("Mean", 4, lambda r: np.float32(r.sum()) / count, rows)
+        penalty = steps.each("L2Loss", 5, lambda w: np.float32((w**2).sum() / steps.replicas), w)
+        steps.targets += steps.each("AddV2", 6, lambda a, b: a + b, loss, penalty)
+        ones = steps.each("Tile", 8, np.ones_like, rows, name="gradient_tape/Tile")
+        by_row = steps.each("RealDiv", 8, lambda g: g / count, ones, name="gradient_tape/truediv")
+        total = steps.each("Sum", 8, lambda g, r: np.float32((g * r).sum()), by_row, rows, name="gradient_tape/Sum")
+        steps.assign(10, "w", steps.summed(9, total))
+
+    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
+    assert isinstance(found, Culprit)
+    assert (found.line, found.op) == (4, "Mean")
+    right = find_culprit(*_one(watched(functools.partial(program, mean=False), _X, *_EVEN)), [])
+    assert isinstance(right, NoCulprit)
+
+
 def _one(found: tuple[Watched, Watched]) -> tuple[list[Watched], Watched]:
     run, reference = found
     return [run], reference

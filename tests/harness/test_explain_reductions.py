@@ -90,6 +90,13 @@ def test_an_update_by_one_gradient_is_not_a_sum_of_unequal_ones(factors: _Factor
     assert _rule(_with_reductions(case(2, "only_1", optimizer="sgd"), factors)) == rule
 
 
+@pytest.mark.parametrize(("mistake", "rule"), [("whole", "loss_times_replicas"), ("only_1", "gradients_not_reduced")])
+def test_the_whole_batch_in_each_replica_is_no_lack_of_a_sum(mistake: str, rule: str) -> None:
+    """Adam's first update is that of one replica's gradient, which is the whole one, and of twice as much."""
+    found = case(2, mistake, optimizer="adam", sizes=(12,), slots=False, examples=False)
+    assert _rule(found) == rule
+
+
 def test_factors_are_found_or_nothing_is_said() -> None:
     """By replica; None where nothing was seen, or something else was reduced."""
     found = case(3, "", optimizer="sgd")

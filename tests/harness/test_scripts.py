@@ -152,15 +152,40 @@ def test_a_value_for_each_replica_is_made_for_one(place: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_script_may_build_several_strategies(place: Path, wrong: bool) -> None:
-    """Of one kind; all is judged that the second one trains, of which nobody knows the draws beforehand."""
+    """Of one kind, or derived from it; all that the second one trains is judged, whose draws nobody knows before."""
     dropped = "x *= tf.cast(tf.random.uniform(tf.shape(x)) < 0.5, tf.float32)"
     loop = LOOP.replace("    with tf.GradientTape()", f"    {dropped}\n    with tf.GradientTape()")
     if wrong:
         loop = loop.replace("** 2) / BATCH", "** 2) / len(x)")
+    derived = "type('Replicator', (tf.distribute.MirroredStrategy,), {})"
+    loop = loop.replace("tf.distribute.MirroredStrategy()", f"{derived}()")
     (place / "train.py").write_text(f"import tensorflow as tf\ntf.distribute.MirroredStrategy()\n{loop}")
     verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
     assert next(law for law in verdict.judgements if law.law == "replicas_ran").status == "held"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_script_may_train_under_one_strategy_after_another(place: Path, wrong: bool) -> None:
+    """The variables of the first one's model are looked at under the second, which could not read a copy of them."""
+    loss = "lambda y, p: tf.reduce_mean((y - p) ** 2)" if wrong else "'mse'"
+    (place / "train.py").write_text(
+        f"""
+import keras
+import tensorflow as tf
+
+x = tf.random.stateless_normal((16, 4), (1, 2))
+data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(8)
+for _ in range(2):
+    with tf.distribute.MirroredStrategy().scope():
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        model.compile("adam", {loss})
+        model.fit(data, verbose=0)
+"""
+    )
+    verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
+    assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
 
 
 @pytest.mark.full

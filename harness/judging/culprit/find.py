@@ -120,6 +120,8 @@ def _differentiated(aligned: Aligned, back: _Back, first: Broken) -> Broken:
     forward = forward_of(aligned, first.node)
     ways = [(first.mode, aligned.sides[0].watched.targets)]
     ways += [(mode, forward.outputs) for mode in (first.mode, *Mode) if forward is not None]
+    # A loss that a right regularizer was added to is in no relation, though what was added up is.
+    ways += [(Mode.UNRELATED, aligned.sides[0].watched.targets)]
     for mode, tensors in ways:
         for made in back.sources(mode, [Wanted(tensor, whole=False) for tensor in tensors])[:1]:
             earlier = replace(made, summed=first.summed)

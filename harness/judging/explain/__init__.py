@@ -33,8 +33,10 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted(rules, key=lambda rule: (rule.priority, rule.id)))
 
 
-def explain(case: Case) -> Explanation | None:
+def explain(case: Case, *, given: str | None = None) -> Explanation | None:
     """The most specific rule that reproduces an inconsistent run's numbers, else the first with evidence, else None.
+
+    A cause that is `given` is a condition of the verdict, and explains nothing.
 
     A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained.
     """
@@ -44,7 +46,7 @@ def explain(case: Case) -> Explanation | None:
     for several in (proofs, suspicions):
         for each in read:
             for name, ask in several:
-                if (found := _asked(name, ask, each)) is not None:
+                if (found := _asked(name, ask, each)) is not None and (given is None or found.cause != given):
                     return found
     return None
 

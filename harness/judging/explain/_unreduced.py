@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.judging.explain._prediction import check, evident, judged
@@ -52,6 +52,8 @@ def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attemp
     right = [view.truth("gradients", step, name) for name in pairs]
     larger = combined(span(off, [right]) or [0.0], [right])
     for replica in range(view.replicas):
+        if _is_multiple([(parts[name] or [])[replica] for name in pairs], right):
+            continue
         for factor in (1, view.replicas):
             for text, response in responses(step):
                 others = [
@@ -75,6 +77,19 @@ def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attemp
                         )
                     ],
                 )
+
+
+def _is_multiple(own: Sequence[Floats], right: Sequence[Floats]) -> bool:
+    """Whether a replica's gradient is the reference's with a factor, such as where each replica has the whole batch.
+
+    Then it cannot be told from a sum: Adam's first update, to begin with, is the same for both.
+    """
+    import numpy as np
+
+    mine, theirs = (np.concatenate([np.ravel(each) for each in arrays]).astype(np.float64) for arrays in (own, right))
+    length = float(theirs @ theirs)
+    rest = mine - (float(mine @ theirs) / length if length else 0.0) * theirs
+    return bool(np.abs(rest).max(initial=0.0) <= _FEW * np.abs(mine).max(initial=0.0))
 
 
 def _was_changed(view: View, step: int, names: list[str]) -> bool:

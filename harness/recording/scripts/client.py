@@ -101,7 +101,8 @@ class _Session:
         if self.strategy is not None and self.case.ps:
             raise RuntimeError(f"{name} builds a second strategy, {kind}; a script with a coordinator has one")
         asked = self.script.strategy
-        if kind not in _CLASSES.get(asked.split("-")[0], (kind,)):
+        kinds = {each.__name__ for each in type(strategy).__mro__}  # a library's may be derived from TensorFlow's
+        if kinds.isdisjoint(_CLASSES.get(asked.split("-")[0], (kind,))):
             raise RuntimeError(f"{name} builds a {kind}, {_instead(kind, asked, len(self.case.clients))}")
         if self.case.ps:
             _check_cluster(name, strategy)
