@@ -21,6 +21,7 @@ from harness.cli._output import lasting_output
 
 __all__ = ["main"]
 
+_AGAIN_SECONDS = 0.01
 # So many signals end it at once.
 _ENOUGH = 3
 _EXIT_CODES = """\b
@@ -128,6 +129,14 @@ class _Asked:
             # Whatever hangs; the warden ends and removes what is left.
             os._exit(self.code)
 
+    def lost(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Ask again if Python could not pass the first one on, as from a callback of a weak reference."""
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt) or len(self.signals) != 1:
+            sys.__unraisablehook__(unraisable)
+            return
+        # A moment later: an exception in this function would be lost as well.
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), self.signals.pop())).start()
+
     @property
     def code(self) -> int:
         """The exit code of a process that was ended by the first of them."""
@@ -145,9 +154,13 @@ def _heard(asked: _Asked, early: Any) -> Iterator[None]:
         mine = {}
     for each in mine:
         signal.signal(each, asked)
+    hook = sys.unraisablehook
+    if mine:
+        sys.unraisablehook = asked.lost
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for each, handler in mine.items():
             signal.signal(each, handler)
 

@@ -171,7 +171,8 @@ def command_of(case: Case, out: Path) -> list[str]:
     program = [sys.executable, str(HERE / "program.py"), case.program, *map(str, (case.which, case.at, case.steps))]
     program.append(str(case.pause))
     if case.program == "sh":
-        program = ["sh", "-c", "sleep 0.4; echo done"]
+        # Long enough for a fault at a time that counts from when all are up.
+        program = ["sh", "-c", f"sleep {2 if case.faults else 0.4}; echo done"]
     elif case.program == "tensorflow":
         program = [sys.executable, str(HERE / "tensorflow_program.py")]
     asked = ["run", "--worker", str(case.workers), "--json", "--quiet", "--timeout", str(case.timeout)]

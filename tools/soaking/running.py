@@ -7,7 +7,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -227,15 +226,27 @@ def _processes() -> list[str]:
 
 
 def _ports(folder: Path) -> list[str]:
-    """Ports of the run on which somebody listens."""
-    found = []
+    """Ports of the run on which one of it listens: by now they may be those of another run, or of nobody.
+
+    To connect tells less: who connects to a port that nobody has may be given it, and meets itself.
+    """
+    found = psutil.net_connections("tcp")
+    listening = {each.laddr.port: each.pid for each in found if each.laddr and each.status == psutil.CONN_LISTEN}
+    left = []
     for journal in folder.glob("**/journal.jsonl"):
         for line in journal.read_bytes().splitlines():
             with contextlib.suppress(msgspec.DecodeError):
                 event = msgspec.json.decode(line)
                 for address in event.get("addresses", {}).values() if event["event"] == "start" else ():
                     host, _, port = address.rpartition(":")
-                    with socket.socket() as tried:
-                        if host == "127.0.0.1" and tried.connect_ex((host, int(port))) == 0:
-                            found.append(f"port {port}")
-    return found
+                    if host == "127.0.0.1" and int(port) in listening and _is_of(folder, listening[int(port)]):
+                        left.append(f"port {port}")
+    return left
+
+
+def _is_of(folder: Path, pid: int | None) -> bool:
+    """Whether a process began with the temporary directory of this case; so does one of which nothing is known."""
+    try:
+        return pid is None or str(folder) in psutil.Process(pid).environ().get("TMPDIR", "")
+    except psutil.Error:
+        return True
