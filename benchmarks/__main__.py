@@ -14,6 +14,7 @@ from benchmarks import (
     bench_scripts,
     bench_strategies,
     bench_tf_tests,
+    bench_verdict,
     bench_verify,
     bench_witness,
 )
@@ -25,6 +26,7 @@ if __name__ == "__main__":
             *bench_cli.MEASUREMENTS,
             *bench_cluster.MEASUREMENTS,
             *bench_verify.MEASUREMENTS,
+            *bench_verdict.MEASUREMENTS,
             *bench_culprit.MEASUREMENTS,
             *bench_ledger.MEASUREMENTS,
             *bench_machines.MEASUREMENTS,
