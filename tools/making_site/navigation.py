@@ -30,6 +30,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/hardware",
         "docs/tf-tests",
         "docs/wild",
+        "docs/public-scripts",
     ),
     "How it works": (
         "docs/truthfulness",
