@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from harness.cli._output import lasting_output
 
 __all__ = ["main"]
 
+# So long after Python has lost a signal it comes again.
 _AGAIN_SECONDS = 0.01
 # So many signals end it at once.
 _ENOUGH = 3
@@ -129,10 +131,10 @@ class _Asked:
             # Whatever hangs; the warden ends and removes what is left.
             os._exit(self.code)
 
-    def lost(self, unraisable: sys.UnraisableHookArgs) -> None:
+    def lost(self, otherwise: Callable[[Any], object], unraisable: sys.UnraisableHookArgs) -> None:
         """Ask again if Python could not pass the first one on, as from a callback of a weak reference."""
         if not isinstance(unraisable.exc_value, KeyboardInterrupt) or len(self.signals) != 1:
-            sys.__unraisablehook__(unraisable)
+            otherwise(unraisable)
             return
         # A moment later: an exception in this function would be lost as well.
         threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), self.signals.pop())).start()
@@ -156,7 +158,7 @@ def _heard(asked: _Asked, early: Any) -> Iterator[None]:
         signal.signal(each, asked)
     hook = sys.unraisablehook
     if mine:
-        sys.unraisablehook = asked.lost
+        sys.unraisablehook = functools.partial(asked.lost, hook)
     try:
         yield
     finally:

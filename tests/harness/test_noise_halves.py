@@ -78,8 +78,11 @@ def _train(strategy: Any, record: Any, dtype: str, compiled: bool) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("dtype", "compiled"), [("bfloat16", False), ("float16", True), ("float16", False)])
-def test_right_image_layers_are_not_accused(dtype: str, compiled: bool) -> None:
-    """A bias in bfloat16 was off by three bounds, and the filter in float16 by 1.1."""
+@pytest.mark.parametrize(
+    ("dtype", "compiled", "outcome"),
+    [("bfloat16", False, "abstained"), ("float16", True, "consistent"), ("float16", False, "consistent")],
+)
+def test_right_image_layers_are_not_accused(dtype: str, compiled: bool, outcome: str) -> None:
+    """A bias in bfloat16 was off by three bounds, and loses as much as it moves; the filter in float16 by 1.1."""
     verdict = verify(partial(_train, dtype=dtype, compiled=compiled), "mirrored-2", explain=False, prove=False)
-    assert verdict.outcome in ("consistent", "abstained"), str(verdict)
+    assert verdict.outcome == outcome, str(verdict)

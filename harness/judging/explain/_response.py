@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -14,6 +15,7 @@ __all__ = [
     "exceeding",
     "excess",
     "is_first_moment",
+    "multiple",
     "paired",
     "responses",
     "scaled",
@@ -125,6 +127,13 @@ def all_count(factors: Sequence[float]) -> bool:
     something of its own, such as its largest example, does that of the one which has the right one.
     """
     return min(factors) > _ROUNDED * max(factors)
+
+
+def multiple(values: Sequence[Floats], truths: Sequence[Floats]) -> float:
+    """The factor with which all of the second come closest to the first; 0 where there is none."""
+    along = sum(float((value * truth).sum()) for value, truth in zip(values, truths, strict=True))
+    size = sum(float((truth * truth).sum()) for truth in truths)
+    return along / size if size > 0 and math.isfinite(along / size) else 0.0
 
 
 def span(target: Sequence[Floats], basis: Sequence[Sequence[Floats]]) -> list[float] | None:

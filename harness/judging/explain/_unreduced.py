@@ -12,6 +12,7 @@ from harness.judging.explain._response import (
     exceeding,
     excess,
     is_first_moment,
+    multiple,
     paired,
     responses,
     scaled,
@@ -86,10 +87,9 @@ def _is_multiple(own: Sequence[Floats], right: Sequence[Floats]) -> bool:
     """
     import numpy as np
 
-    mine, theirs = (np.concatenate([np.ravel(each) for each in arrays]).astype(np.float64) for arrays in (own, right))
-    length = float(theirs @ theirs)
-    rest = mine - (float(mine @ theirs) / length if length else 0.0) * theirs
-    return bool(np.abs(rest).max(initial=0.0) <= _FEW * np.abs(mine).max(initial=0.0))
+    times = multiple(own, right)
+    rest = max(float(np.abs(mine - times * theirs).max(initial=0.0)) for mine, theirs in zip(own, right, strict=True))
+    return rest <= _FEW * max(float(np.abs(mine).max(initial=0.0)) for mine in own)
 
 
 def _was_changed(view: View, step: int, names: list[str]) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, judged
-from harness.judging.explain._response import combined, exceeding, excess, paired, scaled, slopes, span
+from harness.judging.explain._response import combined, exceeding, excess, multiple, paired, scaled, slopes, span
 from harness.judging.explain._slices import WHOLE, groups, rate
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -84,8 +83,8 @@ def _factors(view: View) -> Iterable[Attempt | None]:
     if found is None:
         return
     observable, step, names = found
-    times = _multiple([view.value(observable, step, name) for name in names],
-                      [view.truth(observable, step, name) for name in names])  # fmt: skip
+    values = [view.value(observable, step, name) for name in names]
+    times = multiple(values, [view.truth(observable, step, name) for name in names])
     larger = times >= 1
     whole = round(times if larger else 1 / times) if times > 1 / _FACTOR_MAX else 0
     if not 2 <= whole <= _FACTOR_MAX or whole in (view.replicas, view.case.run.header.clients):
@@ -98,13 +97,6 @@ def _factors(view: View) -> Iterable[Attempt | None]:
         f"factor, not its origin). {_CURE}",
         scaled(view, observable, step, names, float(whole) if larger else 1 / whole),
     )
-
-
-def _multiple(values: Sequence[Floats], truths: Sequence[Floats]) -> float:
-    """The factor with which all of the second come closest to the first; 0 where there is none."""
-    along = sum(float((value * truth).sum()) for value, truth in zip(values, truths, strict=True))
-    size = sum(float((truth * truth).sum()) for truth in truths)
-    return along / size if size > 0 and math.isfinite(along / size) else 0.0
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 65, _attempts),)

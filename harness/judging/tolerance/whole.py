@@ -164,7 +164,7 @@ def _ways(draws: Sequence[Floats]) -> float:
     import numpy as np
 
     lengths = [length(each) for each in draws]
-    kept = [each / length for each, length in zip(draws, lengths, strict=True) if length]
+    kept = [each / size for each, size in zip(draws, lengths, strict=True) if size]
     kept = kept[:1] + kept[2:]
     alike = [float(np.sum(one * other)) ** 2 for one, other in itertools.combinations(kept, 2)]
     return 1 / max(float(np.mean(alike)), 1e-9) if alike else math.inf

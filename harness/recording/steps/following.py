@@ -100,7 +100,9 @@ class Following:
     @property
     def seeds_beside(self) -> int:
         """See `Steps`."""
-        return self._evidence.step(max(1, self._index)).local_replicas - 1 if self._replicas == 1 else 0
+        if self._replicas > 1:
+            return 0
+        return (self._step or self._evidence.step(1)).local_replicas - 1
 
     @property
     def begins_part(self) -> bool:
