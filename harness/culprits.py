@@ -17,7 +17,8 @@ from harness.evidence.reference import Reference
 from harness.evidence.seen import with_seen, wrong_draws
 from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.judging.conditions import OWN
-from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, find_culprit, next_look
+from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, fed_by, find_culprit, next_look
+from harness.judging.explain.causes import all_causes
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
@@ -61,6 +62,9 @@ def with_culprit(
     """
     if (drawn := _drawn(verdict, reference)) is not None:
         return verdict.seen(Looked(drawn, None, 0.0))
+    if (fed := _fed(verdict, directory)) is not None:
+        culprit, why_not = (fed, None) if isinstance(fed, Culprit) else (None, fed.why)
+        return verdict.seen(Looked(culprit, why_not, 0.0))
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
@@ -78,6 +82,17 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
     steps = {step.index: step.seen for step in client.steps} or {each.index: each for each in client.seen}
     wrong = wrong_draws(steps.get(first.step or 1))
     return drawn_by(wrong[0], first.step or 1) if wrong else None
+
+
+def _fed(verdict: Verdict, directory: Path) -> Culprit | NoCulprit | None:
+    """The line of the input pipeline where that is what the explanation blames; None where it is not."""
+    why = verdict.explanation
+    cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
+    if cause is None:
+        return None
+    first = verdict.first_divergence
+    pipelines = read_parts(directory).last.clients[0].counters.pipelines
+    return fed_by(pipelines, cause.kinds, cause.what, 1 if first is None else first.step or 1)
 
 
 def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 
 from harness.evidence.arrays import Array
 from harness.evidence.mapped import give_back, looked_at, mapped
+from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
 
 __all__ = [
@@ -332,7 +333,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
-    and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table.
+    and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
+    `pipelines` the data sets that were iterated.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
@@ -362,6 +364,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     all_examples: GivenSeen | None = None
     unjoined: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters
@@ -376,8 +379,7 @@ class ClientTrace(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     final: Final | None = None
     counters: Counters = Counters()
-    # Whether the file ended as a process that was not killed ends it.
-    whole: bool = True
+    whole: bool = True  # whether its file ended as that of a process which was not killed
     seen: tuple[Seen, ...] = ()
     start: Start | None = None
     evaluated: tuple[Evaluated, ...] = ()
@@ -450,11 +452,8 @@ def read_client(path: Path) -> ClientTrace:
     """
     header: Header | None = None
     frame: Frame | None = None
-    steps: list[Step] = []
-    seen: list[Seen] = []
+    steps, seen, starts, evaluated = list[Step](), list[Seen](), list[Start](), list[Evaluated]()
     final: Final | None = None
-    starts: list[Start] = []
-    evaluated: list[Evaluated] = []
     counters = Counters()
     for frame in frames(path):
         if isinstance(frame, Header):
@@ -474,8 +473,7 @@ def read_client(path: Path) -> ClientTrace:
     give_back()  # the system reads ahead, and only the frames' heads are needed now
     if header is None:
         raise NoHeader(f"{path} is not a trace: it holds no header")
-    # A recorder counts when it is closed.
-    whole = isinstance(frame, Counters)
+    whole = isinstance(frame, Counters)  # a recorder counts when it is closed
     rest = (tuple(seen), next(iter(starts), None), tuple(evaluated), tuple(starts[1:]))
     return ClientTrace(header, _with_epoch_ends(steps), final, counters, whole, *rest)
 

@@ -27,18 +27,20 @@ def _pipelines(strategy: Any, wrong: str) -> Any:
         policy = tf.data.experimental.AutoShardPolicy
         options.experimental_distribute.auto_shard_policy = policy.OFF if wrong == "auto_shard_off" else policy.AUTO
         if wrong == "sharded_twice":
-            ids = ids.shard(workers, worker)
+            ids = ids.shard(workers, worker)  # sharded_twice
         several = strategy.num_replicas_in_sync > 1
-        ids = ids.batch(BATCH, drop_remainder=wrong == "dropped_tail" and several)
-        return strategy.experimental_distribute_dataset(ids.with_options(options))
+        ids = ids.batch(BATCH, drop_remainder=wrong == "dropped_tail" and several)  # dropped_tail
+        ids = ids.with_options(options)  # auto_shard_off
+        return strategy.experimental_distribute_dataset(ids)
 
     def shard(context: Any) -> Any:
         if wrong == "shard_after_batch":
-            return ids.batch(BATCH).shard(context.num_input_pipelines, context.input_pipeline_id)
+            return ids.batch(BATCH).shard(context.num_input_pipelines, context.input_pipeline_id)  # shard_after_batch
         if wrong == "shuffle_before_shard":
-            own = ids.shuffle(N, seed=context.input_pipeline_id)
+            own = ids.shuffle(N, seed=context.input_pipeline_id)  # shuffle_before_shard
             return own.shard(context.num_input_pipelines, context.input_pipeline_id).batch(BATCH // workers)
-        return ids.shard(context.num_input_pipelines, context.input_pipeline_id).batch(BATCH)
+        shard = ids.shard(context.num_input_pipelines, context.input_pipeline_id)
+        return shard.batch(BATCH)  # batch_not_divided
 
     return strategy.distribute_datasets_from_function(shard)
 
@@ -65,13 +67,15 @@ def _program(wrong: str) -> Program:
     ],
 )
 def test_a_wrong_pipeline_of_tensorflow_is_given_its_cause(wrong: str, strategy: str, rule: str) -> None:
-    """From the ids alone; the table of who consumed what is part of the text."""
-    verdict = verify(_program(wrong), strategy, tier="exact")
+    """From the ids alone, with its line; the table of who consumed what is part of the text."""
+    verdict = verify(_program(wrong), strategy, tier="exact", explain=True)
     assert not verdict
     assert verdict.explanation is not None, str(verdict)
     assert (verdict.explanation.rule, verdict.explanation.cause) == (rule, wrong), str(verdict)
     assert "examples by step and worker" in str(verdict)
     assert verdict.to_json()["explanation"]["cause"] == wrong
+    assert verdict.culprit is not None, str(verdict)
+    assert verdict.culprit.source.endswith(f"# {wrong}")
 
 
 def test_observe_runs_without_judging() -> None:

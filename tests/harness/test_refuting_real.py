@@ -105,13 +105,14 @@ def _proof(make: Any, optimizer: str, *, mistaken: bool = False) -> Any:
     return prove(train, "mirrored-2")
 
 
+@pytest.mark.full  # in the quick profile tests/harness/test_refuting.py refutes
 @pytest.mark.parametrize(
     ("make", "optimizer", "status"),
     [
         (_common_bias, "Adam", "proved"),
-        pytest.param(_attention, "Adam", "proved", marks=pytest.mark.full),
-        pytest.param(_attention, "Lion", "proved", marks=pytest.mark.full),
-        pytest.param(_normalized, "Adam", "open", marks=pytest.mark.full),
+        (_attention, "Adam", "proved"),
+        (_attention, "Lion", "proved"),
+        (_normalized, "Adam", "open"),
     ],
 )
 def test_what_is_nothing_but_rounding_refutes_no_right_step(make: Any, optimizer: str, status: str) -> None:

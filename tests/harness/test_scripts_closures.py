@@ -304,6 +304,7 @@ def test_a_variable_of_no_scope_is_named() -> None:
 
 _AS_PEOPLE_WRITE_THEM = (
     "central_loop:averaged_twice",
+    "resume_loop",
     "resume_loop:optimizer_not_saved",
     "resume_workers",
     "killed_twice",
@@ -318,9 +319,8 @@ _AS_PEOPLE_WRITE_THEM = (
 )
 
 
-@pytest.mark.parametrize(
-    "name", ["resume_loop", *(pytest.param(each, marks=pytest.mark.full) for each in _AS_PEOPLE_WRITE_THEM)]
-)
+@pytest.mark.full  # tests/harness/test_scripts.py has scripts in the quick profile
+@pytest.mark.parametrize("name", _AS_PEOPLE_WRITE_THEM)
 def test_scripts_as_people_write_them(name: str) -> None:
     """Some of those in tools/unmodified, by the command: `python tools/scripts.py` verifies them all."""
     (case,) = cases(name)

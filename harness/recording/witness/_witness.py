@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.evidence.observed import unique_names
+from harness.evidence.pipelines import Pipeline
 from harness.evidence.steps import RunEvidence
 from harness.evidence.trace import Array, Evaluated, GivenSeen, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
@@ -196,6 +197,12 @@ class Witness:
     def tables(self) -> tuple[str, ...]:
         """The lines that write a table while the program trains."""
         return tuple(self._gathered.tables)
+
+    @property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        """The data sets that the program has iterated."""
+        found = self._gathered.pipelines.items()
+        return tuple(msgspec.structs.replace(pipeline, step=step) for pipeline, step in found)
 
     def send_held(self) -> None:
         """Write what has been held back of steps that were looked at."""

@@ -24,6 +24,7 @@ from harness.recording.witness._waiting import Waiting, stamp
 if TYPE_CHECKING:
     import numpy as np
 
+    from harness.evidence.pipelines import Pipeline
     from harness.evidence.trace import SeenVariable
     from harness.recording.steps import Steps
 
@@ -69,6 +70,7 @@ class Gathered:
         raised: sentences about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
         tables: lines that write a table while the program trains.
+        pipelines: the data sets that the program has iterated, each with `number` when it was so first.
         memory: gives what the callbacks of `fit` remember now.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         settled: calls this before the next one begins; set by the witness.
@@ -115,6 +117,7 @@ class Gathered:
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
         self.tables: dict[str, None] = {}
+        self.pipelines: dict[Pipeline, int] = {}
         self.memory: Callable[[], tuple[SeenVariable, ...]] = tuple
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.settled: Callable[[], None] = lambda: None

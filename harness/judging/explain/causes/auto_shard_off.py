@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _AutoShardOff:
     id: str = "auto_shard_off"
     priority: int = 20
+    kinds: tuple[str, ...] = ("AutoShardPolicy.OFF",)
+    what: str = "every worker, or every replica, reads the whole data set"
 
     def predictions(self, inputs: Inputs) -> Iterable[Prediction]:
         for by, readers in inputs.readers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.judging.explain.causes.protocol import Cause, Inputs, Streams
+from harness.judging.explain.causes.protocol import BATCHES, Cause, Inputs, Streams
 
 __all__ = ["CAUSE"]
 
@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _BatchNotDivided:
     id: str = "batch_not_divided"
     priority: int = 18
+    kinds: tuple[str, ...] = BATCHES
+    what: str = "a pipeline that has its own shard, if it needs one, makes batches of the global size"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams]:
         workers, batch = len(inputs.workers), inputs.batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.judging.explain.causes.protocol import Cause, Inputs, Streams, pieces
+from harness.judging.explain.causes.protocol import BATCHES, Cause, Inputs, Streams, pieces
 
 __all__ = ["CAUSE"]
 
@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _BatchTimesReplicas:
     id: str = "batch_times_replicas"
     priority: int = 19
+    kinds: tuple[str, ...] = BATCHES
+    what: str = "the global batch grows with the number of replicas or workers"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams]:
         workers = len(inputs.workers)

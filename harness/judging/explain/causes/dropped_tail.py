@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.judging.explain.causes.protocol import Cause, Inputs, Ints, Total
+from harness.judging.explain.causes.protocol import BATCHES, Cause, Inputs, Ints, Total
 
 __all__ = ["CAUSE"]
 
@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _DroppedTail:
     id: str = "dropped_tail"
     priority: int = 24
+    kinds: tuple[str, ...] = (*BATCHES, "Take")
+    what: str = "a tail was cut off, of the data set, of each shard, or of each batch"
 
     def predictions(self, inputs: Inputs) -> Iterable[Total]:
         total = sum(map(len, inputs.truth))

@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _FewerFilesThanWorkers:
     id: str = "fewer_files_than_workers"
     priority: int = 26
+    kinds: tuple[str, ...] = ()
+    what: str = "the input is split by files, and there are fewer of them than workers"
 
     def predictions(self, inputs: Inputs) -> Iterable[Checked]:
         counts = [len(ids) for ids in inputs.whole()]

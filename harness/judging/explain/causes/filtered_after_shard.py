@@ -20,6 +20,8 @@ _CURE = (
 class _FilteredAfterShard:
     id: str = "filtered_after_shard"
     priority: int = 27
+    kinds: tuple[str, ...] = ("Filter",)
+    what: str = "each worker filters its own shard, so that the shards are no longer of one length"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams | Checked]:
         workers = len(inputs.workers)

@@ -15,7 +15,22 @@ if TYPE_CHECKING:
 else:
     Ints = Any
 
-__all__ = ["Cause", "Checked", "Inputs", "Ints", "Named", "Prediction", "Streams", "Total", "pieces", "shown"]
+__all__ = [
+    "BATCHES",
+    "Cause",
+    "Checked",
+    "Inputs",
+    "Ints",
+    "Named",
+    "Prediction",
+    "Streams",
+    "Total",
+    "pieces",
+    "shown",
+]
+
+BATCHES = ("Batch", "ParallelBatch", "PaddedBatch")
+"""What TensorFlow calls data sets that make batches, of a `Cause.kinds`."""
 
 _SHOWN_MAX = 6
 
@@ -139,6 +154,14 @@ class Cause(Protocol):
     @property
     def priority(self) -> int:
         """When several fit, the lowest is named first."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The transformations of `tf.data` that make it, as `harness.evidence.pipelines` calls them."""
+
+    @property
+    def what(self) -> str:
+        """The mistake in words, as a sentence without its stop."""
 
     def predictions(self, inputs: Inputs) -> Iterable[Prediction]:
         """What the mistake would lead to, in each of its forms; nothing where it could not be seen."""

@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _RepeatBeforeShard:
     id: str = "repeat_before_shard"
     priority: int = 22
+    kinds: tuple[str, ...] = ("Repeat",)
+    what: str = "the data set is repeated before it is sharded, so that a worker's shard shifts from epoch to epoch"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams]:
         import numpy as np

@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _SameShardIndex:
     id: str = "same_shard_index"
     priority: int = 10
+    kinds: tuple[str, ...] = ("Shard",)
+    what: str = "every worker takes the shard with the same index"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams]:
         for by, readers in inputs.readers:

@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _ShardAfterBatch:
     id: str = "shard_after_batch"
     priority: int = 16
+    kinds: tuple[str, ...] = ("Shard",)
+    what: str = "whole batches are dealt out to the workers, because the shard comes after the batch"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams]:
         import numpy as np

@@ -16,6 +16,8 @@ _COUNT_MAX = 8
 class _ShardCountWrong:
     id: str = "shard_count_wrong"
     priority: int = 12
+    kinds: tuple[str, ...] = ("Shard",)
+    what: str = "the data set is split into another number of shards than there are pipelines to read them"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams]:
         workers = len(inputs.workers)

@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _ShardedByFiles:
     id: str = "sharded_by_files"
     priority: int = 28
+    kinds: tuple[str, ...] = ("AutoShardPolicy.FILE",)
+    what: str = "every worker reads files of its own, so that a step holds other examples than on one device"
 
     def predictions(self, inputs: Inputs) -> Iterable[Checked]:
         workers = len(inputs.workers)

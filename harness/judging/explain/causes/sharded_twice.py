@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _ShardedTwice:
     id: str = "sharded_twice"
     priority: int = 14
+    kinds: tuple[str, ...] = ("Shard",)
+    what: str = "a pipeline that the program has sharded itself is sharded once more by TensorFlow"
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams]:
         workers = len(inputs.workers)

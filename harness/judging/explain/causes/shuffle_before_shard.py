@@ -20,6 +20,8 @@ _DEVIATIONS_MAX = 4.0
 class _ShuffleBeforeShard:
     id: str = "shuffle_before_shard"
     priority: int = 30
+    kinds: tuple[str, ...] = ("Shuffle",)
+    what: str = "each worker shuffles in an order of its own and takes its shard of that"
 
     def predictions(self, inputs: Inputs) -> Iterable[Checked]:
         for by, _ in inputs.readers:

@@ -14,6 +14,8 @@ __all__ = ["CAUSE"]
 class _ReadTwice:
     id: str = "read_by_two"
     priority: int = 90
+    kinds: tuple[str, ...] = ("Shard",)
+    what: str = "every example was read by two workers"
 
     def predictions(self, inputs: Inputs) -> Iterable[Total]:
         yield Total("every example was read by two workers.", [*inputs.truth, *inputs.truth])
