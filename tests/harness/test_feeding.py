@@ -10,7 +10,6 @@ import pytest
 from harness.evidence.pipelines import Pipeline, Transformation
 from harness.judging.culprit import Culprit, NoCulprit, fed_by
 
-
 _How = Literal["dataset", "function"] | None
 
 
