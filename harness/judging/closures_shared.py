@@ -24,7 +24,7 @@ _CURE = (
     "for each: shard by tf.distribute.coordinator.experimental_get_current_worker_index(), or not at all"
 )
 _PASSES = 2
-"""A worker that has read each of its examples so often has come to the end of its data, wherever it began."""
+"""A worker that has gone so often through the same examples has come to the end of its data."""
 
 _Batches = list[list[int]]
 
@@ -44,10 +44,9 @@ def badly_shared(run: RunTrace, alone: RunTrace) -> Iterator[Finding]:
     shards = {worker: _shard(batches, whole, len(read)) for worker, batches in read.items()}
     if None not in shards.values():
         yield from _one_shard_for_several(shards, read)
-    elif all(_is_gone_through(_rows(batches)) for batches in (whole, *read.values())):
-        # Of a shard, or of all, an incomplete batch may be left out.
-        spare = len(read) * max(map(len, itertools.chain(whole, *read.values())))
-        yield from _incomplete(read, known, spare)
+    elif all(_is_gone_through(_rows(batches)) for batches in read.values()):
+        # What a single worker has read until then is there to be read, even if that is not all of it.
+        yield from _incomplete(read, known, max(map(len, itertools.chain(whole, *read.values()))))
 
 
 def _one_shard_for_several(shards: dict[int, int | None], read: dict[int, _Batches]) -> Iterator[Finding]:
@@ -66,11 +65,14 @@ def _one_shard_for_several(shards: dict[int, int | None], read: dict[int, _Batch
             )
 
 
-def _incomplete(read: dict[int, _Batches], known: set[int], spare: int) -> Iterator[Finding]:
-    """Examples of no worker, and of some and not of others, where everybody has gone through its own."""
+def _incomplete(read: dict[int, _Batches], known: set[int], batch: int) -> Iterator[Finding]:
+    """Examples of no worker, and of some and not of others, where everybody has gone through its own.
+
+    Each worker may leave out an incomplete batch, or fill it with examples of others.
+    """
     own = {worker: set(_rows(batches)) for worker, batches in read.items()}
     missing = known.difference(*own.values())
-    if len(missing) > spare:
+    if len(missing) > len(read) * (batch - 1):
         yield _finding(
             f"{len(missing)} of the {len(known)} examples that a single worker reads are read by no worker, though "
             f"each has gone through its data at least twice: a shard is missing. {_CURE}",
@@ -80,7 +82,7 @@ def _incomplete(read: dict[int, _Batches], known: set[int], spare: int) -> Itera
         return
     for (one, mine), (other, theirs) in itertools.combinations(own.items(), 2):
         both = mine & theirs
-        if len(both) > spare and len(mine ^ theirs) > spare:
+        if min(len(both), len(mine ^ theirs)) > len(read) * batch:
             yield _finding(
                 f"{len(both)} examples are read by worker {one} and by worker {other}, and {len(mine ^ theirs)} only "
                 "by one of them, though both have gone through their data at least twice: their shards overlap, so "
@@ -130,9 +132,16 @@ def _first_pass(rows: Sequence[int]) -> list[int]:
 
 
 def _is_gone_through(rows: Sequence[int]) -> bool:
-    """Whether every example has come equally often, but for those of a pass that is not at its end, and twice."""
-    counts = Counter(rows).values()
-    return bool(counts) and min(counts) >= _PASSES and max(counts) - min(counts) <= 1
+    """Whether these are passes over one and the same data, in whatever order, the last of which may be incomplete.
+
+    Examples that look alike may be several.
+    """
+    for size in range(1, len(rows) // _PASSES + 1):
+        first = Counter(rows[:size])
+        passes = (Counter(rows[start : start + size]) for start in range(size, len(rows), size))
+        if all(each == first or (each < first and each.total() == len(rows) % size) for each in passes):
+            return True
+    return False
 
 
 def _by_worker(run: RunTrace) -> dict[int, _Batches]:

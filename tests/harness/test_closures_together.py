@@ -76,6 +76,8 @@ def _verdict(run: RunTrace, *natives: RunTrace, updates: Updates | None = None) 
         ([DATA[1::2], DATA[1::2]], "nobody reads shard 0"),
         ([DATA[::3], DATA[1::3], DATA[1::3]], "workers 1 and 2 read the same"),
         ([DATA[:4], DATA[4:8]], "8 of the 16 examples that a single worker reads are read by no worker"),
+        ([DATA[:8], DATA[8:13]], "3 of the 16 examples that a single worker reads are read by no worker"),
+        ([[*DATA[:4], *DATA[:3]], DATA[4:8]], "8 of the 16 examples"),  # some of which look alike
         ([DATA[:12], DATA[8:]], ""),  # so many may be what fills a batch
         ([DATA[:12], DATA[4:]], "8 examples are read by worker 0 and by worker 1, and 8 only"),
     ],
@@ -93,13 +95,21 @@ def test_how_workers_share_data(shards: list[list[int]], text: str) -> None:
     ("run", "alone"),
     [
         (_read([DATA[:4], DATA[4:8]], count=2), _read([DATA], count=24)),  # who has not come to its end
-        (_read([DATA[:4], DATA[4:8]]), _read([DATA], count=6)),  # nor a single worker
+        (_read([DATA[:4], DATA[4:8]]), _read([DATA], count=5)),  # where a single worker has read little more
+        (_read([DATA[:8], DATA[8:14]]), _read([DATA])),  # an incomplete batch of each may be left out
+        (_read([[*DATA[:8], *DATA[:4], *DATA[2:6]], DATA[:4]]), _read([DATA])),  # drawn anew, and no passes
         (_read([DATA[:4], [900, 901, 902, 903]]), _read([DATA])),  # data of one's own, as augmented data is
     ],
 )
 def test_what_may_be_right_is_not_accused(run: RunTrace, alone: RunTrace) -> None:
     """Where it is not known what there is to be read, and that all of it was, nothing is said."""
     assert _verdict(run, alone).outcome == "abstained"
+
+
+def test_a_single_worker_need_not_come_to_the_end() -> None:
+    """What it has read by then, and none of those who have come to theirs, is missing."""
+    verdict = _verdict(_read([DATA[:4], DATA[4:8]]), _read([DATA], count=6))
+    assert "4 of the 12 examples that a single worker reads are read by no worker" in str(verdict.findings)
 
 
 def _collected(step: float, *, sums: bool = False, rows: int = 2) -> tuple[RunTrace, RunTrace, RunTrace]:
