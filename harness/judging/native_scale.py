@@ -69,12 +69,25 @@ def factor_of(
     if any(len(part) != len(parts[0]) for part in parts):
         return None
     whole, each = _sum(parts), _parts(one)
-    share = _share(_reduced(clients[0]), whole, replicas)
+    scale = _scale(_reduced(one), each[0]) if len(each) == 1 else 1.0
+    share = _share(_reduced(clients[0]), [scale * array for array in whole], replicas)
     if share is None and alike is not None and (times := times_of(run, alike, replicas)):
         share = 1.0 / times
     taken = [replicas * array for array in parts[0]] if first else whole
     found = multiple(taken, [array / len(each) for array in _sum(each)])
     return None if found is None or share is None else found * share
+
+
+def _scale(reduced: Gradients, taken: Gradients) -> float:
+    """By what one replica multiplies its gradients before they are reduced, as by one over the scale of a loss."""
+    import numpy as np
+
+    largest = max((float(np.linalg.norm(array)) for array in taken), default=0.0)
+    if not largest or _share(reduced, taken, 1) is not None:
+        return 1.0
+    scales = [float(np.linalg.norm(array)) / largest for array in reduced]
+    found = [each for each in scales if each and _share(reduced, [each * a for a in taken], 1, near=_EXACT)]
+    return found[0] if found and max(found) <= (1.0 + _NEAR) * min(found) else 1.0
 
 
 def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
@@ -133,7 +146,7 @@ def gradients_of(seen: Seen) -> Gradients:
 def _share(reduced: Gradients, whole: Gradients, replicas: int, near: float = _NEAR) -> float | None:
     """Whether a reduction has added up or averaged the replicas' gradients: 1, or one by their number.
 
-    What leaves a reduction bears no name, and not every gradient of it was seen.
+    What leaves a reduction bears no name. Not every gradient of it may have been seen, nor all that leaves it.
     """
     import numpy as np
 
@@ -141,11 +154,12 @@ def _share(reduced: Gradients, whole: Gradients, replicas: int, near: float = _N
     wanted = [size for array in whole if (size := float(np.linalg.norm(array)))]
     if not wanted or not len(sizes):
         return None
-    found = [
-        share
-        for share in dict.fromkeys((1.0, 1.0 / replicas))
-        if all(np.abs(sizes - share * size).min() <= near * share * size for size in wanted)
-    ]
+    found = []
+    for share in dict.fromkeys((1.0, 1.0 / replicas)):
+        expected = share * np.array(wanted)
+        fits = np.abs(sizes[:, None] - expected) <= near * expected
+        if fits.any(axis=0).all() or fits.any(axis=1).all():
+            found.append(share)
     return found[0] if len(found) == 1 else None
 
 

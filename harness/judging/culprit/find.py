@@ -104,11 +104,13 @@ def first_broken(aligned: Aligned, wrong: Sequence[Reported] = (), *, on_read: b
     found = found or [broken for wanted in reported for broken in back.reduced(wanted)]
     if not found:
         return None
-    # Positions in a batch are rightly others in each replica, so that whole numbers are blamed last.
-    first = min(
-        found,
-        key=lambda broken: (broken.mode is not Mode.UNRELATED, aligned.is_whole(broken.node), broken.node.number),
-    )
+
+    def rank(broken: Broken) -> tuple[bool, bool, bool, int]:
+        """Positions in a batch are rightly others in each replica, so that whole numbers are blamed last."""
+        node = broken.node
+        return back.is_doubtful(node), broken.mode is not Mode.UNRELATED, aligned.is_whole(node), node.number
+
+    first = min(found, key=rank)
     if aligned.op(first.node).differentiates:
         return _differentiated(aligned, back, first)
     branched = None if first.node in aligned.truths else only_some(aligned, first.node)
@@ -155,6 +157,16 @@ class _Back:
             earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
             found += earlier or [Broken(node, mode, walk.summed)]
         return found
+
+    def is_doubtful(self, node: Node) -> bool:
+        """Whether an operand may be right or a multiple, as far as rounding lets that be seen."""
+        walk = self._walks[Mode.UNRELATED]
+        for tensor in self._aligned.op(node).inputs:
+            same = [each.right for each in walk.facts(tensor) or () if each.kind == REPLICATED]
+            values = self._aligned.sides[0].values(tensor)
+            if any(same) and not all(same) and any(value.any() for value in values):
+                return True
+        return False
 
     def reduced(self, wanted: Wanted) -> list[Broken]:
         """The sum over replicas that gave a wrong value of right ones, where only the run has it."""

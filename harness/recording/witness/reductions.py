@@ -79,9 +79,10 @@ def _see(gathered: Gathered, found: Any) -> None:
 
     if not gathered.tapes:
         return
-    values = [dense(value) for value in tf.nest.flatten(found)]
-    kept = [value for value in values if value is not None and value.dtype.is_floating]
-    if not kept or len(kept) < len(values) or (parts := within_budget(kept)) is None:
+    values = [value for value in tf.nest.flatten(found) if value.dtype.is_floating]
+    # Of slices that are added up nobody may know how large the whole is.
+    kept = [whole for value in values if (whole := dense(value)) is not None and whole.shape.is_fully_defined()]
+    if not kept or (parts := within_budget(kept)) is None:
         return
     site = gathered.site()
 
