@@ -25,7 +25,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
 
-__all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit"]
+__all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit", "with_pipeline"]
 
 CULPRIT_VARIABLE = "LOCKSTEP_CULPRIT"
 """Set to 0, no culprit is looked for where nobody has asked: in a suite of programs that are wrong on purpose.
@@ -62,9 +62,6 @@ def with_culprit(
     """
     if (drawn := _drawn(verdict, reference)) is not None:
         return verdict.seen(Looked(drawn, None, 0.0))
-    if (fed := _fed(verdict, directory)) is not None:
-        culprit, why_not = (fed, None) if isinstance(fed, Culprit) else (None, fed.why)
-        return verdict.seen(Looked(culprit, why_not, 0.0))
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
@@ -84,15 +81,25 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
     return drawn_by(wrong[0], first.step or 1) if wrong else None
 
 
-def _fed(verdict: Verdict, directory: Path) -> Culprit | NoCulprit | None:
-    """The line of the input pipeline where that is what the explanation blames; None where it is not."""
-    why = verdict.explanation
+def with_pipeline(verdict: Verdict, directory: Path) -> Verdict:
+    """A verdict with the line of the input pipeline, where that is what is to blame; no step is watched for it.
+
+    Args:
+        verdict: of any run.
+        directory: holds what the run has left.
+    """
+    why, first = verdict.explanation, verdict.first_divergence
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
-    if cause is None:
-        return None
-    first = verdict.first_divergence
+    if cause is not None:
+        kinds, what = cause.kinds, cause.what
+    elif first is not None and first.observable == "examples" and verdict.strategy.startswith("parameter_server"):
+        kinds, what = ("Shard",), "its workers read the same examples, or leave some out"
+    else:
+        return verdict
     pipelines = read_parts(directory).last.clients[0].counters.pipelines
-    return fed_by(pipelines, cause.kinds, cause.what, 1 if first is None else first.step or 1)
+    found = fed_by(pipelines, kinds, what, 1 if first is None else first.step or 1)
+    culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
+    return verdict.seen(Looked(culprit, why_not, 0.0))
 
 
 def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:

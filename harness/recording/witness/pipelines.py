@@ -74,19 +74,27 @@ class _Noted:
         def iterate(dataset: Any, *args: Any, **options: Any) -> Any:
             if _GIVEN not in vars(dataset):
                 self._given(dataset, [dataset], None)
-            known, found = self._gathered.pipelines, vars(dataset).get(_GIVEN)
-            if found is not None and len(known) < _PIPELINES_MAX:
-                known.setdefault(found, self._gathered.number)
+            self._note(vars(dataset).get(_GIVEN))
             return original(dataset, *args, **options)
 
         return iterate
 
+    def _note(self, pipeline: Pipeline | None) -> None:
+        known = self._gathered.pipelines
+        if pipeline is not None and len(known) < _PIPELINES_MAX:
+            known.setdefault(pipeline, self._gathered.number)
+
     def _given(self, given: Any, datasets: Sequence[Any], how: Literal["dataset", "function"] | None) -> None:
         """Note on what is to be iterated of which data sets it is made."""
+        import tensorflow as tf
+
         with self._gathered.looking("pipelines"):
             if not datasets or (line := self._places.line()) is None:
                 return
-            setattr(given, _GIVEN, Pipeline(line, how, tuple(_made(datasets[0]))))
+            pipeline = Pipeline(line, how, tuple(_made(datasets[0])))
+            setattr(given, _GIVEN, pipeline)
+            if how is not None and not tf.executing_eagerly():  # a coordinator's workers iterate it
+                self._note(pipeline)
 
 
 def _made(dataset: Any) -> Iterator[Transformation]:
