@@ -334,7 +334,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
     and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
-    `pipelines` the data sets that were iterated.
+    `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps its own.
 
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
@@ -365,6 +365,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     unjoined: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters

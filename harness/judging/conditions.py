@@ -26,6 +26,7 @@ __all__ = [
     "PLACED",
     "SHUFFLED",
     "SHUFFLED_APART",
+    "UNREAD",
     "Condition",
     "conditions_of",
     "given",
@@ -35,7 +36,7 @@ __all__ = [
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
-PLACED = "placed_by_hand"
+PLACED, UNREAD = "placed_by_hand", "unread_state"
 _OTHER = "the run was given examples that one device is not given"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
@@ -62,7 +63,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         case: a run, and a reference that followed it.
         judgements: what the laws say of it.
     """
-    found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_placed(case.run)]
+    found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_placed(case.run), *_unread(case.run)]
     order = _is_order_only(case.run, case.reference)
     shares = _cut_by_worker(case.run, case.reference)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
@@ -152,6 +153,12 @@ def _placed(run: RunTrace) -> Iterator[Condition]:
     if devices:
         text = f"that the program places its work on {shown(devices)} itself: the strategy divides nothing"
         yield Condition(PLACED, text)
+
+
+def _unread(run: RunTrace) -> Iterator[Condition]:
+    if names := dict.fromkeys(name for client in run.clients for name in client.counters.unread):
+        which = shown([repr(name) for name in names])
+        yield Condition(UNREAD, f"what {which} holds, of which each replica keeps its own until it is read")
 
 
 def shown(places: Sequence[str]) -> str:

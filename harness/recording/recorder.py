@@ -265,7 +265,7 @@ class Recorder:
         if (witness := self._witness) is not None:
             counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
             counted |= {"others": witness.others, "all_examples": witness.all_examples, "tables": witness.tables}
-            counted["pipelines"] = witness.pipelines
+            counted |= {"pipelines": witness.pipelines, "unread": witness.unread}
         counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, unjoined=tuple(self._unjoined), **counted)
         self._writer.write(counters)
         self._writer.close()

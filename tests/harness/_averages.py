@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["averaging", "centred", "pipeline", "resuming"]
+__all__ = ["averaging", "centred", "counting", "pipeline", "resuming"]
 
 _BATCH = 16
 
@@ -95,6 +95,32 @@ def centred(kind: str) -> Any:
         step = tf.function(lambda x: strategy.reduce("SUM", strategy.run(replica_step, args=(x,)), axis=None))
         for x in data:
             record.step(loss=step(x))
+
+    return train
+
+
+def counting(*, reports: bool) -> Any:
+    """A program that averages what its replicas count, which is half of what one device counts; nothing reads it."""
+
+    def train(strategy: Any, record: Any) -> None:
+        import tensorflow as tf
+
+        data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(_rows()).batch(_BATCH))
+        own = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.MEAN}
+        with strategy.scope():
+            w = tf.Variable(np.eye(3, dtype="float32"), name="w", aggregation=tf.VariableAggregation.SUM)
+            seen = tf.Variable(0.0, trainable=False, name="seen", **own)
+
+        def replica_step(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.matmul(x, w) ** 2) / _BATCH
+            w.assign_sub(0.05 * tape.gradient(loss, w))
+            seen.assign_add(tf.cast(tf.shape(x)[0], tf.float32))
+            return loss
+
+        step = tf.function(lambda x: strategy.reduce("SUM", strategy.run(replica_step, args=(x,)), axis=None))
+        for x in data:
+            record.step(loss=step(x), variables=[w, seen] if reports else [w])
 
     return train
 

@@ -59,3 +59,58 @@ def test_what_a_callback_remembers_is_named_where_a_restart_loses_it(
         assert verdict.explanation is not None
         assert verdict.explanation.rule == "state_not_restored"
         assert "'Slower.wait' is 0.0 after the restart where it was 1.0" in " ".join(verdict.explanation.text.split())
+
+
+_AVERAGING = """
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    w = tf.Variable([0.5], aggregation=tf.VariableAggregation.SUM)
+    done, average = tf.Variable(0), tf.Variable([0.5])
+found = {"w": w, "done": done, "average": average}
+kept = np.array([0.5], "float32")
+checkpoint = tf.train.Checkpoint(**found)
+if latest := tf.train.latest_checkpoint("saved"):
+    checkpoint.restore(latest)
+    if "keep" in sys.argv:
+        kept = average.numpy()
+
+
+@tf.function
+def step(x):
+    def replica_step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss((w - x) ** 2, global_batch_size=2)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+
+    strategy.run(replica_step, (x,))
+
+
+data = tf.data.Dataset.range(12).map(lambda i: tf.cast(i, tf.float32)).batch(2).skip(int(done.numpy()))
+for x in strategy.experimental_distribute_dataset(data):
+    step(x)
+    kept = 0.8 * kept + 0.2 * w.numpy()
+    done.assign_add(1)
+    average.assign(kept if "keep" in sys.argv else average)
+    checkpoint.save("saved/c")
+w.assign(kept)
+"""
+
+
+@pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_what_a_script_does_after_its_last_step_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    """An average of weights in NumPy, which a restart loses, shows only where the weights are set to it."""
+    (tmp_path / "train.py").write_text(_AVERAGING)
+    monkeypatch.chdir(tmp_path)
+    command = ["python", "train.py", *(["keep"] if keep else [])]
+    verdict = verify(command, "mirrored-2", interrupt_at=3, explain=False, prove=False)
+    assert verdict.outcome == ("consistent" if keep else "inconsistent"), str(verdict)
+    if not keep:
+        assert {each.law for each in verdict.findings} == {"begins_alike"}
+        assert "at the end, after step 6, variable" in verdict.findings[0].text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import verify
-from tests.harness._averages import averaging, centred, pipeline, resuming
+from tests.harness._averages import averaging, centred, counting, pipeline, resuming
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,13 @@ def test_an_average_that_a_restart_loses_is_found_and_explained(lost: bool) -> N
         assert verdict.explanation is not None
         assert verdict.explanation.rule == "state_not_restored"
         assert "'average'[0] is 1.0 after the restart where it was" in verdict.explanation.text
+
+
+@pytest.mark.parametrize("reports", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_what_copies_hold_that_nobody_reports_is_a_condition(reports: bool) -> None:
+    """Whether a count that is put together when it is read is right, nobody knows who does not read it."""
+    verdict = verify(counting(reports=reports), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == ("inconsistent" if reports else "consistent"), str(verdict)
+    given = [each.text for each in verdict.conditions if each.code == "unread_state"]
+    assert len(given) == (not reports)
+    assert all("'seen'" in each for each in given)

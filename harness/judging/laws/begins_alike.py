@@ -2,7 +2,8 @@
 
 Steps are judged from what the run held, so that a weight which is drawn too large, a rate that grows with the number of
 replicas before training begins, or a variable that a restore has left out, would show nowhere else. Nor would what the
-program does between steps where each is looked at as soon as it has ended, since the process may be killed then.
+program does between steps, and after the last one, where each is looked at as soon as it has ended, since the process
+may be killed then.
 """
 
 from __future__ import annotations
@@ -86,9 +87,11 @@ class _BeginsAlike(Law):
             if found.ratio > 1:
                 at = f"{name!r}{list(found.index) if found.index else ''}"
                 number = case.begin + 1 if step is None else step
+                last = max((each.index for each in case.run.clients[0].steps), default=number)
+                when = f"before step {number}" if number <= last else f"at the end, after step {last}"
                 finding = Finding(
                     law=self.id,
-                    text=f"before step {number}, variable {at}: {found.text}",
+                    text=f"{when}, variable {at}: {found.text}",
                     task=case.run.clients[0].header.task,
                     step=number,
                     observable="start",

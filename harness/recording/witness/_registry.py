@@ -95,6 +95,7 @@ class Registry:
         self._alone = alone
         self._entries: list[Entry] = []
         self._known: dict[int, Entry] = {}
+        self._on_read: list[tuple[Entry, str]] = []
         self._lock = threading.Lock()
         self._judged: list[Entry] | None = None
         self._making = threading.local()
@@ -115,6 +116,7 @@ class Registry:
 
     def add(self, variable: Any) -> None:
         """Note a variable where it is made; of a partitioned one its shards, which are what is trained."""
+        import tensorflow as tf
         from tensorflow.python.distribute import sharded_variable
 
         if isinstance(variable, sharded_variable.ShardedVariable):
@@ -122,6 +124,9 @@ class Registry:
                 self.add(shard)
             return
         entry = Entry(weakref.ref(variable), owner_of(), _holder())
+        own = entry.keras is None and entry.owner not in ("a metric", "an optimizer")
+        if own and getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
+            self._on_read.append((entry, entry.name))
         with self._lock:
             self._entries.append(entry)
             self._known[id(variable)] = entry
@@ -166,6 +171,13 @@ class Registry:
             if self._is_judged(entry, variable) and not entry.is_statistics
         }
         return [(named, variable) for named, variable in self.state() if named not in judged]
+
+    def unread(self) -> list[str]:
+        """The names of the program's own of which each replica keeps what it likes until they are read.
+
+        A loss may be read from one, or nothing: only who reports it says that what it holds has a meaning.
+        """
+        return [name for entry, name in self._on_read if not entry.reported]
 
     def judged_state(self, *, reported: bool) -> list[tuple[Named, Any]]:
         """Those that are judged, with those that the program reports or without."""

@@ -137,6 +137,8 @@ class Witness:
                 # The program has ended; nothing follows in which its last step would be looked at.
                 self._gathered.look(last=True)
                 self._settle(last=True)
+                if self._gathered.at_once and self._gathered.number > 1:
+                    self._start()
             finally:
                 if self._gathered.steps is not None:
                     with self._gathered.keeping():
@@ -204,6 +206,11 @@ class Witness:
         found = self._gathered.pipelines.items()
         return tuple(msgspec.structs.replace(pipeline, step=step) for pipeline, step in found)
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The program's own variables of which each replica keeps what it likes, and which nobody has reported."""
+        return tuple(self._gathered.registry.unread())
+
     def send_held(self) -> None:
         """Write what has been held back of steps that were looked at."""
         held, self._held = self._held, []
@@ -217,7 +224,10 @@ class Witness:
             self._send(whole)
 
     def _start(self) -> None:
-        """Write what the variables hold before a step begins: the first of the training or of a part, or each one."""
+        """Write what the variables hold before a step begins: the first of the training or of a part, or each one.
+
+        What they hold at the end, where each step is looked at at once, is what one more step would begin with.
+        """
         gathered = self._gathered
         if gathered.number > 1 and gathered.at_once and is_large(variable for _, variable in gathered.registry.state()):
             return
