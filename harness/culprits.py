@@ -18,6 +18,7 @@ from harness.evidence.seen import with_seen, wrong_draws
 from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.judging.conditions import OWN
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, fed_by, find_culprit, next_look
+from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
@@ -25,7 +26,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
 
-__all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit", "with_pipeline"]
+__all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit", "without_watching"]
 
 CULPRIT_VARIABLE = "LOCKSTEP_CULPRIT"
 """Set to 0, no culprit is looked for where nobody has asked: in a suite of programs that are wrong on purpose.
@@ -81,14 +82,18 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
     return drawn_by(wrong[0], first.step or 1) if wrong else None
 
 
-def with_pipeline(verdict: Verdict, directory: Path) -> Verdict:
-    """A verdict with the line of the input pipeline, where that is what is to blame; no step is watched for it.
+def without_watching(verdict: Verdict, directory: Path) -> Verdict:
+    """A verdict with the line that is to blame, or why there is none, where no step has to be watched to know it.
+
+    So it is with what an input pipeline gives, and with what only tf_keras makes.
 
     Args:
         verdict: of any run.
         directory: holds what the run has left.
     """
     why, first = verdict.explanation, verdict.first_divergence
+    if why is not None and why.rule == BATCH_LOGS:
+        return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what

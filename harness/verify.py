@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from _lockstep.verdicts import announce, on_verdict
 from harness.asked import Asked, Tier
 from harness.attempts import Attempt, verdict_of
-from harness.culprits import is_wanted, with_culprit, with_pipeline
+from harness.culprits import is_wanted, with_culprit, without_watching
 from harness.evidence.independence import read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference
@@ -146,7 +146,7 @@ def _explained(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verd
     # What a worker does for a coordinator cannot be watched from here.
     apart = (program.script is not None and case.ps) or asked.python is not None
     if is_wanted(verdict, asked.explain):
-        verdict = with_pipeline(verdict, directory)
+        verdict = without_watching(verdict, directory)
         if attempt.changes is None and not apart and verdict.looked is None:
             verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
     verdict = _beside_others(verdict, attempt)

@@ -257,7 +257,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
 class Step(msgspec.Struct, frozen=True, tag=True):
     """One call of `record.step`: `index` counts from 1 within the program, `at` is CLOCK_MONOTONIC in seconds.
 
-    `seen` is in no file: what was seen of this step by itself is put beside it by `harness.evidence.seen`.
+    `seen` is in no file: what was seen of this step by itself is put beside it by `harness.evidence.seen`. `logged` is
+    the Keras whose callback has reported it, `keras` or `tf_keras`.
     """
 
     index: int
@@ -267,8 +268,7 @@ class Step(msgspec.Struct, frozen=True, tag=True):
     variables: tuple[Variable, ...] | None = None
     examples: tuple[tuple[int, ...], ...] | None = None  # example ids, one tuple per local replica
     metrics: tuple[Value, ...] | None = None
-    # Keras under ParameterServerStrategy can only be observed at the end of an epoch; such a step matches the
-    # reference's step with the same epoch number and epoch_end set.
+    # Under ParameterServerStrategy Keras shows ends of epochs; such a step matches that with `epoch_end` set.
     epoch: int | None = None
     epoch_end: bool = False
     # The task that consumed each tuple of `examples`, where a coordinator's chief reports what its workers consumed.
@@ -276,6 +276,7 @@ class Step(msgspec.Struct, frozen=True, tag=True):
     # Closures that had been handed to `ClusterCoordinator.schedule` by then; `None` when no coordinator was used.
     scheduled: int | None = None
     seen: Seen | None = None
+    logged: str | None = None
 
 
 class Final(msgspec.Struct, frozen=True, tag=True):

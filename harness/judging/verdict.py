@@ -112,12 +112,13 @@ class Verdict:
 
         Of a number that is set between steps no operation of a step is to blame that changes something else.
         """
-        between = self.explanation is not None and self.explanation.rule == SET_BY_EACH
+        rule = None if self.explanation is None else self.explanation.rule
+        between = rule == SET_BY_EACH
         changed = None if looked.culprit is None else looked.culprit.assigned
         if between and changed is not None and changed not in {finding.variable for finding in self.findings}:
             looked = replace(looked, culprit=None, why_not="what is wrong was set between steps")
         begun = looked.culprit is not None and looked.culprit.op == "ReadVariableOp"
-        denied = begun and self.explanation is not None and self.explanation.rule != BEGUN_APART
+        denied = begun and rule not in (None, BEGUN_APART)
         return replace(self, explanation=None if denied else self.explanation, looked=looked)
 
     @property

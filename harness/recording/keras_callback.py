@@ -36,17 +36,22 @@ def make_callback(record: Reports, model: Any) -> Any:
 
 
 def _callback_class(model: Any) -> type:
-    """The Callback class of the Keras whose Model this is, also when the model is a subclass defined by the user."""
-    packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
-    if "tf_keras" in packages:
+    if _flavour(model) == "tf_keras":
         import tf_keras
 
         return tf_keras.callbacks.Callback  # type: ignore[no-any-return]
-    if "keras" in packages:
-        import keras
+    import keras
 
-        return keras.callbacks.Callback  # type: ignore[no-any-return]
-    raise TypeError(f"{type(model).__name__} is neither a Keras 3 nor a tf_keras model")
+    return keras.callbacks.Callback  # type: ignore[no-any-return]
+
+
+def _flavour(model: Any) -> str:
+    """The Keras whose Model this is, also when the model is of a class defined by the user."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    found = next((name for name in ("tf_keras", "keras") if name in packages), None)
+    if found is None:
+        raise TypeError(f"{type(model).__name__} is neither a Keras 3 nor a tf_keras model")
+    return found
 
 
 def _variables(model: Any) -> list[Any]:
@@ -67,6 +72,7 @@ def _report(record: Reports, model: Any, logs: dict[str, Any] | None, epoch: int
         metrics=logs or None,
         epoch=epoch,
         per_epoch=per_epoch,
+        logged=_flavour(model),
         # What the logs are running means of.
         means=[variable for metric in model.metrics for variable in metric.variables],
     )

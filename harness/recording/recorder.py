@@ -186,6 +186,7 @@ class Recorder:
         epoch: Any = None,
         per_epoch: bool = False,
         means: Sequence[Any] = (),
+        logged: str | None = None,
         **reported: Any,
     ) -> None:
         with checked_call(call), self._silently():
@@ -200,7 +201,8 @@ class Recorder:
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes
         if self._watch is None:  # of a run that is watched nobody reads the trace, and a large model would be in it
             scheduled = None if self.closures is None else self.closures.count
-            self._writer.write(Step(index=self._steps, at=now(), epoch=number, scheduled=scheduled, **captured))
+            step = Step(index=self._steps, at=now(), epoch=number, scheduled=scheduled, logged=logged, **captured)
+            self._writer.write(step)
         if self._witness is not None and reported["variables"] is not None:
             with self._silently():
                 self._witness.took([*flat_variables(reported["variables"]), *means])

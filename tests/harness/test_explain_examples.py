@@ -50,6 +50,14 @@ def test_everything_read_by_every_worker_says_worker() -> None:
     assert "num_input_pipelines" in found.text
 
 
+def test_what_one_process_chooses_is_no_shard() -> None:
+    """Its replicas are given what it has chosen, as by priorities: there is nothing that could overlap."""
+    found = _explained(_case([((0, 1), (1, 2))], [(0, 1, 2, 3)]))
+    assert found.rule == "examples_duplicated"
+    assert "shard" not in found.text
+    assert "let it have what all replicas have computed" in found.text
+
+
 def test_overlapping_shards_are_named() -> None:
     """Some ids twice and others never: the shards overlap."""
     found = _explained(_case([((0, 1),), ((1, 2),)], [(0, 1, 2, 3)]))

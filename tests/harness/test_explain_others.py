@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.trace import RunTrace, Step
+from harness.evidence.trace import RunTrace, Seen, Step
 from harness.judging.explain import all_rules, closest, explain
 from harness.judging.laws import Case
 from harness.judging.laws.protocol import Finding, Judgement
@@ -215,6 +217,17 @@ def test_a_copy_that_misses_an_update_is_named() -> None:
     assert "on replica 1 keep their value of step 1" in _text(_case(run, reference, 3))
     odd = [run[0], step(2, variables={"w": [2.0, 1.5, 2.0]})]
     assert _rule(_case(odd, reference, 3)) is None
+
+
+def test_a_factor_of_the_workers_is_none_of_slices() -> None:
+    """A coordinator's are known by the closures that they have run."""
+    truth = np.array([1.0, 2.0, -3.0], np.float32)
+    scaled = [step(1, gradients={"w": truth / np.float32(3)})]
+    assert _rule(case := _case(scaled, [step(1, gradients={"w": truth})])) == "accumulation_off"
+    (chief,) = case.run.clients
+    seen = tuple(Seen(index=index, at=0.0, worker=index - 1) for index in (1, 2, 3))
+    of_workers = RunTrace((msgspec.structs.replace(chief, seen=seen),))
+    assert _rule(dataclasses.replace(case, run=of_workers)) is None
 
 
 def test_the_closest_prediction_is_shown_where_none_fits() -> None:

@@ -100,3 +100,28 @@ def test_other_beginnings_are_no_gradients_that_are_not_reduced(begin: tuple[flo
 
 
 _MOVES = ((0.25, 0.5), (0.75, 0.125))
+
+
+def _logs(logged: str | None, *factors: float) -> Case:
+    """Two workers that report the loss of a batch times these, by a callback, from right variables."""
+
+    def steps(of: tuple[float, ...]) -> list[Step]:
+        return [
+            msgspec.structs.replace(
+                step(k, loss=np.float32(0.3 * k * factor), variables={"w": np.float32(k)}), logged=logged
+            )
+            for k, factor in enumerate(of, 1)
+        ]
+
+    return _case([steps(factors), steps(factors)], steps((1.0,) * len(factors)))
+
+
+def test_what_tf_keras_logs_is_no_mistake_of_the_program() -> None:
+    """Its batch logs are times the workers; who reports a loss by itself, or Keras 3, has added it up."""
+    found = _explained(_logs("tf_keras", 2.0, 2.0))
+    assert found.rule == "batch_logs_times_workers"
+    assert "distribute_reduction_method = 'first'" in found.text
+    assert _explained(_logs("keras", 2.0, 2.0)).rule == "loss_times_replicas"
+    assert _explained(_logs(None, 2.0, 2.0)).rule == "loss_times_replicas"
+    other = explain(_logs("tf_keras", 2.0, 3.0))
+    assert other is None or other.rule != "batch_logs_times_workers"

@@ -142,9 +142,10 @@ class Walk:
         return [replace(wanted, tensor=each) for each in op.inputs if each]
 
     def _assigned_before(self, read: Op) -> Op | None:
-        """What changed a variable last before it was read in the step."""
+        """What changed a variable last before it was read in the step: there, or where replicas update it together."""
         for op in reversed(self._side.watched.ops[: read.number - 1]):
-            if op.variable == read.variable and assigns(op) and (op.zone, op.index) == (read.zone, read.index):
+            there = (op.zone, op.index) == (read.zone, read.index) or (read.zone != UPDATE and op.zone == UPDATE)
+            if op.variable == read.variable and assigns(op) and there:
                 return op
         return None
 

@@ -87,7 +87,9 @@ def _factors(view: View) -> Iterable[Attempt | None]:
     times = multiple(values, [view.truth(observable, step, name) for name in names])
     larger = times >= 1
     whole = round(times if larger else 1 / times) if times > 1 / _FACTOR_MAX else 0
-    if not 2 <= whole <= _FACTOR_MAX or whole in (view.replicas, view.case.run.header.clients):
+    run = view.case.run
+    workers = {seen.worker for seen in run.clients[0].seen if seen.worker is not None}  # of a coordinator
+    if not 2 <= whole <= _FACTOR_MAX or whole in (view.replicas, run.header.clients, len(workers)):
         return
     text = f"times {whole}" if larger else f"divided by {whole}"
     yield judged(

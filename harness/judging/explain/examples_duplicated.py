@@ -15,6 +15,10 @@ _SHARD = (
     "shuffling, or strategy.experimental_distribute_dataset with AutoShardPolicy.DATA; shuffle with the same seed "
     "everywhere."
 )
+_CHOSEN = (
+    "One process gives them to its replicas. If it chooses them by what steps compute, such as priorities, let it have "
+    "what all replicas have computed; if it draws them, give it a seed."
+)
 _WHOLE = (
     "Shard it: strategy.experimental_distribute_dataset with AutoShardPolicy.DATA splits a global batch, while "
     "distribute_datasets_from_function needs ds.shard(context.num_input_pipelines, context.input_pipeline_id) and a "
@@ -38,9 +42,11 @@ class _ExamplesDuplicated:
         if factor is not None:
             times = f"{since}, every example was consumed {factor} times as often as by the reference."
             return explained(self.id, found, f"{times} {_everything(case, factor)}", _WHOLE)
-        rest = f" and {listed(found.missing)} less often: the shards overlap" if found.missing else ""
+        several = case.run.header.clients > 1
+        overlap = ": the shards overlap" if several else ""
+        rest = f" and {listed(found.missing)} less often{overlap}" if found.missing else ""
         what = f"{since}, the run consumed {listed(found.surplus)} more often than the reference{rest}."
-        return explained(self.id, found, what, _SHARD)
+        return explained(self.id, found, what, _SHARD if several else _CHOSEN)
 
 
 def _common_factor(seen: Counter[int], truth: Counter[int]) -> int | None:
