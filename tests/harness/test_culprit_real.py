@@ -234,8 +234,8 @@ def _with_momentum(strategy: Any, record: Any) -> None:
         w.assign_sub(0.1 * m)
 
     step = tf.function(lambda x: strategy.run(replica_step, (x,)))
-    for x in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(18)):
-        step(x)
+    for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(18)):
+        step(batch)
         record.step(variables=[w, m])
 
 

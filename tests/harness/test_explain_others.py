@@ -223,7 +223,8 @@ def test_a_factor_of_the_workers_is_none_of_slices() -> None:
     """A coordinator's are known by the closures that they have run."""
     truth = np.array([1.0, 2.0, -3.0], np.float32)
     scaled = [step(1, gradients={"w": truth / np.float32(3)})]
-    assert _rule(case := _case(scaled, [step(1, gradients={"w": truth})])) == "accumulation_off"
+    case = _case(scaled, [step(1, gradients={"w": truth})])
+    assert _rule(case) == "accumulation_off"
     (chief,) = case.run.clients
     seen = tuple(Seen(index=index, at=0.0, worker=index - 1) for index in (1, 2, 3))
     of_workers = RunTrace((msgspec.structs.replace(chief, seen=seen),))
