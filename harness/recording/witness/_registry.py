@@ -124,7 +124,7 @@ class Registry:
                 self.add(shard)
             return
         entry = Entry(weakref.ref(variable), owner_of(), _holder())
-        own = entry.keras is None and entry.owner not in ("a metric", "an optimizer")
+        own = entry.keras is None and entry.owner not in ("a metric", "an optimizer") and not is_statistics(entry.name)
         if own and getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             self._on_read.append((entry, entry.name))
         with self._lock:
