@@ -14,13 +14,18 @@ from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.forward import forward_of
 from harness.judging.culprit.protocol import Culprit, NoCulprit
-from harness.judging.culprit.relations import PARTIAL, REPLICATED
+from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT
 from harness.judging.culprit.sentences import told
 from harness.judging.culprit.sides import Side, assigns
 from harness.judging.culprit.walk import CALLS, Broken, Mode, Walk, Wanted, sinks
 
 __all__ = ["Reported", "find_culprit"]
 
+_BY_ELEMENTS = (
+    *("Add", "AddV2", "Sub", "Mul", "RealDiv", "DivNoNan", "Square", "Sqrt", "Rsqrt", "Exp", "Log", "Pow", "Neg"),
+    *("Relu", "Sigmoid", "Tanh", "Softplus", "Erf", "Cast", "Identity", "BiasAdd", "Conv2D"),
+)
+"""Of a product of matrices nobody knows whether the rows are summed that replicas have."""
 _HERE = "that run was on this machine, so what is wrong may be so on the machines of the judged one alone"
 
 
@@ -110,7 +115,9 @@ def first_broken(aligned: Aligned, wrong: Sequence[Reported] = (), *, on_read: b
         node = broken.node
         return back.is_doubtful(node), broken.mode is not Mode.UNRELATED, aligned.is_whole(node), node.number
 
-    first = min(found, key=rank)
+    first = min((each for each in found if not back.is_innocent(each)), key=rank, default=None)
+    if first is None:
+        return None
     if aligned.op(first.node).differentiates:
         return _differentiated(aligned, back, first)
     branched = None if first.node in aligned.truths else only_some(aligned, first.node)
@@ -157,6 +164,21 @@ class _Back:
             earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
             found += earlier or [Broken(node, mode, walk.summed)]
         return found
+
+    def is_innocent(self, broken: Broken) -> bool:
+        """Whether an operation cannot be wrong that is given what is right: then rounding hides what is not.
+
+        What an element becomes follows from the same element, or row, of what it is computed from.
+        """
+        op = self._aligned.op(broken.node)
+        if broken.mode is not Mode.UNRELATED or op.type not in _BY_ELEMENTS or broken.node not in self._aligned.truths:
+            return False
+        walk = self._walks[Mode.UNRELATED]
+        walk.tell(op)
+        return all(
+            any(each.right and each.kind in (REPLICATED, SPLIT) for each in walk.facts(tensor) or ())
+            for tensor in op.inputs
+        )
 
     def is_doubtful(self, node: Node) -> bool:
         """Whether an operand may be right or a multiple, as far as rounding lets that be seen."""

@@ -241,6 +241,10 @@ def _own_extreme(scene: _Scene) -> str | None:
 def _own_examples(scene: _Scene) -> str | None:
     if scene.relations or not any(_is_split(relations) for relations, _, _ in scene.inputs):
         return None
+    if scene.value is not None and scene.value.ndim and scene.parts:
+        rows = sum(part.shape[0] for part in scene.parts if part.ndim)
+        if rows == scene.value.shape[0] and all(part.shape[1:] == scene.value.shape[1:] for part in scene.parts):
+            return None  # each has what is computed of its own examples
     return "it is computed over each replica's own examples, where the reference has all of them"
 
 

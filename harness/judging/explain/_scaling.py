@@ -135,7 +135,7 @@ class Scaling:
         observed, expected = (_first(series[step]["loss"].array) for series in (loss.run, loss.reference))
         fits = sum(not loss.differs(other, factor) for other in loss.steps)
         return (
-            f"The reported loss is the reference's {verb} {count}, the number of {self.unit}: at step {step} it is "
+            f"{_which(loss.case)} is the reference's {verb} {count}, the number of {self.unit}: at step {step} it is "
             f"{observed} where {expected} is right; the factor reproduces {fits} of {len(loss.steps)} steps. "
             f"{_about_gradients(loss.case, step, factor)} {self.cure}"
         )
@@ -148,6 +148,13 @@ def _horizon(case: Case, steps: list[int]) -> int:
     if not both:
         return min(steps, default=0)
     return next((step for step in both if variables.differs(step)), max(steps))
+
+
+def _which(case: Case) -> str:
+    if case.share is None:
+        return "The reported loss"
+    what, how = ("mean", "average") if case.share < 1.0 else ("sum", "add up")
+    return f"The {what} of the losses whose gradients replicas {how}"
 
 
 def _about_gradients(case: Case, step: int, factor: Fraction) -> str:

@@ -66,6 +66,7 @@ def _told(case: Case, *, losses: bool) -> Case:
         run=filled(case.run, share),
         reference=filled(case.reference),
         tolerance=_over(case.tolerance, filled),
+        share=share if loss else None,
     )
 
 

@@ -85,7 +85,8 @@ class Case:
     the numbers that faults have changed, here or in what was restored. `saves` are those
     of the whole run, known to its last part. `where` names the part of a run in parts. `notes` are what a verdict says
     of what the harness saw by itself. `apart` says by step why one replica could not compute it; the end of the run
-    follows from its last step. `follows` is whether the reference followed the run, step by step.
+    follows from its last step. `follows` is whether the reference followed the run, step by step. `share` is, where a
+    rule reads losses that nobody reported, by what that of each replica counts: 1, or one by their number.
     """
 
     run: RunTrace
@@ -99,6 +100,7 @@ class Case:
     notes: tuple[str, ...] = ()
     apart: Mapping[int, str] = field(default_factory=dict)
     follows: bool = False
+    share: float | None = None
 
     @property
     def begin(self) -> int:
