@@ -34,7 +34,7 @@ def _program(wrong: str) -> _Program:
         for _ in range(_LONG):
             rows = steps.each("Tanh", 4, lambda x: np.tanh(x) * np.float32(1.1), rows)
             if wrong == "layer" and _ == _LONG // 2:
-                rows = steps.each("Sub", 5, lambda x: x - x.mean(0), rows)
+                rows = steps.each("Cumsum", 5, lambda x: x - x.mean(0), rows)
         if wrong == "loss":
             parts = steps.each("Mean", 6, lambda x: np.float32(x.mean()), rows)
         else:
