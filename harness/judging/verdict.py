@@ -29,7 +29,10 @@ Outcome = Literal["consistent", "inconsistent", "abstained"]
 # Of the longer texts, where the terminal does not say.
 _WIDTH = 110
 _LINKS_SHOWN = 4
-_WAY_OUT = "Keep variables in float32, or verify with a larger rate"
+_WAY_OUT = (
+    "Have the layers that they belong to compute in float32, such as a last one with dtype='float32', and keep "
+    "variables in float32; or verify with a larger rate"
+)
 _OBSERVABLE_ORDER = ("start", *OBSERVABLES, "examples", "updates", "steps")
 
 

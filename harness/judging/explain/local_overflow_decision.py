@@ -15,8 +15,7 @@ _ID = "local_overflow_decision"
 _CURE = (
     "Decide once for all replicas, from reduced gradients: sum first, "
     'tf.distribute.get_replica_context().all_reduce("sum", gradients), then tf.reduce_all(tf.math.is_finite(...)); or '
-    "use "
-    "keras.mixed_precision.LossScaleOptimizer, which does."
+    "use the LossScaleOptimizer of tf_keras, which does. That of Keras 3 looks at the first replica only."
 )
 
 
