@@ -175,10 +175,12 @@ class _Back:
             return False
         walk = self._walks[Mode.UNRELATED]
         walk.tell(op)
-        return all(
-            any(each.right and each.kind in (REPLICATED, SPLIT) for each in walk.facts(tensor) or ())
-            for tensor in op.inputs
-        )
+        known = [{each for each in walk.facts(tensor) or () if each.right} for tensor in op.inputs]
+        if not all(any(each.kind in (REPLICATED, SPLIT) for each in relations) for relations in known):
+            return False
+        split = [relations for relations in known if not any(each.kind == REPLICATED for each in relations)]
+        # What each has of its own against what each has of its own, along another axis, are pairs of examples.
+        return not split or bool(set.intersection(*({each.axis for each in rows} for rows in split)))
 
     def is_doubtful(self, node: Node) -> bool:
         """Whether an operand may be right or a multiple, as far as rounding lets that be seen."""
