@@ -17,9 +17,21 @@ from harness.evidence.reference import Reference
 from harness.evidence.seen import with_seen, wrong_draws
 from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.judging.conditions import OWN
-from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, drawn_by, fed_by, find_culprit, next_look
+from harness.judging.culprit import (
+    Culprit,
+    Looked,
+    NoCulprit,
+    Reported,
+    averaged_by,
+    drawn_by,
+    fed_by,
+    find_culprit,
+    next_look,
+)
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
+from harness.judging.laws.global_batch import LAW as GLOBAL_BATCH
+from harness.judging.laws.global_batch import averages_of
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
@@ -94,6 +106,9 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     why, first = verdict.explanation, verdict.first_divergence
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
+    if any(each.law == GLOBAL_BATCH.id for each in verdict.findings):
+        wrong = [each for each in averages_of(read_parts(directory).last) if each.losses > each.batch]
+        return verdict.seen(Looked(averaged_by(wrong[0]), None, 0.0)) if wrong else verdict
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what

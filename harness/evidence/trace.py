@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.evidence.arrays import Array
+from harness.evidence.averages import Average
 from harness.evidence.mapped import give_back, looked_at, mapped
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
@@ -75,8 +76,7 @@ class Variable(msgspec.Struct, frozen=True):
 
     name: str
     copies: tuple[Array, ...]
-    # "plain" has one copy, "mirrored" must have identical copies, "on_read" copies may differ and `aggregated` is the
-    # value.
+    # "plain" has one copy, "mirrored" has identical ones, those of "on_read" may differ: `aggregated` is the value.
     kind: str = "plain"
     aggregated: Array | None = None
     places: tuple[int, ...] = ()
@@ -273,8 +273,7 @@ class Step(msgspec.Struct, frozen=True, tag=True):
     epoch_end: bool = False
     # The task that consumed each tuple of `examples`, where a coordinator's chief reports what its workers consumed.
     consumers: tuple[str, ...] | None = None
-    # Closures that had been handed to `ClusterCoordinator.schedule` by then; `None` when no coordinator was used.
-    scheduled: int | None = None
+    scheduled: int | None = None  # closures that a coordinator had been given by then; None without one
     seen: Seen | None = None
     logged: str | None = None
 
@@ -335,8 +334,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
     and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
-    `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps its own.
-
+    `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps its own, `averages`
+    what was said of the global batch.
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
@@ -367,6 +366,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     tables: tuple[str, ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
     unread: tuple[str, ...] = ()
+    averages: tuple[Average, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace, Seen
 from harness.judging.laws.protocol import Finding
-from harness.judging.native_scale import SCALED, gradients_of, multiple
+from harness.judging.native_scale import SCALED
+from harness.judging.reduction import gradients_of, multiple
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,11 +8,11 @@ of what that process computes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.evidence.trace import RunTrace, Seen
+from harness.evidence.trace import RunTrace
+from harness.judging.reduction import NEAR, added, multiple, parts_of, reduced_of, share_of
 from harness.judging.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
     Gradients = list[np.ndarray]
 
-__all__ = ["SCALED", "Native", "adds_up", "factor_of", "gradients_of", "multiple", "times_of"]
+__all__ = ["SCALED", "Native", "adds_up", "factor_of", "times_of"]
 
 SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
-_NEAR = 0.05
-"""So much of a gradient may be left over where it counts as a multiple of another: bfloat16 has eight bits, and what is
-asked for are factors of two and more, not errors, which laws find.
-"""
 _EXACT = 1e-3
 """The same where what is left over may be a mistake."""
 
@@ -63,18 +59,18 @@ def factor_of(
     """
     begun = [next(iter(client.seen), None) for client in run.clients]
     clients, one = [seen for seen in begun if seen is not None], next(iter(native.clients[0].seen), None)
-    parts = [part for seen in clients for part in _parts(seen)]
+    parts = [part for seen in clients for part in parts_of(seen)]
     if one is None or not one.gradients or len(clients) < len(begun) or len(parts) != replicas:
         return None
     if any(len(part) != len(parts[0]) for part in parts):
         return None
-    whole, each = _sum(parts), _parts(one)
-    scale = _scale(_reduced(one), each[0]) if len(each) == 1 else 1.0
-    share = _share(_reduced(clients[0]), [scale * array for array in whole], replicas)
+    whole, each = added(parts), parts_of(one)
+    scale = _scale(reduced_of(one), each[0]) if len(each) == 1 else 1.0
+    share = share_of(reduced_of(clients[0]), [scale * array for array in whole], replicas)
     if share is None and alike is not None and (times := times_of(run, alike, replicas)):
         share = 1.0 / times
     taken = [replicas * array for array in parts[0]] if first else whole
-    found = multiple(taken, [array / len(each) for array in _sum(each)])
+    found = multiple(taken, [array / len(each) for array in added(each)])
     return None if found is None or share is None else found * share
 
 
@@ -83,11 +79,11 @@ def _scale(reduced: Gradients, taken: Gradients) -> float:
     import numpy as np
 
     largest = max((float(np.linalg.norm(array)) for array in taken), default=0.0)
-    if not largest or _share(reduced, taken, 1) is not None:
+    if not largest or share_of(reduced, taken, 1) is not None:
         return 1.0
     scales = [float(np.linalg.norm(array)) / largest for array in reduced]
-    found = [each for each in scales if each and _share(reduced, [each * a for a in taken], 1, near=_EXACT)]
-    return found[0] if found and max(found) <= (1.0 + _NEAR) * min(found) else 1.0
+    found = [each for each in scales if each and share_of(reduced, [each * a for a in taken], 1, near=_EXACT)]
+    return found[0] if found and max(found) <= (1.0 + NEAR) * min(found) else 1.0
 
 
 def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
@@ -95,11 +91,11 @@ def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
     sums = []
     for trace, count in ((run, replicas), (reference, 1)):
         seen = [next(iter(client.seen), None) for client in trace.clients]
-        parts = [part for each in seen if each is not None for part in _parts(each)]
+        parts = [part for each in seen if each is not None for part in parts_of(each)]
         if not parts or seen[0] is None or any(len(part) != len(parts[0]) for part in parts):
             return None
-        whole = _sum(parts)
-        sums.append((whole, _share(_reduced(seen[0]), whole, count)))
+        whole = added(parts)
+        sums.append((whole, share_of(reduced_of(seen[0]), whole, count)))
     (mine, share), (truth, other) = sums
     found = multiple(mine, truth)
     return found if found is None or share is None or other is None else found * share / other
@@ -123,83 +119,16 @@ def adds_up(run: RunTrace, one: RunTrace, replicas: int) -> bool:
         seen = [step for client in clients if (step := client.get(number)) is not None]
         if not truth.gradients:
             continue  # of this step no numbers are kept
-        parts = [part for each in seen for part in _parts(each)]
+        parts = [part for each in seen for part in parts_of(each)]
         if len(seen) < len(clients) or len(parts) != replicas or any(len(part) != len(parts[0]) for part in parts):
             return False
-        whole = _sum(parts)
-        if multiple(whole, _parts(truth)[0], near=_EXACT) is None:
+        whole = added(parts)
+        if multiple(whole, parts_of(truth)[0], near=_EXACT) is None:
             return False
-        pending = whole if pending is None else _sum([pending, whole])
-        if found := _reduced(seen[0]):
+        pending = whole if pending is None else added([pending, whole])
+        if found := reduced_of(seen[0]):
             # What was reduced may have been accumulated since the last time.
-            if all(_share(found, each, replicas, near=_EXACT) is None for each in (whole, pending)):
+            if all(share_of(found, each, replicas, near=_EXACT) is None for each in (whole, pending)):
                 return False
             pending, reduced = None, True
     return reduced
-
-
-def gradients_of(seen: Seen) -> Gradients:
-    """The gradients of the first local replica, in the first step of a call; empty if none were seen."""
-    return next(iter(_parts(seen)), [])
-
-
-def _share(reduced: Gradients, whole: Gradients, replicas: int, near: float = _NEAR) -> float | None:
-    """Whether a reduction has added up or averaged the replicas' gradients: 1, or one by their number.
-
-    What leaves a reduction bears no name. Not every gradient of it may have been seen, nor all that leaves it.
-    """
-    import numpy as np
-
-    sizes = np.array([float(np.linalg.norm(array)) for array in reduced])
-    wanted = [size for array in whole if (size := float(np.linalg.norm(array)))]
-    if not wanted or not len(sizes):
-        return None
-    found = []
-    for share in dict.fromkeys((1.0, 1.0 / replicas)):
-        expected = share * np.array(wanted)
-        fits = np.abs(sizes[:, None] - expected) <= near * expected
-        if fits.any(axis=0).all() or fits.any(axis=1).all():
-            found.append(share)
-    return found[0] if len(found) == 1 else None
-
-
-def _inner(seen: Seen) -> int:
-    """How many gradients are those of the first step, of a call in which several steps were made one after another."""
-    shapes = [value.parts[0].shape for value in seen.gradients]
-    for size in range(1, len(shapes)):
-        repeats = len(shapes) // size
-        named = seen.gradients[size].name == f"{seen.gradients[0].name}#2"
-        if named and len(shapes) % size == 0 and shapes == shapes[:size] * repeats:
-            return size
-    return len(shapes)
-
-
-def _parts(seen: Seen) -> list[Gradients]:
-    """The gradients of each local replica, in the first step of a call."""
-    count = len(seen.gradients[0].parts) if seen.gradients else 0
-    first = seen.gradients[: _inner(seen)]
-    return [[value.parts[index].numpy().astype("f8") for value in first] for index in range(count)]
-
-
-def _reduced(seen: Seen) -> Gradients:
-    return [part.numpy().astype("f8") for value in seen.reduced for part in value.parts]
-
-
-def _sum(parts: Sequence[Gradients]) -> Gradients:
-    return [sum(arrays[1:], arrays[0]) for arrays in zip(*parts, strict=True)]
-
-
-def multiple(mine: Gradients, truth: Gradients, near: float = _NEAR) -> float | None:
-    """The number by which all of the truth is multiplied in mine; None if there is none."""
-    import numpy as np
-
-    if len(mine) != len(truth) or not mine:
-        return None
-    if any(one.shape != other.shape for one, other in zip(mine, truth, strict=True)):
-        return None
-    one, other = (np.concatenate([array.ravel() for array in each]) for each in (mine, truth))
-    square = float(other @ other)
-    if not square or not np.isfinite(one).all() or not np.isfinite(other).all():
-        return None
-    factor = float(one @ other) / square
-    return factor if float(np.linalg.norm(one - factor * other)) <= near * float(np.linalg.norm(one)) else None

@@ -268,6 +268,7 @@ class Recorder:
             counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
             counted |= {"others": witness.others, "all_examples": witness.all_examples, "tables": witness.tables}
             counted |= {"pipelines": witness.pipelines, "unread": witness.unread}
+            counted["averages"] = witness.averages
         counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, unjoined=tuple(self._unjoined), **counted)
         self._writer.write(counters)
         self._writer.close()

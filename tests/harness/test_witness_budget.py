@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.judging.native_scale import multiple
+from harness.judging.reduction import multiple
 from simulator import Cluster, Topology
 
 

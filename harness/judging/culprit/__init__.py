@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from harness.judging.culprit.averaging import averaged_by
 from harness.judging.culprit.drawing import drawn_by
 from harness.judging.culprit.feeding import fed_by
 from harness.judging.culprit.find import Reported, find_culprit
 from harness.judging.culprit.next_look import next_look
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 
-__all__ = ["Culprit", "Looked", "NoCulprit", "Reported", "drawn_by", "fed_by", "find_culprit", "next_look"]
+__all__ = [
+    "Culprit",
+    "Looked",
+    "NoCulprit",
+    "Reported",
+    "averaged_by",
+    "drawn_by",
+    "fed_by",
+    "find_culprit",
+    "next_look",
+]

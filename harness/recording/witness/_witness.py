@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.steps import RunEvidence
@@ -198,13 +199,19 @@ class Witness:
     @property
     def tables(self) -> tuple[str, ...]:
         """The lines that write a table while the program trains."""
-        return tuple(self._gathered.tables)
+        return tuple(self._gathered.noted.tables)
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:
         """The data sets that the program has iterated."""
-        found = self._gathered.pipelines.items()
+        found = self._gathered.noted.pipelines.items()
         return tuple(msgspec.structs.replace(pipeline, step=step) for pipeline, step in found)
+
+    @property
+    def averages(self) -> tuple[Average, ...]:
+        """What the program has told TensorFlow of its global batch."""
+        found = self._gathered.noted.averages.items()
+        return tuple(Average(*told, sum(given.values()), step) for told, (step, given) in found)
 
     @property
     def unread(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ _LINE, _GIVEN = "_lockstep_line", "_lockstep_given"
 
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
-    """Note in `gathered.pipelines` each data set that is iterated in this context, when it is so first."""
+    """Note in `gathered.noted.pipelines` each data set that is iterated in this context, when it is so first."""
     from tensorflow.python.data.ops import dataset_ops
     from tensorflow.python.distribute import distribute_lib, input_lib
 
@@ -80,7 +80,7 @@ class _Noted:
         return iterate
 
     def _note(self, pipeline: Pipeline | None) -> None:
-        known = self._gathered.pipelines
+        known = self._gathered.noted.pipelines
         if pipeline is not None and len(known) < _PIPELINES_MAX:
             known.setdefault(pipeline, self._gathered.number)
 

@@ -13,6 +13,7 @@ from harness.evidence.stand_ins import ENDLESS
 from harness.recording.reader import Reader
 from harness.recording.witness._files import Files
 from harness.recording.witness._leaving import Batch, emit
+from harness.recording.witness._noted import Noted
 from harness.recording.witness._origins import Computed
 from harness.recording.witness._passed import Event, InRun, StepSeen
 from harness.recording.witness._raised import ends_data, said_of
@@ -24,7 +25,6 @@ from harness.recording.witness._waiting import Waiting, stamp
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.evidence.pipelines import Pipeline
     from harness.evidence.trace import SeenVariable
     from harness.recording.steps import Steps
 
@@ -69,8 +69,7 @@ class Gathered:
         unseen: sentences about what cannot be seen.
         raised: sentences about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
-        tables: lines that write a table while the program trains.
-        pipelines: the data sets that the program has iterated, each with `number` when it was so first.
+        noted: what belongs to no step.
         memory: gives what the callbacks of `fit` remember now.
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         settled: calls this before the next one begins; set by the witness.
@@ -116,8 +115,7 @@ class Gathered:
         self.unseen: dict[str, None] = {}
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
-        self.tables: dict[str, None] = {}
-        self.pipelines: dict[Pipeline, int] = {}
+        self.noted = Noted()
         self.memory: Callable[[], tuple[SeenVariable, ...]] = tuple
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.settled: Callable[[], None] = lambda: None

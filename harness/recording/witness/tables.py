@@ -21,7 +21,7 @@ _WRITES = ("lookup_table_insert_v2", "lookup_table_remove_v2", "lookup_table_imp
 
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
-    """Note in `gathered.tables` the lines that write a table in this context, in a step or after the first one."""
+    """Note in `gathered.noted` the lines that write a table in this context, in a step or after the first one."""
     from tensorflow.python.ops import gen_lookup_ops
 
     places = Places()
@@ -32,7 +32,7 @@ def active(gathered: Gathered) -> Iterator[None]:
                 with gathered.looking("tables"):
                     caller = places.here().caller
                     line = None if caller is None else places.frames[caller]
-                    gathered.tables["" if line is None else f"{Path(line.file).name}:{line.line}"] = None
+                    gathered.noted.tables["" if line is None else f"{Path(line.file).name}:{line.line}"] = None
             return original(*args, **options)
 
         return write

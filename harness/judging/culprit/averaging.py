@@ -1,0 +1,19 @@
+"""The line that tells TensorFlow of too small a global batch: no step has to be watched for it."""
+
+from __future__ import annotations
+
+import linecache
+
+from harness.evidence.averages import Average
+from harness.judging.culprit.protocol import Culprit
+
+__all__ = ["averaged_by"]
+
+
+def averaged_by(average: Average) -> Culprit:
+    """What there is to say of a line that averages more losses than it says there are."""
+    file, _, line = average.line.rpartition(":")
+    source = linecache.getline(file, int(line)).strip()
+    found = f"the global batch is said to have {average.batch} examples"
+    expected = f"expected {average.losses}, those of all replicas"
+    return Culprit(file, int(line), source, "compute_average_loss", None, found, expected, (), average.step)

@@ -1,0 +1,25 @@
+"""What seams note of a whole program, besides what belongs to a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.evidence.pipelines import Pipeline
+
+__all__ = ["Noted"]
+
+
+@dataclass
+class Noted:
+    """Each once, in the order in which it came.
+
+    Attributes:
+        tables: lines that write a table while the program trains.
+        pipelines: the data sets that the program has iterated, each with the step that was being made then.
+        averages: by line and batch what `tf.nn.compute_average_loss` was told in one step: its number, and by replica
+            how many losses it was given at once.
+    """
+
+    tables: dict[str, None] = field(default_factory=dict)
+    pipelines: dict[Pipeline, int] = field(default_factory=dict)
+    averages: dict[tuple[str, int], tuple[int, dict[int, int]]] = field(default_factory=dict)
