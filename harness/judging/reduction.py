@@ -70,18 +70,23 @@ def reduced_of(seen: Seen) -> Gradients:
 def share_of(reduced: Gradients, whole: Gradients, replicas: int, near: float = NEAR) -> float | None:
     """Whether a reduction has added up or averaged the replicas' gradients: 1, or one by their number.
 
-    What leaves a reduction bears no name. Not every gradient of it may have been seen, nor all that leaves it.
+    What leaves a reduction bears no name. Not every gradient of it may have been seen, nor all that leaves it; a loss
+    that is reduced besides is as large as some gradient by chance, but has another shape.
     """
     import numpy as np
 
-    sizes = np.array([float(np.linalg.norm(array)) for array in reduced])
-    wanted = [size for array in whole if (size := float(np.linalg.norm(array)))]
-    if not wanted or not len(sizes):
+    wanted = [(array.shape, size) for array in whole if (size := float(np.linalg.norm(array)))]
+    sizes = [(array.shape, float(np.linalg.norm(array))) for array in reduced]
+    if not wanted or not sizes:
         return None
     found = []
     for share in dict.fromkeys((1.0, 1.0 / replicas)):
-        expected = share * np.array(wanted)
-        fits = np.abs(sizes[:, None] - expected) <= near * expected
+        fits = np.array(
+            [
+                [shape == other and abs(size - share * one) <= near * share * one for other, one in wanted]
+                for shape, size in sizes
+            ]
+        )
         if fits.any(axis=0).all() or fits.any(axis=1).all():
             found.append(share)
     return found[0] if len(found) == 1 else None
