@@ -157,7 +157,7 @@ def _of_inconsistent(
     """Why a run in which something was found may be right; `parts` are those of one that was started again."""
     if parts is not None:
         yield why_it_may_differ(verdict, parts, reference)
-    if (parts is None or not began_alike(run, reference)) and not is_computed(verdict):
+    if (parts is None or not began_alike(run, reference)) and not is_computed(verdict, again=parts is not None):
         yield _reasons(verdict, run, reference, told)
 
 

@@ -13,7 +13,7 @@ from harness.judging.verdict import Verdict
 
 __all__ = ["began_alike", "cannot_be_known", "in_parts", "is_computed", "never_went_on", "why_it_may_differ", "worded"]
 
-_EXAMPLES, _VARIABLES = "examples_match_reference", "variables_match_reference"
+_EXAMPLES, _IN_TURN, _VARIABLES = "examples_match_reference", "examples_in_turn", "variables_match_reference"
 
 
 def in_parts(parts: Parts | None) -> bool:
@@ -44,9 +44,13 @@ def cannot_be_known(verdict: Verdict) -> Iterator[str]:
         )
 
 
-def is_computed(verdict: Verdict) -> bool:
-    """Whether something else is wrong than which examples the run had."""
-    return any(law.status == "broken" and law.law != _EXAMPLES for law in verdict.judgements)
+def is_computed(verdict: Verdict, *, again: bool = False) -> bool:
+    """Whether something else is wrong than which examples the run had.
+
+    That replicas read the same is something else, unless the run was started again: then it may draw the same again.
+    """
+    given = (_EXAMPLES, _IN_TURN) if again else (_EXAMPLES,)
+    return any(law.status == "broken" and law.law not in given for law in verdict.judgements)
 
 
 def never_went_on(verdict: Verdict, parts: Parts) -> bool:
@@ -74,7 +78,7 @@ def why_it_may_differ(verdict: Verdict, parts: Parts, reference: RunTrace) -> It
             f"nothing had been saved when it was killed after step {found['at']}, so that it could only begin again. "
             "Kill it at a later step, after it has saved"
         )
-    if is_computed(verdict):  # of the examples that the run had
+    if is_computed(verdict, again=True):  # of the examples that the run had
         return
     laws = {law.law: law.status for law in verdict.judgements}
     if laws.get(_EXAMPLES, "not_judged") == "not_judged" and not never_went_on(verdict, parts):

@@ -19,7 +19,8 @@ from harness.evidence.stand_ins import DRAWN, ENDLESS, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable
 from harness.evidence.writing import write_client
 from harness.judging.doubted import doubted
-from harness.judging.resumed_script import began_alike
+from harness.judging.laws import Judgement
+from harness.judging.resumed_script import began_alike, is_computed
 from harness.judging.verdict import Verdict
 from harness.recording.client import View
 from harness.running.disturbance import Disturbance
@@ -225,6 +226,16 @@ def test_data_that_is_drawn_anew_is_not_judged(tmp_path: Path) -> None:
         assert _judged(parts, reference).outcome == outcome
         wrong = _parts(tmp_path / f"{name}-wrong", [1.0, 2.0], [3.5, 4.5], again=again)
         assert _judged(wrong, reference).outcome == "inconsistent"
+
+
+def test_what_is_drawn_again_after_a_restart_may_be_the_same() -> None:
+    """Since every process has the seeds of the run; of one that was never killed replicas read the same by mistake."""
+    broken = [Judgement(law, "broken", 4) for law in ("examples_match_reference", "examples_in_turn")]
+    verdict = Verdict("train.py", "mirrored-2", tuple(broken))
+    assert not is_computed(verdict, again=True)
+    assert is_computed(verdict)
+    computed = dataclasses.replace(verdict, judgements=(*broken, Judgement("variables_match_reference", "broken", 4)))
+    assert is_computed(computed, again=True)
 
 
 def test_parts_before_a_new_beginning_of_the_data_have_a_reference_of_their_own(tmp_path: Path) -> None:
