@@ -230,11 +230,13 @@ def test_data_that_is_drawn_anew_is_not_judged(tmp_path: Path) -> None:
 
 def test_what_is_drawn_again_after_a_restart_may_be_the_same() -> None:
     """Since every process has the seeds of the run; of one that was never killed replicas read the same by mistake."""
-    broken = [Judgement(law, "broken", 4) for law in ("examples_match_reference", "examples_in_turn")]
+    broken = [Judgement(law, "broken", compared=4) for law in ("examples_match_reference", "examples_in_turn")]
     verdict = Verdict("train.py", "mirrored-2", tuple(broken))
     assert not is_computed(verdict, again=True)
     assert is_computed(verdict)
-    computed = dataclasses.replace(verdict, judgements=(*broken, Judgement("variables_match_reference", "broken", 4)))
+    computed = dataclasses.replace(
+        verdict, judgements=(*broken, Judgement("variables_match_reference", "broken", compared=4))
+    )
     assert is_computed(computed, again=True)
 
 
