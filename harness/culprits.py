@@ -30,8 +30,7 @@ from harness.judging.culprit import (
 )
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
-from harness.judging.laws.global_batch import LAW as GLOBAL_BATCH
-from harness.judging.laws.global_batch import averages_of
+from harness.judging.told_batch import TOLD_BATCH, told_batch
 from harness.judging.verdict import Verdict
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
@@ -106,9 +105,8 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     why, first = verdict.explanation, verdict.first_divergence
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
-    if any(each.law == GLOBAL_BATCH.id for each in verdict.findings):
-        wrong = [each for each in averages_of(read_parts(directory).last) if each.losses > each.batch]
-        return verdict.seen(Looked(averaged_by(wrong[0]), None, 0.0)) if wrong else verdict
+    if any(each.law == TOLD_BATCH for each in verdict.findings) and (told := told_batch(read_parts(directory).last)):
+        return verdict.seen(Looked(averaged_by(told), None, 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what

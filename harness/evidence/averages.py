@@ -13,11 +13,9 @@ class Average(msgspec.Struct, frozen=True):
     Attributes:
         line: of the program, `train.py:12`.
         batch: the `global_batch_size` that it gives.
-        losses: how many losses the replicas of this process averaged so, each in one call, in the step `step`.
-        step: counts from 1, among those that were seen.
+        step: the number of the step that was being made when it did so first, from 1, among those that were seen.
     """
 
     line: str
     batch: int
-    losses: int
     step: int

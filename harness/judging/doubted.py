@@ -17,6 +17,7 @@ from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.judging.closures_script import SERVERS, Alone, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import OWN, SHUFFLED
+from harness.judging.laws.protocol import Finding
 from harness.judging.native_scale import SCALED, Native, times_of
 from harness.judging.resumed_script import (
     began_alike,
@@ -26,6 +27,7 @@ from harness.judging.resumed_script import (
     never_went_on,
     why_it_may_differ,
 )
+from harness.judging.told_batch import told_batch, told_batch_finding
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
 
@@ -84,11 +86,22 @@ def doubted(
     of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
     if of_scale and (found := natively().verdict) is not None:
         return found
+    if of_scale and (wrong := _told_batch(verdict, run, replicas, natively)) is not None:
+        return broken_by(verdict, [wrong])
     if of_scale and not _stands(verdict, told, whatever):
         return without_judgement(verdict, of_scale[0])
     reasons = _reasons_of(verdict, run, reference, parts if again else None)
     why = next(chain.from_iterable(reasons), None)
     return verdict if why is None else without_judgement(verdict, why)
+
+
+def _told_batch(verdict: Verdict, run: RunTrace, replicas: int, natively: Callable[[], Native]) -> Finding | None:
+    """That the script has told TensorFlow of the batch of one replica, of a run that contributes as many times more."""
+    if verdict.outcome != "consistent" or (factor := natively().factor) is None:
+        return None
+    counts = {replicas, len(run.clients)} - {1}
+    told = told_batch(run) if any(abs(factor - count) <= SCALED for count in counts) else None
+    return None if told is None else told_batch_finding(told, factor)
 
 
 def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Sequence[StandIn]], bool]) -> bool:

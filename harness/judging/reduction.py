@@ -5,38 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.evidence.trace import RunTrace, Seen
+from harness.evidence.trace import Seen
 
 if TYPE_CHECKING:
     import numpy as np
 
     Gradients = list[np.ndarray]
 
-__all__ = ["NEAR", "added", "begun", "gradients_of", "multiple", "parts_of", "reduced_of", "share_of", "share_of_run"]
+__all__ = ["NEAR", "added", "gradients_of", "multiple", "parts_of", "reduced_of", "share_of"]
 
 NEAR = 0.05
 """So much of a gradient may be left over where it counts as a multiple of another: bfloat16 has eight bits, and what is
 asked for are factors of two and more, not errors, which laws find.
 """
-
-
-def begun(run: RunTrace) -> list[Seen] | None:
-    """The first step of each client; None if one has made none."""
-    found = [next(iter(client.seen), None) for client in run.clients]
-    known = [seen for seen in found if seen is not None]
-    return known if len(known) == len(found) else None
-
-
-def share_of_run(run: RunTrace) -> float | None:
-    """Whether the first step of a run adds up its replicas' gradients: 1, or one by their number if it averages them.
-
-    None where that is not known, as where variables aggregate what they are assigned.
-    """
-    clients, replicas = begun(run), run.header.replicas
-    parts = [part for seen in clients or () for part in parts_of(seen)]
-    if not clients or len(parts) != replicas or any(len(part) != len(parts[0]) for part in parts):
-        return None
-    return share_of(reduced_of(clients[0]), added(parts), replicas)
 
 
 def gradients_of(seen: Seen) -> Gradients:

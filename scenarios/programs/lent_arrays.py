@@ -14,6 +14,8 @@ __all__ = ["Loop", "make"]
 Loop = Literal["plain_loop", "keras3_fit"]
 _BATCH = 16
 _BATCHES = 6
+_EPOCHS = 5
+"""How many arrays are written over before they are read again is a race, which two epochs may win."""
 _ALIGNED = 64
 """Of what begins at no multiple of so many bytes TensorFlow makes a copy."""
 
@@ -69,7 +71,7 @@ def _loop(strategy: Any, record: Any, *, copied: bool) -> None:
     def step(iterator: Any) -> Any:
         return strategy.run(replica, args=next(iterator))
 
-    for _ in range(2):
+    for _ in range(_EPOCHS):
         iterator = iter(data)
         for _ in range(_BATCHES):
             record.step(loss=step(iterator), variables=[w])
@@ -82,5 +84,4 @@ def _fit(strategy: Any, record: Any, *, copied: bool) -> None:
     with strategy.scope():
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, kernel_initializer="zeros")])
         model.compile(keras.optimizers.SGD(0.125), "mse")
-    # How many arrays are written over before they are read again is a race, which two epochs may win.
-    model.fit(_data(copied), epochs=5, verbose=0, callbacks=[record.keras_callback(model)])
+    model.fit(_data(copied), epochs=_EPOCHS, verbose=0, callbacks=[record.keras_callback(model)])

@@ -11,9 +11,9 @@ __all__ = ["averaged_by"]
 
 
 def averaged_by(average: Average) -> Culprit:
-    """What there is to say of a line that averages more losses than it says there are."""
+    """What there is to say of a line that gives the batch of one replica."""
     file, _, line = average.line.rpartition(":")
     source = linecache.getline(file, int(line)).strip()
-    found = f"the global batch is said to have {average.batch} examples"
-    expected = f"expected {average.losses}, those of all replicas"
+    found = f"the global batch is said to have {average.batch} examples, which is what one replica, or worker, has"
+    expected = "expected as many as all have together"
     return Culprit(file, int(line), source, "compute_average_loss", None, found, expected, (), average.step)

@@ -211,7 +211,7 @@ class Witness:
     def averages(self) -> tuple[Average, ...]:
         """What the program has told TensorFlow of its global batch."""
         found = self._gathered.noted.averages.items()
-        return tuple(Average(*told, sum(given.values()), step) for told, (step, given) in found)
+        return tuple(Average(line, batch, step) for (line, batch), step in found)
 
     @property
     def unread(self) -> tuple[str, ...]:

@@ -1,9 +1,13 @@
-"""Losses that replicas average over the global batch: how large they say it is, and how many losses there are."""
+"""What replicas tell TensorFlow of the global batch when they average their losses.
+
+Nothing is asked of the losses themselves: who looks at a tensor in a graph keeps TensorFlow from using its memory
+again, and so hides what goes wrong by that.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
@@ -25,29 +29,14 @@ def active(gathered: Gathered) -> Iterator[None]:
         def average(
             per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None, **options: Any
         ) -> Any:
-            if global_batch_size is not None and (replica := replica_number(gathered)) is not None:
+            if global_batch_size is not None and replica_number(gathered) is not None:
                 with gathered.looking("averages"):
-                    _see(gathered, replica, places.line(), per_example_loss, tf.get_static_value(global_batch_size))
+                    batch, line = tf.get_static_value(global_batch_size), places.line()
+                    if batch is not None and line is not None:
+                        gathered.noted.averages.setdefault((line, int(batch)), gathered.number)
             return original(per_example_loss, sample_weight, global_batch_size, **options)
 
         return average
 
     with patched(tf.nn, "compute_average_loss", around):
         yield
-
-
-def _see(gathered: Gathered, replica: int, line: str | None, losses: Any, batch: Any) -> None:
-    import tensorflow as tf
-
-    losses = tf.convert_to_tensor(losses)
-    if line is None or batch is None or losses.shape.rank != 1:
-        return
-    size = int(batch)
-
-    def take(counts: Sequence[Any]) -> None:
-        number = gathered.number
-        step, given = gathered.noted.averages.setdefault((line, size), (number, {}))
-        if step == number:  # in slices each is averaged by itself
-            given[replica] = max(given.get(replica, 0), int(counts[0]))
-
-    gathered.deliver([tf.size(losses)], take)
