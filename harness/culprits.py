@@ -96,7 +96,7 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
 def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     """A verdict with the line that is to blame, or why there is none, where no step has to be watched to know it.
 
-    So it is with what an input pipeline gives, and with what only tf_keras makes.
+    So it is with what an input pipeline gives, what a script says of its batch, and what only tf_keras makes.
 
     Args:
         verdict: of any run.
@@ -106,7 +106,7 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
     if any(each.law == TOLD_BATCH for each in verdict.findings) and (told := told_batch(read_parts(directory).last)):
-        return verdict.seen(Looked(averaged_by(told), None, 0.0))
+        return verdict.seen(Looked(averaged_by(told[0]), None, 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what

@@ -271,7 +271,7 @@ class Step(msgspec.Struct, frozen=True, tag=True):
     # Under ParameterServerStrategy Keras shows ends of epochs; such a step matches that with `epoch_end` set.
     epoch: int | None = None
     epoch_end: bool = False
-    # The task that consumed each tuple of `examples`, where a coordinator's chief reports what its workers consumed.
+    # Where a coordinator's chief reports what its workers consumed: the task of each tuple of `examples`.
     consumers: tuple[str, ...] | None = None
     scheduled: int | None = None  # closures that a coordinator had been given by then; None without one
     seen: Seen | None = None
@@ -336,6 +336,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
     `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps its own, `averages`
     what was said of the global batch.
+
     `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
@@ -381,7 +382,7 @@ class ClientTrace(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     final: Final | None = None
     counters: Counters = Counters()
-    whole: bool = True  # whether its file ended as that of a process which was not killed
+    whole: bool = True  # whether its process was not killed
     seen: tuple[Seen, ...] = ()
     start: Start | None = None
     evaluated: tuple[Evaluated, ...] = ()
@@ -452,11 +453,9 @@ def read_client(path: Path) -> ClientTrace:
         ValueError: it is damaged.
         OSError: it cannot be read.
     """
-    header: Header | None = None
+    header, final, counters = None, None, Counters()
     frame: Frame | None = None
     steps, seen, starts, evaluated = list[Step](), list[Seen](), list[Start](), list[Evaluated]()
-    final: Final | None = None
-    counters = Counters()
     for frame in frames(path):
         if isinstance(frame, Header):
             header = frame

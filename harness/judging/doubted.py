@@ -86,7 +86,7 @@ def doubted(
     of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
     if of_scale and (found := natively().verdict) is not None:
         return found
-    if of_scale and (wrong := _told_batch(verdict, run, replicas, natively)) is not None:
+    if of_scale and (wrong := _told_batch(verdict, run, natively)) is not None:
         return broken_by(verdict, [wrong])
     if of_scale and not _stands(verdict, told, whatever):
         return without_judgement(verdict, of_scale[0])
@@ -95,13 +95,13 @@ def doubted(
     return verdict if why is None else without_judgement(verdict, why)
 
 
-def _told_batch(verdict: Verdict, run: RunTrace, replicas: int, natively: Callable[[], Native]) -> Finding | None:
+def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], Native]) -> Finding | None:
     """That the script has told TensorFlow of the batch of one replica, of a run that contributes as many times more."""
-    if verdict.outcome != "consistent" or (factor := natively().factor) is None:
+    told, factor = told_batch(run), natively().factor
+    if verdict.outcome != "consistent" or told is None or factor is None:
         return None
-    counts = {replicas, len(run.clients)} - {1}
-    told = told_batch(run) if any(abs(factor - count) <= SCALED for count in counts) else None
-    return None if told is None else told_batch_finding(told, factor)
+    average, count = told
+    return told_batch_finding(average, factor) if abs(factor - count) <= SCALED else None
 
 
 def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Sequence[StandIn]], bool]) -> bool:

@@ -17,16 +17,19 @@ TOLD_BATCH = "global_batch"
 """What such a finding is put to in place of a law."""
 
 
-def told_batch(run: RunTrace) -> Average | None:
-    """The line that gives as global batch what each replica has by itself, or each worker; None if there is none."""
+def told_batch(run: RunTrace) -> tuple[Average, int] | None:
+    """The line that gives as global batch what each replica has by itself, or each worker; None if there is none.
+
+    With it comes how many replicas, or workers, there are, and so how many times too small that is.
+    """
     for each in run.clients[0].counters.averages:
         steps = [next((seen for seen in client.seen if seen.index == each.step), None) for client in run.clients]
         shares = [[len(rows) for rows in seen.examples or ()] if seen is not None else [] for seen in steps]
         of_replicas = {count for share in shares for count in share}
         of_workers = {sum(share) for share in shares}
-        several = sum(map(len, shares)) > 1
-        if several and (of_replicas == {each.batch} or (len(shares) > 1 and of_workers == {each.batch})):
-            return each
+        for parts, count in ((of_replicas, sum(map(len, shares))), (of_workers, len(shares))):
+            if count > 1 and parts == {each.batch}:
+                return each, count
     return None
 
 

@@ -264,11 +264,8 @@ class Recorder:
     def close(self, **counted: Any) -> None:
         """Write what the harness itself has counted, by the names of `Counters`, and close the file."""
         coarsest = None if self._noise is None else self._noise.coarsest
-        if (witness := self._witness) is not None:
-            counted |= {"unseen": witness.unseen, "raised": witness.raised, "overwritten": witness.overwritten}
-            counted |= {"others": witness.others, "all_examples": witness.all_examples, "tables": witness.tables}
-            counted |= {"pipelines": witness.pipelines, "unread": witness.unread}
-            counted["averages"] = witness.averages
+        if self._witness is not None:
+            counted |= self._witness.counted
         counters = Counters(per_epoch=self._per_epoch, coarsest=coarsest, unjoined=tuple(self._unjoined), **counted)
         self._writer.write(counters)
         self._writer.close()

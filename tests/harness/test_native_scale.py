@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness import verify
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, Value
 from harness.judging.native_scale import adds_up, factor_of
+from harness.judging.reduction import share_of
 from tests.harness._loop import LOOP
 
 
@@ -119,3 +121,21 @@ def test_a_mistake_stands_that_no_meaning_of_the_number_of_replicas_explains(pla
     (place / "train.py").write_text(loop)
     verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
     assert (verdict.outcome == "inconsistent") is wrong, str(verdict)
+
+
+@pytest.mark.parametrize(("parts", "factor"), [((1024.0, 3072.0), 1.0), ((512.0, 1536.0), 0.5)])
+def test_the_scale_of_a_loss_is_taken_off_before_gradients_are_reduced(
+    parts: tuple[float, float], factor: float
+) -> None:
+    """Alike on one device, where it shows by how much."""
+    run = _run(_step(*parts, reduced=sum(parts) / 1024.0))
+    assert factor_of(run, _run(_step(4096.0, reduced=4.0)), 2) == pytest.approx(factor)
+    assert factor_of(run, _run(_step(4096.0, reduced=3.0)), 2) is None
+
+
+def test_a_reduction_is_known_by_what_was_seen_of_it() -> None:
+    """Not all gradients may be among what left it, nor all that left it among these; shapes tell a loss from a bias."""
+    bias, kernel, loss = np.array([3.0]), np.array([[3.0, 4.0]]), np.array(3.0)
+    assert share_of([bias], [bias, kernel], 2) == 1.0
+    assert share_of([bias / 2, kernel / 2, loss], [bias, kernel], 2) == 0.5
+    assert share_of([loss], [bias, kernel], 2) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import verify
+from harness import Verdict, verify
 
 _REMEMBERING = """
 import json
@@ -43,17 +43,23 @@ model.fit(data, epochs=6, verbose=0, callbacks=[slower, keras.callbacks.BackupAn
 """
 
 
+def _verified(script: str, *, interrupt_at: int, keep: bool) -> Verdict:
+    """The verdict on a script in the current directory, which is right where it has what to `keep`."""
+    Path("train.py").write_text(script)
+    command = ["python", "train.py", *(["keep"] if keep else [])]
+    verdict = verify(command, "mirrored-2", interrupt_at=interrupt_at, explain=False, prove=False)
+    assert verdict.outcome == ("consistent" if keep else "inconsistent"), str(verdict)
+    return verdict
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("keep", [False, True])
 def test_what_a_callback_remembers_is_named_where_a_restart_loses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
 ) -> None:
     """The rate that it sets changes between steps only, and stays the run's in each of them."""
-    (tmp_path / "train.py").write_text(_REMEMBERING)
     monkeypatch.chdir(tmp_path)
-    command = ["python", "train.py", *(["keep"] if keep else [])]
-    verdict = verify(command, "mirrored-2", interrupt_at=5, explain=False, prove=False)
-    assert verdict.outcome == ("consistent" if keep else "inconsistent"), str(verdict)
+    verdict = _verified(_REMEMBERING, interrupt_at=5, keep=keep)
     if not keep:
         assert {each.law for each in verdict.findings} == {"begins_alike"}
         assert verdict.explanation is not None
@@ -106,11 +112,8 @@ def test_what_a_script_does_after_its_last_step_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
 ) -> None:
     """An average of weights in NumPy, which a restart loses, shows only where the weights are set to it."""
-    (tmp_path / "train.py").write_text(_AVERAGING)
     monkeypatch.chdir(tmp_path)
-    command = ["python", "train.py", *(["keep"] if keep else [])]
-    verdict = verify(command, "mirrored-2", interrupt_at=3, explain=False, prove=False)
-    assert verdict.outcome == ("consistent" if keep else "inconsistent"), str(verdict)
+    verdict = _verified(_AVERAGING, interrupt_at=3, keep=keep)
     if not keep:
         assert {each.law for each in verdict.findings} == {"begins_alike"}
         assert "at the end, after step 6, variable" in verdict.findings[0].text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from harness.evidence.averages import Average
@@ -31,24 +29,25 @@ def _run(batch: int, *shares: tuple[int, ...], told: tuple[StandIn, ...] = ()) -
 
 
 @pytest.mark.parametrize(
-    ("batch", "shares", "found"),
+    ("batch", "shares", "times"),
     [
-        (4, [(4, 4)], True),
-        (4, [(4,), (4,)], True),
-        (4, [(4, 4), (4, 4)], True),
-        (8, [(4, 4), (4, 4)], True),  # of one worker
-        (8, [(4, 4)], False),  # of all
-        (8, [(4,), (4,)], False),
-        (16, [(4, 4)], False),  # the last batch of an epoch
-        (4, [(4, 3)], False),
-        (6, [(4, 4)], False),  # any other number
-        (4, [(4,)], False),  # one replica has all
-        (0, [(), ()], False),  # examples that were not seen
+        (4, [(4, 4)], 2),
+        (4, [(4,), (4,)], 2),
+        (4, [(4, 4), (4, 4)], 4),
+        (8, [(4, 4), (4, 4)], 2),  # of one worker
+        (8, [(4, 4)], None),  # of all
+        (8, [(4,), (4,)], None),
+        (16, [(4, 4)], None),  # the last batch of an epoch
+        (4, [(4, 3)], None),
+        (6, [(4, 4)], None),  # any other number
+        (4, [(4,)], None),  # one replica has all
+        (4, [(), ()], None),  # examples that were not seen
     ],
 )
-def test_the_batch_of_one_is_known(batch: int, shares: list[tuple[int, ...]], found: bool) -> None:
+def test_the_batch_of_one_is_known(batch: int, shares: list[tuple[int, ...]], times: int | None) -> None:
     """By what each replica, or each worker, had in the step in which the line was run first."""
-    assert (told_batch(_run(batch, *shares)) is not None) == found
+    found = told_batch(_run(batch, *shares))
+    assert (None if found is None else found[1]) == times
 
 
 @pytest.mark.parametrize(
@@ -63,11 +62,9 @@ def test_the_batch_of_one_is_known(batch: int, shares: list[tuple[int, ...]], fo
 )
 def test_it_settles_what_replicas_contribute(batch: int, factor: float | None, outcome: str) -> None:
     """Only beside what is known from the script as it is on one device: a line alone may be divided once more."""
-    run = _run(batch, (4, 4), told=(StandIn(COUNT + " multiplies", "2", "sure", "train.py:3"),))
-    held = Verdict("train.py", "mirrored-2", (Judgement("variables_match_reference", "held", compared=3),))
-    held = dataclasses.replace(
-        held, judgements=tuple(dataclasses.replace(law, suffices=True) for law in held.judgements)
-    )
+    run = _run(batch, (4, 4), told=(StandIn(f"{COUNT} multiplies", "train.py:3", "2"),))
+    law = Judgement("variables_match_reference", "held", compared=3, suffices=True)
+    held = Verdict("train.py", "mirrored-2", (law,))
     verdict = doubted(held, run, run, 2, natively=lambda: Native(factor))
     assert verdict.outcome == outcome, str(verdict)
     if outcome == "inconsistent":

@@ -14,10 +14,10 @@ from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.forward import forward_of
 from harness.judging.culprit.protocol import Culprit, NoCulprit
-from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT
+from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told
 from harness.judging.culprit.sides import Side, assigns
-from harness.judging.culprit.walk import CALLS, Broken, Mode, Walk, Wanted, sinks
+from harness.judging.culprit.walk import CALLS, EXAMPLES, Broken, Mode, Walk, Wanted, sinks
 
 __all__ = ["Reported", "find_culprit"]
 
@@ -175,7 +175,11 @@ class _Back:
             return False
         walk = self._walks[Mode.UNRELATED]
         walk.tell(op)
-        known = [{each for each in walk.facts(tensor) or () if each.right} for tensor in op.inputs]
+        known = []
+        for tensor in op.inputs:
+            made = self._aligned.sides[0].producer(tensor)
+            given = made is not None and made.type.startswith(EXAMPLES)
+            known.append({Relation(SPLIT)} if given else {each for each in walk.facts(tensor) or () if each.right})
         if not all(any(each.kind in (REPLICATED, SPLIT) for each in relations) for relations in known):
             return False
         split = [relations for relations in known if not any(each.kind == REPLICATED for each in relations)]

@@ -17,14 +17,16 @@ from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
 from harness.judging.culprit.sides import ARRIVED, assigns
 
-__all__ = ["CALLS", "Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
+__all__ = ["CALLS", "EXAMPLES", "Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
 
 
 # What adds up values of replicas, which the reference does not do.
 _SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
 
-# What is rightly another one in each program: constants, and examples, whose sameness is judged by itself.
-_GIVEN_APART = ("Const", "Iterator", "Optional", "MultiDevice")
+# Examples, whose sameness is judged by itself.
+EXAMPLES = ("Iterator", "Optional", "MultiDevice")
+# What is rightly another one in each program.
+_GIVEN_APART = ("Const", *EXAMPLES)
 # What carries out functions, in which the operations are that give the result.
 CALLS = ("While", "StatelessWhile", "If", "StatelessIf", "Case", "PartitionedCall", "StatefulPartitionedCall", "__")
 _SHAPES = ("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs")

@@ -12,9 +12,8 @@ import msgspec
 
 from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
-from harness.evidence.pipelines import Pipeline
 from harness.evidence.steps import RunEvidence
-from harness.evidence.trace import Array, Evaluated, GivenSeen, Seen, SeenVariable, Start, Value
+from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.steps import Following, Keeping
 from harness.recording.watch import Watch
@@ -177,16 +176,6 @@ class Witness:
         return tuple(self._gathered.unseen)
 
     @property
-    def others(self) -> int:
-        """At how many steps the run that is followed was given other examples."""
-        return 0 if self._gathered.steps is None else self._gathered.steps.others
-
-    @property
-    def all_examples(self) -> GivenSeen | None:
-        """What is to be said of the examples of all steps of the run that is followed."""
-        return None if self._gathered.steps is None else self._gathered.steps.all_examples
-
-    @property
     def raised(self) -> tuple[str, ...]:
         """What is to be said of steps that raised."""
         return tuple(self._gathered.raised)
@@ -197,26 +186,21 @@ class Witness:
         return tuple(self._gathered.overwritten)
 
     @property
-    def tables(self) -> tuple[str, ...]:
-        """The lines that write a table while the program trains."""
-        return tuple(self._gathered.noted.tables)
-
-    @property
-    def pipelines(self) -> tuple[Pipeline, ...]:
-        """The data sets that the program has iterated."""
-        found = self._gathered.noted.pipelines.items()
-        return tuple(msgspec.structs.replace(pipeline, step=step) for pipeline, step in found)
-
-    @property
-    def averages(self) -> tuple[Average, ...]:
-        """What the program has told TensorFlow of its global batch."""
-        found = self._gathered.noted.averages.items()
-        return tuple(Average(line, batch, step) for (line, batch), step in found)
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """The program's own variables of which each replica keeps what it likes, and which nobody has reported."""
-        return tuple(self._gathered.registry.unread())
+    def counted(self) -> dict[str, Any]:
+        """What is known when the program has ended, by the names of `Counters`."""
+        gathered, noted = self._gathered, self._gathered.noted
+        pipelines = (msgspec.structs.replace(pipeline, step=step) for pipeline, step in noted.pipelines.items())
+        return {
+            "unseen": self.unseen,
+            "raised": self.raised,
+            "overwritten": self.overwritten,
+            "others": 0 if gathered.steps is None else gathered.steps.others,
+            "all_examples": None if gathered.steps is None else gathered.steps.all_examples,
+            "tables": tuple(noted.tables),
+            "pipelines": tuple(pipelines),
+            "averages": tuple(Average(line, batch, step) for (line, batch), step in noted.averages.items()),
+            "unread": tuple(gathered.registry.unread()),
+        }
 
     def send_held(self) -> None:
         """Write what has been held back of steps that were looked at."""
