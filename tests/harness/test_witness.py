@@ -19,6 +19,7 @@ from tests.harness._caught import fails_between
 from tests.harness._held_back import held_back
 from tests.harness._shapeless import shapeless
 from tests.harness._sharing import sharing
+from tests.harness._slices import slices
 
 
 def _data() -> tuple[Any, Any]:
@@ -379,6 +380,7 @@ def _deterministic(strategy: Any) -> list[int]:
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "sequences": shapeless,
+    "slices": slices,
     "random": _random_numbers,
     "evaluation": _evaluation_is_no_step,
     "optimizers": _only_optimizers,
@@ -441,6 +443,14 @@ def test_a_gradient_has_the_shape_of_its_variable(in_a_task: dict[str, Any]) -> 
     seen, unseen = in_a_task["sequences"]
     assert seen, unseen
     assert "too large" not in unseen
+
+
+def test_a_reduction_is_seen_beside_slices_of_unknown_size(in_a_task: dict[str, Any]) -> None:
+    """And what a line tells TensorFlow of the global batch, without a look at the losses."""
+    reduced, ((line, batch, step),) = in_a_task["slices"]
+    assert () in reduced
+    assert line.endswith("# told")
+    assert (batch, step) == (3, 1)
 
 
 def test_a_step_that_is_saved_and_loaded_runs(in_a_task: dict[str, Any]) -> None:
