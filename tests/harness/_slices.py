@@ -1,4 +1,4 @@
-"""A step of a table and a bias: what leaves its reduction is slices and a tensor, and it says how large its batch is."""
+"""A step of a table and a bias: its reduction gives slices and a tensor, and a line says how large its batch is."""
 
 from __future__ import annotations
 
