@@ -141,16 +141,20 @@ class Ear:
                 if process.exit_code() is not None:
                     self._ended(who)
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Take one in who connects; `False` when there is none."""
         try:
             wire, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionError):  # who was there has gone again
-            return
+        except BlockingIOError:
+            return False
+        except ConnectionError:  # who was there has gone again
+            return True
         self._strangers = [each for each in self._strangers if each.owner is None and not each.closed]
         if len(self._strangers) >= len(self._names) + _STRANGERS_MAX:
             # A task greets at once.
             self._turn_away(self._strangers.pop(0), "it did not greet")
         self._strangers.append(Connection(wire, self._selector))
+        return True
 
     def _read(self, connection: Connection) -> bool:
         """Read once; `False` when nothing is left for now, or ever."""
@@ -214,9 +218,13 @@ class Ear:
         with contextlib.suppress(KeyError):
             self._selector.unregister(process.sentinel)
         del self._watched[who]
+        # It may have ended before its last words were read, and before anybody heard that it had any.
+        while self._accept():
+            pass
+        for stranger in self._strangers:
+            self._read_all(stranger)
         connection = self._connections.get(who)
         try:
-            # The process may have ended before its last words were read.
             self._read_all(connection)
         finally:
             self._hear(Ended(who, code, at, "" if connection is None else connection.half_said))
