@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from harness.evidence.comparing import Comparison, compare, finite_elements, place
 from harness.evidence.observed import Observed, history, is_integer, moments
 from harness.judging.laws._counters import is_counter
+from harness.judging.laws._jumps import At, Found, Jumps
 from harness.judging.laws._wholes import Wholes
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.resolution import JUDGED_MAX, Resolving
@@ -17,7 +18,7 @@ __all__ = ["MatchesReference", "first_per_value"]
 _UNJUDGED_MAX = 0.5
 
 
-def first_per_value(findings: list[tuple[Finding, float]]) -> tuple[Finding, ...]:
+def first_per_value(findings: list[Found]) -> tuple[Finding, ...]:
     """The first finding of each value: earliest step first, worst ratio first within a step, capped."""
     first: dict[tuple[str | None, str | None], tuple[Finding, float]] = {}
     for finding, ratio in findings:
@@ -47,25 +48,25 @@ class MatchesReference(Law):
         reference = history(case.reference, self.observable)
         if not run and not reference:
             return not_judged(self.id, f"neither the run nor the reference recorded {self.observable}")
-        findings: list[tuple[Finding, float]] = []
-        ratios: list[float] = []
+        of_elements: list[Found] = []
+        of_wholes: list[Found] = []
+        ratios: dict[tuple[int | None, str], float] = {}
         recorded, resolving, wholes = 0, Resolving(), Wholes(case, self.observable)
         for step in _common_steps(case):
             for name, difference in self._differences(case, step, run.get(step), reference.get(step)):
                 recorded += 1
                 value = run.get(step, {}).get(name)
                 if difference.ratio > 1:
-                    findings.append((self._finding(step, name, difference, value), difference.ratio))
-                worst = difference.ratio
+                    of_elements.append((self._finding(step, name, difference, value), difference.ratio))
+                ratio = difference.ratio
                 if difference.observed is not None and value is not None:
                     self._resolve(resolving, case, step, name, reference[step][name])
                     if (whole := wholes.of(step, name, value)) is not None:
                         resolving.add_whole(step, name, whole.factor_bound, whole.rest_bound)
-                        worst = max(worst, whole.ratio)
-                        if difference.ratio <= 1:
-                            findings += wholes.findings(self.id, step, name, whole, value.task)
+                        ratio = max(ratio, whole.ratio)
+                        of_wholes += wholes.findings(self.id, step, name, whole, value.task)
                 if difference.elements:
-                    ratios.append(worst)
+                    ratios[step, name] = ratio
         if not recorded and case.apart:
             return not_judged(self.id, f"no step can be judged by one replica: {next(iter(case.apart.values()))}")
         if not recorded:
@@ -73,7 +74,9 @@ class MatchesReference(Law):
         if not ratios:
             what = f"none of the {recorded} recorded {self.observable}"
             return not_judged(self.id, f"{what} has an element that is finite in the reference")
-        found = judged(self.id, len(ratios), first_per_value(findings), max(ratios), recorded, resolving.result)
+        findings, jumps = _without_jumps(Jumps(case, self.observable, wholes), of_elements, of_wholes)
+        worst = max(min(ratio, 1.0) if at in jumps else ratio for at, ratio in ratios.items())
+        found = judged(self.id, len(ratios), first_per_value(findings), worst, recorded, resolving.result)
         return found if findings else _or_unjudged(found, wholes)
 
     def _resolve(self, resolving: Resolving, case: Case, step: int | None, name: str, reference: Observed) -> None:
@@ -111,6 +114,16 @@ class MatchesReference(Law):
             expected=difference.expected,
             bound=difference.bound if numeric else None,
         )
+
+
+def _without_jumps(jumps: Jumps, of_elements: list[Found], of_wholes: list[Found]) -> tuple[list[Found], set[At]]:
+    """What is left in the order of steps, of wholes those whose elements are right; and the values that have jumped."""
+    elements = jumps.of_elements(of_elements)
+    wrong = {jumps.at(each) for each in of_elements if each not in elements}
+    wholes = jumps.of_wholes(apart := [each for each in of_wholes if jumps.at(each) not in wrong])
+    left = [each for each in (*of_elements, *apart) if each not in elements and each not in wholes]
+    left.sort(key=lambda found: (found[0].step is None, found[0].step))
+    return left, {jumps.at(each) for each in (*elements, *wholes)} - {jumps.at(each) for each in left}
 
 
 def _or_unjudged(law: Judgement, wholes: Wholes) -> Judgement:

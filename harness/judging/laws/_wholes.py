@@ -16,7 +16,7 @@ from harness.judging.tolerance.whole import length
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.judging.tolerance import Whole
+    from harness.judging.tolerance import Tolerance, Whole
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 else:
@@ -46,19 +46,21 @@ class Wholes:
 
     def of(self, step: int | None, name: str, run: Observed) -> Whole | None:
         """What a value is as a whole at a step; None where that cannot be said."""
-        if run.problem or run.array.dtype.kind != "f" or (before := self._before(step, name, run)) is None:
-            return None
         import numpy as np
 
-        observed = run.array.astype(np.float64)
-        found = self.case.tolerance.whole(self.observable, name, step, observed, before)
-        if found is not None:
+        if (found := self.held(step, name, run, self.case.tolerance)) is not None:
             self.moved[name] += 1
             bound = self.case.tolerance.bound(self.observable, name, step)
-            of_elements = length(np.broadcast_to(bound, observed.shape)) / found.size
+            of_elements = length(np.broadcast_to(bound, run.array.shape)) / found.size
             self.judged[name] += min(found.share, of_elements) <= JUDGED_PART
             self.rounding[name] += found.moved >= _ROUNDING and found.own <= JUDGED_PART
         return found
+
+    def held(self, step: int | None, name: str, run: Observed, tolerance: Tolerance) -> Whole | None:
+        """The same, of any run that began the step with what the run did, within this tolerance."""
+        if run.problem or run.array.dtype.kind != "f" or (before := self._before(step, name, run)) is None:
+            return None
+        return tolerance.whole(self.observable, name, step, run.array.astype("float64"), before)
 
     @property
     def unseen(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ _WINDOW = 2
 after: what rounding does to a training grows with its steps, and the first one is to keep its tight bound.
 """
 _FEW = 64
+_MANY = 5
 _CACHE_BYTES = 1 << 27
 
 
@@ -102,6 +103,21 @@ class Derived:
         roundings = (1.0 if self.perturbed else self._floor(observable)) * computed + REPORT * cast
         size = np.maximum(_magnitude(value), np.abs(before))
         return whole(observed - before, truth - before, self._draws(observable, name, step), roundings * size)
+
+    @property
+    def can_be_held_apart(self) -> bool:
+        """Whether there are as many reruns with noise as are made before anything is accused."""
+        return len(self._noisy) >= _MANY
+
+    def held_apart(self) -> Iterator[tuple[RunTrace, Derived]]:
+        """Each rerun with noise, and the bounds that all other reruns make."""
+        for rerun in self._noisy:
+            yield rerun, Derived(self.reference, [run for run in self.perturbed if run is not rerun])
+
+    @cached_property
+    def _noisy(self) -> list[RunTrace]:
+        """Without those that show what other kernels do."""
+        return [run for run in self.perturbed if any(each.counters.coarsest is not None for each in run.clients)]
 
     def describe(self) -> str:
         """One sentence for a report."""
