@@ -15,12 +15,13 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.asked import Asked
 from harness.errors import Abstained, NothingObserved
+from harness.evidence.independence import read_touched, reads_back
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
@@ -38,7 +39,7 @@ from harness.judging.verdict import Verdict
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import run_once
-from harness.running.reference import NOISY_RUNS, ReferenceRuns, Venue, failure_on_one_device, reference_runs
+from harness.running.reference import NOISY_RUNS, PAIR, ReferenceRuns, Venue, failure_on_one_device, reference_runs
 from harness.running.scripted import check_whole, own_trace
 from harness.subject.program import Program
 from harness.subject.script import Script
@@ -151,12 +152,12 @@ class Attempt:
         verdict, reference = judged(runs.plain())
         check_whole(self.program, reference.trace, self.changes)
         derived = self.asked.derived
-        for noisy in () if not derived else NOISY_RUNS if runs.follow else NOISY_RUNS[1:2]:
+        for noisy in () if not derived else NOISY_RUNS if runs.follow else [PAIR]:
             if not is_open(asked(verdict)) or (reference.perturbed and is_plain(asked(verdict))):
                 break
             verdict, reference = judged(runs.with_noise(noisy))
         if is_open(verdict) and not runs.follow:
-            most = NOISY_RUNS[1 if is_plain(verdict) else 2] if derived else 0
+            most = 0 if not derived else PAIR if is_plain(verdict) else NOISY_RUNS[-1]
             verdict, reference = judged(runs.with_noise(most, sure=True))
         return verdict, reference
 
@@ -285,8 +286,13 @@ class Attempt:
         return Native(factor), reference
 
 
-def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:
+def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -> tuple[Verdict, Reference | None]:
     """Run it, and judge it.
+
+    Args:
+        attempt: what is run.
+        meanwhile: begins what may be done beside the runs of the reference, once it is known that they may be made at
+            the same time: none reads a file that it writes.
 
     Returns:
         The verdict, and what the run was held against; None where that could not be made.
@@ -303,6 +309,8 @@ def verdict_of(attempt: Attempt) -> tuple[Verdict, Reference | None]:
     result: RunResult | None = None
     try:
         result = attempt.run()
+        if not reads_back(read_touched(attempt.directory / TRACES)):
+            meanwhile()
         return _judged(attempt, task_summaries(result))
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.refuting import confirmed, refuted
 from harness.relations.proof import Proof
 from harness.relations.proving import proof_of
 from harness.running.observe import check_hardware
-from harness.running.traced import Graphs, trace_step
+from harness.running.traced import Graphs, tracing
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import LockstepError
@@ -52,17 +53,34 @@ def prove(
         MissingHardware: the strategy needs hardware that is not there.
         RunFailed: the program failed before its first training step.
     """
-    case, under_test = strategy_case(strategy), Program.of(program)
+    with proving(Program.of(program), strategy_case(strategy), seed=seed, timeout=timeout) as proof:
+        return proof(True)
+
+
+@contextlib.contextmanager
+def proving(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[bool], Proof]]:
+    """As `prove`, while the caller goes on.
+
+    Yields:
+        What waits for the proof, with whether a batch may refute the step.
+    """
     check_hardware(case)
     if (why := hidden(case)) is not None:
-        return Proof("open", under_test.name, case.name, reasons=(why,))
-    began = time.monotonic()
-    graphs = trace_step(under_test, case, seed=seed, timeout=timeout)
-    traced = time.monotonic()
-    proof = inferred(graphs, program=under_test.name, strategy=case.name)
-    proof = dataclasses.replace(proof, tracing_seconds=traced - began, inferring_seconds=time.monotonic() - traced)
-    decide = confirmed if proof else refuted
-    return decide(proof, graphs, under_test, case, seed=seed, timeout=timeout)
+        yield lambda refutes: Proof("open", program.name, case.name, reasons=(why,))
+        return
+    with tracing(program, case, seed=seed, timeout=timeout) as traced:
+
+        def proof(refutes: bool) -> Proof:
+            graphs = traced()
+            began = time.monotonic()
+            found = inferred(graphs, program=program.name, strategy=case.name)
+            seconds = time.monotonic() - began
+            found = dataclasses.replace(found, tracing_seconds=graphs.seconds, inferring_seconds=seconds)
+            if not (found or refutes):
+                return found
+            return (confirmed if found else refuted)(found, graphs, program, case, seed=seed, timeout=timeout)
+
+        yield proof
 
 
 def is_asked(prove: bool | None) -> bool:
@@ -70,16 +88,23 @@ def is_asked(prove: bool | None) -> bool:
     return os.environ.get(PROVE_VARIABLE) != "0" if prove is None else prove
 
 
-def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Proof:
-    """As `prove`, for a verdict, which it never fails: what goes wrong leaves the proof open."""
+@contextlib.contextmanager
+def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[bool], Proof]]:
+    """As `proving`, for a verdict, which it never fails: what goes wrong leaves the proof open."""
     if program.script is not None:
-        return Proof("open", program.name, case.name, reasons=("what a script does is not followed in its graphs",))
-    try:
-        return prove(program, case, seed=seed, timeout=timeout)
-    except LockstepError as error:
-        return Proof(
-            "open", program.name, case.name, reasons=(f"it could not be traced: {str(error).splitlines()[0]}",)
-        )
+        why = "what a script does is not followed in its graphs"
+        yield lambda refutes: Proof("open", program.name, case.name, reasons=(why,))
+        return
+    with proving(program, case, seed=seed, timeout=timeout) as proof:
+
+        def found(refutes: bool) -> Proof:
+            try:
+                return proof(refutes)
+            except LockstepError as error:
+                why = f"it could not be traced: {str(error).splitlines()[0]}"
+                return Proof("open", program.name, case.name, reasons=(why,))
+
+        yield found
 
 
 def hidden(case: StrategyCase) -> str | None:

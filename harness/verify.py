@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import time
@@ -23,6 +24,7 @@ from harness.judging.shares import with_data
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
 from harness.proofs import is_asked, proved
+from harness.relations import Proof
 from harness.running.cache import check_cache
 from harness.running.disturbance import Disturbance
 from harness.running.interpreter import Interpreter
@@ -35,6 +37,7 @@ from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, LockstepError
+from simulator.machines.local.host import cores
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing from Python 3.11 on
@@ -130,17 +133,48 @@ def _verified(
 ) -> Verdict:
     """The verdict on one run, which leaves what it recorded in `directory`."""
     attempt = Attempt(program, case, changes, directory, asked, time.monotonic())
-    verdict, reference = verdict_of(attempt)
-    if reference is None:
-        if asked.keep:
-            save_run(directory, verdict, None)
-        return verdict
-    if program.script is not None:
-        verdict, reference = _of_script(verdict, attempt, reference)
-    return _explained(verdict, attempt, reference)
+    with contextlib.ExitStack() as stack:
+        proof = _Proof(attempt, stack)
+        verdict, reference = verdict_of(attempt, proof.begin)
+        if reference is None:
+            if asked.keep:
+                save_run(directory, verdict, None)
+            return verdict
+        if program.script is not None:
+            verdict, reference = _of_script(verdict, attempt, reference)
+        return _explained(verdict, attempt, reference, proof)
 
 
-def _explained(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verdict:
+class _Proof:
+    """What is proved of the step, where that was asked for: begun beside the reference if it may, or else at the end.
+
+    Args:
+        attempt: whose step it is.
+        stack: ends what was begun.
+    """
+
+    def __init__(self, attempt: Attempt, stack: contextlib.ExitStack) -> None:
+        self._attempt, self._stack, asked = attempt, stack, attempt.asked
+        self.is_asked = is_asked(asked.prove if asked.python is None else asked.prove or False)
+        self._begun: Callable[[bool], Proof] | None = None
+
+    def begin(self) -> None:
+        """Have the step traced, unless a device that the reference needs would have to do that."""
+        if self.is_asked and self._begun is None and self._attempt.case.device_kind == "cpu" and cores() > 1:
+            self._begun = self._tracing()
+
+    def of(self, verdict: Verdict) -> Proof:
+        """The proof, with what the examples of the run say of its conditions."""
+        found = (self._begun or self._tracing())(verdict.can_be_refuted)
+        parts = read_parts(self._attempt.directory)
+        return with_data(found, [*(part.trace for part in parts.earlier), parts.last])
+
+    def _tracing(self) -> Callable[[bool], Proof]:
+        attempt = self._attempt
+        return self._stack.enter_context(proved(attempt.program, attempt.case, **attempt.asked.of_reference))
+
+
+def _explained(verdict: Verdict, attempt: Attempt, reference: Reference, proof: _Proof) -> Verdict:
     """The verdict with what more runs say of it; it is kept where that was asked for."""
     program, case, directory, asked = attempt.program, attempt.case, attempt.directory, attempt.asked
     # What a worker does for a coordinator cannot be watched from here.
@@ -150,10 +184,8 @@ def _explained(verdict: Verdict, attempt: Attempt, reference: Reference) -> Verd
         if attempt.changes is None and not apart and verdict.looked is None:
             verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
     verdict = _beside_others(verdict, attempt)
-    if is_asked(asked.prove if asked.python is None else asked.prove or False):
-        parts = read_parts(directory)
-        runs = [*(part.trace for part in parts.earlier), parts.last]
-        verdict = dataclasses.replace(verdict, proof=with_data(proved(program, case, **asked.of_reference), runs))
+    if proof.is_asked:
+        verdict = dataclasses.replace(verdict, proof=proof.of(verdict))
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict

@@ -125,14 +125,15 @@ class Verdict:
         return replace(self, explanation=None if denied else self.explanation, looked=looked)
 
     @property
+    def can_be_refuted(self) -> bool:
+        """Whether a batch may refute the step: not where replicas have something for themselves, and may have."""
+        return all(each.code not in (OWN, OWN_STATISTICS) for each in self.conditions)
+
+    @property
     def _claim(self) -> Proof | None:
         """What is proved; where replicas may have something for themselves, no batch refutes the step."""
         proof = self.proof
-        if (
-            proof is None
-            or proof.culprit is None
-            or all(each.code not in (OWN, OWN_STATISTICS) for each in self.conditions)
-        ):
+        if proof is None or proof.culprit is None or self.can_be_refuted:
             return proof
         shown = proof.culprit.counterexample
         why = "a batch differs, which what is given explains" + ("" if shown is None else f": {shown.text}")

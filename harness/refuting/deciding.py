@@ -73,7 +73,7 @@ def confirmed(
     if not shards:
         return proof
     # Tracing takes its time: only the largest are traced for just so many rows, and of large models none.
-    quick = max(each.seconds for each in (*graphs.clients, graphs.reference)) < _TRACING_SECONDS_MAX
+    quick = graphs.seconds < _TRACING_SECONDS_MAX
     anew = [*even[-1:], *uneven[-1:]] if quick else []
     real = _real(graphs, case.replicas)
     told = _told(graphs, [*shards, *real], anew, program, case, seed=seed, timeout=timeout)

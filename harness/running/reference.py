@@ -21,11 +21,13 @@ from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["NOISY_RUNS", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
+__all__ = ["NOISY_RUNS", "PAIR", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
 
-NOISY_RUNS = (1, 2, 5)
-"""As many are made one after another, as long as something seems wrong: one, its opposite, and three more before an
-accusation that is not plain. A bound of fewer runs is no larger, so that it accepts less.
+PAIR = 2
+"""Runs with noise of which each is the opposite of the other."""
+NOISY_RUNS = (1, 3, 5)
+"""As many are made one after another, as long as something seems wrong: one, its opposite and another one at the same
+time, and two more before an accusation that is not plain. A bound of fewer runs is no larger, so that it accepts less.
 """
 
 _TF32_NOTE = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, LockstepError, Run
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Graphs", "Tried", "noisy_outcomes", "trace_step", "try_batches"]
+__all__ = ["Graphs", "Tried", "noisy_outcomes", "tracing", "try_batches"]
 
 _Read = TypeVar("_Read")
 
@@ -29,6 +30,11 @@ class Graphs:
 
     clients: tuple[Traced, ...]
     reference: Traced
+
+    @property
+    def seconds(self) -> float:
+        """That tracing took where it took longest."""
+        return max(each.seconds for each in (*self.clients, self.reference))
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,22 @@ class _Asked:
     noise: int | None = None
 
 
-def trace_step(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Graphs:
-    """Trace the first training step under a strategy and on one device, at the same time.
+@contextlib.contextmanager
+def tracing(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[], Graphs]]:
+    """Trace the first training step under a strategy and on one device, while the caller goes on.
 
-    Raises:
-        RunFailed: one of the two failed, or took longer than `timeout` seconds.
+    Yields:
+        What waits for the graphs. It raises `RunFailed` if one of the two failed or took longer than `timeout` seconds.
     """
     asked = _both(case, [() for _ in case.clients], ())
-    clients, reference = _made(program, case.replicas, asked, seed, timeout, "*.traced", read_traced)
-    return Graphs(clients, reference[0])
+    with _begun(program, case.replicas, asked, seed, timeout) as begun:
+
+        def graphs() -> Graphs:
+            begun.join()
+            clients, reference = begun.read("*.traced", read_traced)
+            return Graphs(clients, reference[0])
+
+        yield graphs
 
 
 def try_batches(
@@ -76,14 +89,16 @@ def try_batches(
         case: under what strategy.
         shares: for each client what its replicas get of each batch.
         whole: what the reference gets of each.
-        seed: as of `trace_step`.
-        timeout: as of `trace_step`.
+        seed: as of `tracing`.
+        timeout: as of `tracing`.
 
     Raises:
-        RunFailed: as of `trace_step`.
+        RunFailed: as of `tracing`.
     """
     asked = _both(case, shares, whole)
-    clients, reference = _made(program, case.replicas, asked, seed, timeout, "*.outcomes", read_outcomes)
+    with _begun(program, case.replicas, asked, seed, timeout) as begun:
+        begun.join()
+        clients, reference = begun.read("*.outcomes", read_outcomes)
     return Tried(clients, reference[0])
 
 
@@ -101,48 +116,55 @@ def noisy_outcomes(
         timeout: as of `try_batches`.
     """
     asked = [_Asked(f"{each:+}", strategy_case("default"), [tuple(batches)], each) for each in noise]
-    made = _made(program, replicas, asked, seed, timeout, "*.outcomes", read_outcomes, may_fail=True)
-    return [outcomes for each in made for outcomes in each]
+    with _begun(program, replicas, asked, seed, timeout) as begun:
+        begun.join(may_fail=True)
+        return [outcomes for each in begun.read("*.outcomes", read_outcomes) for outcomes in each]
 
 
 def _both(case: StrategyCase, shares: Sequence[tuple[Batch, ...]], whole: tuple[Batch, ...]) -> list[_Asked]:
     return [_Asked("run", case, shares), _Asked("reference", strategy_case("default"), [whole])]
 
 
-def _made(
-    program: Program,
-    replicas: int,
-    every: Sequence[_Asked],
-    seed: int,
-    timeout: float,
-    pattern: str,
-    read: Callable[[Path], _Read],
-    *,
-    may_fail: bool = False,
-) -> list[tuple[_Read, ...]]:
-    """What each has left, all of them run at the same time."""
+@dataclass(frozen=True)
+class _Begun:
+    """Processes that trace, each with the folder that holds what it leaves."""
+
+    runs: Sequence[tuple[Run, Path]]
+
+    def join(self, *, may_fail: bool = False) -> None:
+        """Wait until all have ended."""
+        for run, _ in self.runs:
+            with contextlib.suppress(LockstepError) if may_fail else contextlib.nullcontext():
+                run.join()
+
+    def read(self, pattern: str, read: Callable[[Path], _Read]) -> list[tuple[_Read, ...]]:
+        """What the clients of each have left."""
+        return [
+            tuple(map(read, sorted(folder.glob(pattern), key=lambda path: chief_first(_task(path)))))
+            for _, folder in self.runs
+        ]
+
+
+@contextlib.contextmanager
+def _begun(program: Program, replicas: int, every: Sequence[_Asked], seed: int, timeout: float) -> Iterator[_Begun]:
+    """All of them, running at the same time until the context ends."""
     with scratch("traced") as place, contextlib.ExitStack() as stack:
-        runs: list[Run] = []
+        runs: list[tuple[Run, Path]] = []
         for asked in every:
             folders = {kind: place / asked.name / kind for kind in ("graphs", "traces", "kept")}
             for folder in folders.values():
                 folder.mkdir(parents=True)
             assignment = Assignment(str(folders["traces"]), str(folders["kept"]), seed, asked.noise)
             cluster = stack.enter_context(Cluster(asked.case.topology, timeout=timeout))
-            tracing = Tracing(str(folders["graphs"]), replicas, tuple(asked.batches))
-            runs.append(stack.enter_context(cluster.start(_client, program, asked.case, assignment, tracing)))
-        for run in runs:
-            with contextlib.suppress(LockstepError) if may_fail else contextlib.nullcontext():
-                run.join()
-        found = []
-        for asked in every:
-            paths = sorted((place / asked.name / "graphs").glob(pattern), key=lambda path: chief_first(_task(path)))
-            found.append(tuple(map(read, paths)))
-    return found
+            work = Tracing(str(folders["graphs"]), replicas, tuple(asked.batches))
+            run = stack.enter_context(cluster.start(_client, program, asked.case, assignment, work))
+            runs.append((run, folders["graphs"]))
+        yield _Begun(runs)
 
 
 def _client(program: Program, case: StrategyCase, assignment: Assignment, tracing: Tracing) -> dict[str, Any]:
     """As `trace_client`, in a task, with the noise that it was given."""
+    os.nice(10)
     with contextlib.nullcontext() if assignment.noise is None else Noise(assignment.noise).active():
         return trace_client(program, case, assignment, tracing)
 

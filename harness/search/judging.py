@@ -20,7 +20,7 @@ from harness.running.disturbance import Disturbance
 from harness.running.making import Wanted
 from harness.running.observe import check_hardware
 from harness.running.places import check_machines, on_machines, placed_program
-from harness.running.reference import NOISY_RUNS, undisturbed
+from harness.running.reference import PAIR, undisturbed
 from harness.saved import save_run
 from harness.search.outcome import Outcome
 from harness.subject.over import OnMachines
@@ -121,7 +121,7 @@ def subject_of(
         tier=tier, forced=False, explain=None, prove=None, seed=seed, timeout=timeout, stream=stream, keep=False
     )
     # What leaves no evidence can only be held against this, so that it has to be the same each time.
-    wanted = Wanted(NOISY_RUNS[1] if asked.derived else 0, sure=not leaves_evidence(case))
+    wanted = Wanted(PAIR if asked.derived else 0, sure=not leaves_evidence(case))
     reference = undisturbed(under_test, asked.venue(case), wanted)
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)
