@@ -30,7 +30,7 @@ def worded(verdict: Verdict) -> Verdict:
     why = verdict.explanation
     return dataclasses.replace(
         verdict,
-        explanation=None if why is None else dataclasses.replace(why, text=said(why.text)),
+        explanation=None if why is None else dataclasses.replace(why, evidence=said(why.evidence), cure=said(why.cure)),
         judgements=tuple(dataclasses.replace(law, reason=said(law.reason)) for law in verdict.judgements),
     )
 

@@ -246,7 +246,9 @@ class Verdict:
             "consistent": self.consistent,
             "first_divergence": None if first is None else {key: getattr(first, key) for key in keys},
             "findings": [{key: getattr(finding, key) for key in found} for finding in self.findings],
-            "explanation": None if (why := self.explanation) is None else {"rule": why.rule, "text": why.text},
+            "explanation": None
+            if (why := self.explanation) is None
+            else {"rule": why.rule, "text": why.text, "cure": why.cure},
             "tasks": self.tasks,
             "seconds": self.seconds,
             "laws": [

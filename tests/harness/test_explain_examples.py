@@ -69,7 +69,8 @@ def test_overlapping_shards_are_named() -> None:
 def test_one_duplicate_is_no_common_factor() -> None:
     """A single repeated example is listed by id."""
     found = _explained(_case([((0, 1),), ((1, 2, 3),)], [(0, 1, 2, 3)]))
-    assert "1 example (id 1) more often than the reference. Give each" in found.text
+    assert "1 example (id 1) more often than the reference." in found.evidence
+    assert found.cure.startswith("Give each")
 
 
 def test_what_the_ids_do_not_show_is_not_claimed() -> None:

@@ -41,7 +41,7 @@ def _unseen(view: View, moments: bool) -> tuple[int, dict[str, str], list[list[F
     return step, pairs, [[part[replica] for part in parts] for replica in range(view.replicas)]
 
 
-def in_moments(rule: str, cure: str, view: View) -> Attempt | None:
+def in_moments(rule: str, view: View) -> Attempt | None:
     """The first moments hold a sum of parts, each with the factor that brings it down to one common norm."""
     found = _unseen(view, moments=True)
     if found is None or found[0] != min(view.steps("variables")):
@@ -65,7 +65,7 @@ def in_moments(rule: str, cure: str, view: View) -> Attempt | None:
         f"The gradients are right, but what the optimizer has summed up after step {step} holds the replicas' "
         f"gradients, whose norms are {listed(norms)}, with different factors: their norms there are "
         f"{listed(reached)}, and that of the reference's gradient is {threshold:.6g}. Each replica's gradient was "
-        f"clipped by itself. {cure}",
+        f"clipped by itself.",
         [
             check(view, "variables", step, name, guess)
             for name, guess in zip(pairs.values(), combined(factors, parts), strict=True)
@@ -73,7 +73,7 @@ def in_moments(rule: str, cure: str, view: View) -> Attempt | None:
     )
 
 
-def in_variables(rule: str, cure: str, view: View) -> Attempt | None:
+def in_variables(rule: str, view: View) -> Attempt | None:
     """The variables are off by unequal amounts of each part, the larger a gradient the more."""
     import numpy as np
 
@@ -94,7 +94,7 @@ def in_variables(rule: str, cure: str, view: View) -> Attempt | None:
         rule,
         f"The gradients are right, but the variables after step {step} lack {', '.join(f'{f:.3g}' for f in factors)} "
         f"times the gradient of each replica, whose norms are {listed(norms)}: the larger, the more is cut off, as "
-        f"if each replica's gradient was clipped by itself. {cure}",
+        f"if each replica's gradient was clipped by itself.",
         exceeding(view, "variables", step, pairs.values(), combined(factors, parts)),
     )
 

@@ -74,8 +74,8 @@ def explained(rule: str, found: Amiss, what: str, hint: str) -> Explanation:
     cause = found.cause
     if cause is None:
         tried = "None of the known causes reproduces who consumed what."
-        return Explanation(rule, f"{what} {hint} {tried}")
-    return Explanation(rule, f"{what} Cause, {cause.cause}: {cause.text}", cause.cause)
+        return Explanation(rule, f"{what} {tried}", hint)
+    return Explanation(rule, what, f"Cause, {cause.cause}: {cause.text}", cause.cause)
 
 
 def listed(ids: Counter[int]) -> str:

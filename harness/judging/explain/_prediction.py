@@ -73,22 +73,24 @@ def judged(rule: str, text: str, checks: Iterable[Check]) -> Attempt | None:
     return Attempt(rule, text, worst, unexplained) if visible else None
 
 
-def evident(rule: str, text: str, cause: str | None = None) -> Attempt:
+def evident(rule: str, text: str, cause: str | None = None, cure: str | None = None) -> Attempt:
     """An attempt that is not a prediction: the evidence itself is the claim, and the text has to say so."""
-    return Attempt(rule, text, 0.0, 0.0, cause)
+    return Attempt(rule, text, 0.0, 0.0, cause, cure)
 
 
 @dataclass(frozen=True)
 class Predicting:
     """A rule that makes attempts; the first one within its bound is the explanation.
 
-    `evidence` is what it can still say where nothing is recorded that a prediction could be held against.
+    `evidence` is what it can still say where nothing is recorded that a prediction could be held against. `cure` is of
+    all attempts that have none of their own.
     """
 
     id: str
     priority: int
     model: _Model
     evidence: _Model | None = None
+    cure: str = ""
 
     def attempts(self, case: Case) -> Iterable[Attempt]:
         """What the rule predicts for this case, and how far off that is."""
@@ -103,9 +105,10 @@ class Predicting:
         return None if self.evidence is None else self._first(self.evidence, case)
 
     def _first(self, model: _Model, case: Case) -> Explanation | None:
-        return next(
-            (Explanation(self.id, made.text, made.cause) for made in _made(model, case) if made.ratio <= 1), None
-        )
+        made = next((each for each in _made(model, case) if each.ratio <= 1), None)
+        if made is None:
+            return None
+        return Explanation(self.id, made.text, self.cure if made.cure is None else made.cure, made.cause)
 
 
 def _made(model: _Model, case: Case) -> list[Attempt]:

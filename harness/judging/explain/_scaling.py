@@ -110,7 +110,7 @@ class Scaling:
             return self._hidden(case, count, float(factor))
         if any(loss.differs(step, factor) for step in sure):
             return None
-        return Explanation(self.id, self._text(loss, wrong[0], count, factor))
+        return Explanation(self.id, self._text(loss, wrong[0], count, factor), self.cure)
 
     def _hidden(self, case: Case, count: int, factor: float) -> Explanation | None:
         """The reported loss is right, but that which was differentiated is not: the gradients have the factor."""
@@ -125,10 +125,10 @@ class Scaling:
         what = "gradients are" if observable == "gradients" else "of the optimizer's first moments are"
         text = (
             f"The reported loss is not wrong, but at step {step} all {what} the reference's {verb} {count}, the "
-            f"number of {self.unit}: training itself is wrong. {self.cure}"
+            f"number of {self.unit}: training itself is wrong."
         )
         attempt = judged(self.id, text, scaled(view, observable, step, names, factor))
-        return Explanation(self.id, text) if attempt is not None and attempt.ratio <= 1 else None
+        return Explanation(self.id, text, self.cure) if attempt is not None and attempt.ratio <= 1 else None
 
     def _text(self, loss: _Series, step: int, count: int, factor: Fraction) -> str:
         verb = "divided by" if self.divides else "times"
@@ -137,7 +137,7 @@ class Scaling:
         return (
             f"{_which(loss.case)} is the reference's {verb} {count}, the number of {self.unit}: at step {step} it is "
             f"{observed} where {expected} is right; the factor reproduces {fits} of {len(loss.steps)} steps. "
-            f"{_about_gradients(loss.case, step, factor)} {self.cure}"
+            f"{_about_gradients(loss.case, step, factor)}"
         )
 
 

@@ -33,7 +33,7 @@ def _summed_means(view: View, step: int) -> bool:
     return attempt is not None and attempt.ratio <= 1
 
 
-def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attempt | None]:
+def one_gradient(rule: str, view: View, step: int) -> Iterator[Attempt | None]:
     """All copies agree, and are off as one replica's gradient is off from the gradient of all.
 
     What is off may be some of the variables, such as the biases, where the others' gradients were reduced.
@@ -67,7 +67,7 @@ def one_gradient(rule: str, cure: str, view: View, step: int) -> Iterator[Attemp
                 yield judged(
                     rule,
                     f"After step {step} every copy of {', '.join(pairs.values())} is what replica {replica}'s gradient "
-                    f"alone leads to ({text} it): the other replicas' gradients were not added.{rest} {cure}",
+                    f"alone leads to ({text} it): the other replicas' gradients were not added.{rest}",
                     [
                         # Told from the same gradient with another factor, which is no replica's own.
                         replace(predicted, reference=predicted.reference + scaling)
@@ -98,7 +98,7 @@ def _was_changed(view: View, step: int, names: list[str]) -> bool:
     return bool(factors) and min(factors) > _FEW * max(factors) and min(factors) < (1 - _FEW) * max(factors)
 
 
-def mean_is_right(rule: str, cure: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
+def mean_is_right(rule: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
     """Where an update is linear in the gradient, the copies' mean is what the mean gradient would have led to."""
     import numpy as np
 
@@ -107,7 +107,7 @@ def mean_is_right(rule: str, cure: str, view: View, step: int, drifting: list[st
     return judged(
         rule,
         f"The copies of {', '.join(names)} drift apart at step {step}, and the mean over the copies is the reference's "
-        f"value: each replica applied the gradient of its own examples. {cure}",
+        f"value: each replica applied the gradient of its own examples.",
         [
             replace(
                 check(view, "variables", step, name, view.truth("variables", step, name)),
@@ -119,7 +119,7 @@ def mean_is_right(rule: str, cure: str, view: View, step: int, drifting: list[st
     )
 
 
-def all_moved(rule: str, cure: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
+def all_moved(rule: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
     """Every copy has moved, and none to where it was or should be."""
     for name in drifting:
         copies = view.copies(step, name)
@@ -135,7 +135,7 @@ def all_moved(rule: str, cure: str, view: View, step: int, drifting: list[str]) 
         rule,
         f"All copies of {', '.join(drifting)} differ from each other and from the reference's from step {step} on, as "
         f"if each replica applied its own gradient. Without PerReplica gradients in record.step this is evidence, not "
-        f"proof. {cure}",
+        f"proof.",
     )
 
 

@@ -54,7 +54,7 @@ def _slices(view: View, updates: list[list[int]]) -> Iterable[Attempt | None]:
         yield judged(
             _ID,
             f"The update of step {step} puts {len(group)} slices together (steps {group[0]} to {step}), whose "
-            f"gradients are right, but {text}. {_CURE}",
+            f"gradients are right, but {text}.",
             exceeding(view, "variables", step, pairs.values(), combined(factors, basis)),
         )
 
@@ -96,9 +96,9 @@ def _factors(view: View) -> Iterable[Attempt | None]:
         _ID,
         f"At step {step} every gradient is the reference's {text}, which is neither the number of replicas nor of "
         f"workers. If the step accumulates {whole} slices, their sum has the wrong divisor (the numbers prove the "
-        f"factor, not its origin). {_CURE}",
+        f"factor, not its origin).",
         scaled(view, observable, step, names, float(whole) if larger else 1 / whole),
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 65, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 65, _attempts, cure=_CURE),)

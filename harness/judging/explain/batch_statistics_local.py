@@ -46,7 +46,7 @@ def _copies_apart(view: View, step: int, mean: str) -> Attempt | None:
     return judged(
         _ID,
         f"After step {step} each replica has its own {mean}, and their mean is right. What is read, saved and served "
-        f"is the first replica's. {_CURE}",
+        f"is the first replica's.",
         [
             Check(
                 view.truth("variables", step, mean),
@@ -103,7 +103,7 @@ def _total_variance(view: View, step: int, mean: str, variance: str) -> Attempt 
         f"After step {step} each replica has its own {mean}; their mean is right, and the reference's {variance} is "
         f"the mean of the replicas' plus the variance between their means (with a momentum of "
         f"{1 - 1 / factors[0]:.4g}, for all {truth.size} channels): each replica normalised with the statistics of "
-        f"its own examples. {_CURE}",
+        f"its own examples.",
         [
             Check(truth, within + factors[0] * between, within, bound, dtype),
             Check(middle, view.truth("variables", step, mean), means[0], view.bound("variables", mean, step), dtype),
@@ -127,8 +127,8 @@ def _smaller_variance(view: View, step: int, mean: str, variance: str) -> Attemp
         f"After step {step} {mean} is right, but {variance} is too small in {int((missing > 0).sum())} of "
         f"{missing.size} channels and too large in none: the mean of the replicas' variances leaves out the variance "
         f"between their means. Each replica normalised with the statistics of its own examples (evidence, not proof: "
-        f"the copies do not show each replica's statistics). {_CURE}",
+        f"the copies do not show each replica's statistics).",
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 45, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 45, _attempts, cure=_CURE),)

@@ -34,11 +34,11 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
             by_name = [part for part in parts if part is not None]
             yield _rescaled(view, step, names, by_name)
             yield _by_value(view, step, names, by_name)
-    yield in_moments(_ID, _CURE, view)
+    yield in_moments(_ID, view)
 
 
 def _evidence(view: View) -> Iterable[Attempt | None]:
-    yield in_variables(_ID, _CURE, view)
+    yield in_variables(_ID, view)
     step = view.origin("gradients")
     if view.replicas > 1 and step is not None:
         yield _threshold_missed(view, step, view.names("gradients", step))
@@ -60,7 +60,7 @@ def _rescaled(view: View, step: int, names: list[str], parts: list[list[Floats]]
         f"At step {step} the reference's gradient has the norm {threshold:.6g}, and so has that of "
         f"{len(clipped)} of {count} replicas (their norms: {listed(norms)}): each was "
         f"clipped by itself. Undoing that, with a factor for each replica ({', '.join(f'{f:.3g}' for f in factors)}), "
-        f"their sum is the reference's gradient. {_CURE}",
+        f"their sum is the reference's gradient.",
         [
             undone(view, "gradients", step, name, restored, max(1.0, *factors))
             for name, restored in zip(names, combined(factors, by_replica), strict=True)
@@ -92,7 +92,7 @@ def _by_value(view: View, step: int, names: list[str], parts: list[list[Floats]]
         _ID,
         f"At step {step}, {int(at_limit.sum())} elements of the replicas' gradients are exactly {limit:.6g} in "
         f"magnitude, none is larger, and wherever no replica is at that limit the sum over replicas is right: values "
-        f"were clipped on each replica. {_CURE}",
+        f"were clipped on each replica.",
         checks,
     )
 
@@ -115,8 +115,8 @@ def _threshold_missed(view: View, step: int, names: list[str]) -> Attempt | None
         _ID,
         f"The norm of the reference's gradient is {threshold:.6g} at {times} of {len(truth)} steps, so it is clipped "
         f"to that; the run's is {norm:.6g} at step {step}, in another direction, as that of a sum of gradients is "
-        f"that were clipped one by one. Report PerReplica gradients to have it proved. {_CURE}",
+        f"that were clipped one by one. Report PerReplica gradients to have it proved.",
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 60, _attempts, _evidence),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 60, _attempts, _evidence, cure=_CURE),)

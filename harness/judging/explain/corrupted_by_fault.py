@@ -66,7 +66,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         yield evident(
             _ID,
             f"{_changes(found)} Nothing is wrong before; the first that can show it is recorded {where}, and there "
-            f"{wrong} differ. {_reach(view)}{_CURE}",
+            f"{wrong} differ.{_reach(view)}",
         )
 
 
@@ -79,7 +79,7 @@ def _evidence(view: View) -> Iterable[Attempt | None]:
         yield evident(
             _ID,
             f"{_changes(found)} The numbers are wrong {where}, and no other rule reproduces them: that may have come "
-            f"of this change, which the records do not prove. {_CURE}",
+            f"of this change, which the records do not prove.",
         )
 
 
@@ -179,7 +179,7 @@ def _reach(view: View) -> str:
     names = view.names("variables", steps[-1])
     wrong = {*view.wrong("variables", steps[-1]), *view.drifted(steps[-1])}
     where = "At the end" if steps[-1] is None else f"At step {steps[-1]}"
-    return f"{where} {len(wrong)} of {len(names)} variables are wrong. "
+    return f" {where} {len(wrong)} of {len(names)} variables are wrong."
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts, _evidence),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts, _evidence, cure=_CURE),)

@@ -24,7 +24,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     found = overwritten((view.case.reference, view.case.run))
     at_first = any(view.wrong(what, step) for what in view.run for step in view.steps(what)[:1])
     if found and not at_first:
-        yield evident(_ID, f"{'; '.join(found)}, and none in the reference. {_CURE}")
+        yield evident(_ID, f"{'; '.join(found)}, and none in the reference.")
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 6, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 6, _attempts, cure=_CURE),)

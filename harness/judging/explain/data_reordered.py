@@ -48,7 +48,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     yield evident(
         _ID,
         f"{found.where} with its input in another order: in {len(other)} of {len(steps)} resumed steps the examples "
-        f"are not the reference's, though as many; over all of them {told}. {_CURE}",
+        f"are not the reference's, though as many; over all of them {told}.",
     )
 
 
@@ -61,4 +61,4 @@ def _ids(ledger: Ledger, step: int) -> Counter[int]:
     return ledger.where(step=step).counts()
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 3, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 3, _attempts, cure=_CURE),)

@@ -48,7 +48,7 @@ def _same_ids(found: Resumption) -> Attempt | None:
     return evident(
         _ID,
         f"{found.where} with its input at the beginning: step {step} consumed {listed(seen)}, as the reference's step "
-        f"1 does{instead}; {many}. {_CURE}",
+        f"1 does{instead}; {many}.",
     )
 
 
@@ -76,8 +76,8 @@ def _ahead(found: Resumption) -> Attempt | None:
         _ID,
         f"{found.where} as its number of steps says, but {name!r} counts {observed} after the first resumed step, "
         f"expected {expected}: the variables were restored from {observed - expected} updates later, and the input and "
-        f"the loop began before them, so that as many updates were done again without being undone. {_CURE}",
+        f"the loop began before them, so that as many updates were done again without being undone.",
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 2, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 2, _attempts, cure=_CURE),)

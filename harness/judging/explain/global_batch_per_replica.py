@@ -55,8 +55,9 @@ def _by_ids(view: View) -> Attempt | None:
     cause = cause_of(view.case)
     return evident(
         _ID,
-        f"{what} {_CURE}" if cause is None else f"{what} Cause, {cause.cause}: {cause.text}",
+        what,
         None if cause is None else cause.cause,
+        None if cause is None else f"Cause, {cause.cause}: {cause.text}",
     )
 
 
@@ -71,7 +72,7 @@ def _by_steps(view: View) -> Attempt | None:
         _ID,
         f"The run took {run} steps where the reference took {reference}, {per} times as many, and differs from the "
         f"first step on: steps are as many times larger as there are replicas. Example ids in record.step would prove "
-        f"it. {_CURE}",
+        f"it.",
     )
 
 
@@ -82,4 +83,4 @@ def _is_larger(view: View) -> bool:
     return given is not None and given.rows == view.replicas * given.own
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 5, _attempts, _evidence),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 5, _attempts, _evidence, cure=_CURE),)

@@ -42,9 +42,9 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     step, drifting = found
     if drifting:
         yield from _own_gradients(view, step, drifting)
-        yield mean_is_right(_ID, _CURE, view, step, drifting)
+        yield mean_is_right(_ID, view, step, drifting)
     else:
-        yield from one_gradient(_ID, _CURE, view, step)
+        yield from one_gradient(_ID, view, step)
 
 
 def _apart(view: View, step: int) -> list[str]:
@@ -73,7 +73,7 @@ def _own_gradients(view: View, step: int, drifting: list[str]) -> Iterable[Attem
         yield judged(
             _ID,
             f"The copies of {', '.join(pairs.values())} drift apart at step {step}: each has moved by {text} its own "
-            f"replica's gradient, with the factor {-factors[0]:.3g} for all of them.{_rest(view, step, pairs)} {_CURE}",
+            f"replica's gradient, with the factor {-factors[0]:.3g} for all of them.{_rest(view, step, pairs)}",
             [
                 replace(
                     check(view, "variables", step, name, copy.mean(axis=0) + factors[0] * slope),
@@ -94,7 +94,7 @@ def _evidence(view: View) -> Iterable[Attempt | None]:
     """Nothing recorded predicts the copies, but every one of them has moved, and none to where it should be."""
     found = _first(view)
     if found is not None and found[1]:
-        yield all_moved(_ID, _CURE, view, *found)
+        yield all_moved(_ID, view, *found)
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 30, _attempts, _evidence),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 30, _attempts, _evidence, cure=_CURE),)

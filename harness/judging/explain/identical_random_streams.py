@@ -63,7 +63,7 @@ def _same_draws(view: View) -> Attempt | None:
             _ID,
             f"What every replica recorded as {name!r} is the same on all {view.replicas} replicas at each of "
             f"{len(drawn)} steps, bit for bit, though it changes from step to step and the examples differ: the "
-            f"replicas drew the same random numbers. {_CURE}",
+            f"replicas drew the same random numbers.",
         )
     return None
 
@@ -92,7 +92,7 @@ def _same_zeros(view: View) -> Attempt | None:
         _ID,
         f"{common} elements of the gradients are exactly zero on all {view.replicas} replicas where the reference's "
         f"are not, and none is zero on some replicas only: one mask was drawn for all of them, whatever their "
-        f"examples. {_CURE}",
+        f"examples.",
     )
 
 
@@ -111,9 +111,9 @@ def _same_state(view: View, step: int) -> Attempt | None:
             f"The state of the random generator, {name!r}, is the same in all {len(copies)} copies after step {step} "
             f"and the same as the reference's, so each replica drew the numbers that the reference drew for the first "
             f"part of its batch, while the loss differs from that step on. This is evidence, not proof: the draws "
-            f"themselves were not recorded. {_CURE}",
+            f"themselves were not recorded.",
         )
     return None
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts, _evidence),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts, _evidence, cure=_CURE),)

@@ -88,7 +88,7 @@ def _each_by_itself(view: View, step: int, names: list[str]) -> Attempt | None:
     return evident(
         _ID,
         f"At step {step} the gradients of replica {skipping} are not finite. The reference skips that update; here "
-        f"replica {skipping} skipped it and replica {going} applied it: each decided from its own gradients. {_CURE}",
+        f"replica {skipping} skipped it and replica {going} applied it: each decided from its own gradients.",
     )
 
 
@@ -108,8 +108,8 @@ def _for_all(view: View, step: int, names: list[str]) -> Attempt | None:
         _ID,
         f"At step {step} {whose} not finite. The reference skips that update; here it was applied"
         f"{f' ({broken} of {len(names)} variables are Inf or NaN now)' if broken else ''}, as if {who} had decided "
-        f"for all. {_CURE}",
+        f"for all.",
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 25, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 25, _attempts, cure=_CURE),)

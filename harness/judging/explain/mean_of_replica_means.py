@@ -35,7 +35,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
                 _ID,
                 f"At step {step} the replicas had {_listed(counts)} examples, and what they contributed to the "
                 f"{observable} gives the reference's value when each is weighted by its share of the examples; they "
-                f"were {'averaged' if divided else 'summed'} with equal weights. {_CURE}",
+                f"were {'averaged' if divided else 'summed'} with equal weights.",
                 list(_reweighted(view, observable, step, shares, divided)),
             )
 
@@ -129,7 +129,7 @@ def _circumstantial(view: View, observable: str, step: int) -> Attempt | None:
         f"All is right while the replicas have equally many examples; the {observable} is wrong from step {step} on, "
         f"the first at which they do not ({_listed(counts)}), by no more than averaging the replicas' means with equal "
         f"weights would explain. Only reduced values were recorded, so this is evidence, not proof: report the "
-        f"PerReplica values to have it proved. {_CURE}",
+        f"PerReplica values to have it proved.",
     )
 
 
@@ -137,4 +137,4 @@ def _listed(counts: Sequence[int | str]) -> str:
     return ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 35, _attempts, _evidence),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 35, _attempts, _evidence, cure=_CURE),)

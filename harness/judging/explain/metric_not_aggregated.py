@@ -41,7 +41,7 @@ def _attempt(view: View, step: int | None, name: str, text: str, predicted: Floa
     when = "at the end" if step is None else f"at step {step}"
     return judged(
         _ID,
-        f"The metric {name!r} is {_shown(observed)} {when} where {_shown(truth)} is right: {text}. {_CURE}",
+        f"The metric {name!r} is {_shown(observed)} {when} where {_shown(truth)} is right: {text}.",
         [replace(check(view, "metrics", step, name, predicted, gain), dtype="float32")],
     )
 
@@ -97,9 +97,8 @@ def _evidence(view: View) -> Iterable[Attempt | None]:
                 _ID,
                 f"The metric {name!r} is wrong {len(values)} times, and each time a whole number over the examples "
                 f"that the first replica has seen ({', '.join(str(counts[0]) for _, _, counts in values if counts)}); "
-                f"of fractions of all examples {chance:.2g} would be by chance. It seems to be one replica's value. "
-                f"{_CURE}",
+                f"of fractions of all examples {chance:.2g} would be by chance. It seems to be one replica's value.",
             )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 70, _attempts, _evidence),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 70, _attempts, _evidence, cure=_CURE),)

@@ -27,9 +27,8 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         more = f"; so do {len(begun) - 1} other variables differ" if len(begun) > 1 else ""
         yield evident(
             BEGUN_APART,
-            f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}: "
-            f"each worker has made its own. {_CURE}",
+            f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}: each worker has made its own.",
         )
 
 
-RULES: tuple[Rule, ...] = (Predicting(BEGUN_APART, 24, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(BEGUN_APART, 24, _attempts, cure=_CURE),)

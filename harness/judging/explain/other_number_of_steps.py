@@ -49,7 +49,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         _ID,
         f"The run took {len(taken)} {unit}, the reference {len(expected)}: {' and '.join(differ)}. At all "
         f"{len(common)} that both took, {joined(agreeing)} agree: these steps, and how examples are divided among "
-        f"replicas, are right, and whatever else differs follows from where training ended. {_CURE}",
+        f"replicas, are right, and whatever else differs follows from where training ended.",
     )
 
 
@@ -74,4 +74,4 @@ def _listed(steps: Sequence[int], what: str) -> str:
     return f"{first} {', '.join(map(str, steps[:_SHOWN_MAX]))}{more}"
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts, cure=_CURE),)

@@ -13,15 +13,21 @@ __all__ = ["Attempt", "AttemptingRule", "Case", "Explanation", "Rule"]
 
 @dataclass(frozen=True)
 class Explanation:
-    """The mistake that reproduces the observed numbers: what was found, the evidence, and the usual cure.
+    """The mistake that reproduces the observed numbers: the evidence, and the usual cure.
 
     `cause` is, of a rule about examples, the id of the mistake in the input pipeline, see
     `harness.judging.explain.causes`.
     """
 
     rule: str
-    text: str
+    evidence: str
+    cure: str = ""
     cause: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Both in one."""
+        return f"{self.evidence} {self.cure}".strip()
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Attempt:
 
     `ratio` is the worst error of the prediction over its bound, at most 1 where it reproduces the numbers;
     `unexplained` is the worst error over the mismatch that was to be explained: 0 explains it whole, 1 not at all.
-    `cause` is that of the explanation.
+    `cause` is that of the explanation, and so is `cure`, where it is not that of the rule.
     """
 
     rule: str
@@ -38,6 +44,7 @@ class Attempt:
     ratio: float
     unexplained: float
     cause: str | None = None
+    cure: str | None = None
 
 
 class Rule(Protocol):

@@ -64,7 +64,7 @@ def _losses_text(view: View, steps: list[int], norm: str, strength: float) -> st
         f"At every step from {steps[0]} to {steps[-1]} the loss exceeds the reference's by {view.replicas - 1} times "
         f"{strength:.3g} x {norm}: a regularization term that is counted {view.replicas} times, once per replica. "
         f"At step {first} it is {float(view.value('loss', first, 'loss').sum()):.6g} where "
-        f"{float(view.truth('loss', first, 'loss').sum()):.6g} is right. {_CURE}"
+        f"{float(view.truth('loss', first, 'loss').sum()):.6g} is right."
     )
 
 
@@ -133,8 +133,8 @@ def _gradients_text(view: View, step: int, names: list[str], kind: str, strength
     return (
         f"The gradients of {', '.join(names)} at step {step} exceed the reference's by {view.replicas - 1} times the "
         f"gradient of {strength:.3g} x the sum of {kind} of these variables: a regularization term that is counted "
-        f"{view.replicas} times, once per replica. {_CURE}"
+        f"{view.replicas} times, once per replica."
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 40, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 40, _attempts, cure=_CURE),)

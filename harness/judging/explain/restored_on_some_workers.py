@@ -53,7 +53,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         f"{found.where}, but not everywhere: after step {found.first} the variables of {joined(others)} have gone on "
         f"from those of step {found.found.resumed_at}, and {joined(fresh)} began with fresh ones"
         f"{_sample(found, states)}."
-        f"{seen} {_CURE}",
+        f"{seen}",
     )
 
 
@@ -128,4 +128,4 @@ def _sample(found: Resumption, states: Mapping[str, Floats]) -> str:
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 1, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 1, _attempts, cure=_CURE),)

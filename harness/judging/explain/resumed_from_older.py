@@ -26,7 +26,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     if found is None or any(view.wrong(what, found.first) for what in ("loss", "variables")):
         return
     for finding in LAW.judge(view.case).findings:
-        yield evident(LAW.id, f"After the interruption the run {finding.text}. {_CURE}")
+        yield evident(LAW.id, f"After the interruption the run {finding.text}.")
 
 
-RULES: tuple[Rule, ...] = (Predicting(LAW.id, 1, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(LAW.id, 1, _attempts, cure=_CURE),)

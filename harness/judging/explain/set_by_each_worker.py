@@ -37,7 +37,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     yield evident(
         SET_BY_EACH,
         f"At step {step} {apart(view, name, values)}: each worker has set it by itself, from what that worker alone "
-        f"sees. {_CURE}",
+        f"sees.",
     )
 
 
@@ -47,4 +47,4 @@ def _kept(view: View, step: int, name: str, values: Sequence[Floats]) -> bool:
     return before is not None and any(now == then for now, then in zip(values, before, strict=True))
 
 
-RULES: tuple[Rule, ...] = (Predicting(SET_BY_EACH, 27, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(SET_BY_EACH, 27, _attempts, cure=_CURE),)

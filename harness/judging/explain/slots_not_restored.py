@@ -56,7 +56,7 @@ def _fresh_slots(found: Resumption, kinds: dict[str, list[str]]) -> Attempt | No
         for name, value in zip(names, previous, strict=True):
             checks.append(_check(found, name, view.truth("variables", first, name) - decay * value, 1 + decay))
         said.append(f"{kind!r} lacks {decay:.4g} times its value of step {before}{_sample(found, names[0])}")
-    text = f"{_opening(found)}: after step {first} {'; '.join(said)}{_counted(found)}. {_CURE}"
+    text = f"{_opening(found)}: after step {first} {'; '.join(said)}{_counted(found)}."
     return judged(_ID, text, checks)
 
 
@@ -71,7 +71,7 @@ def _momentum_missing(found: Resumption) -> Attempt | None:
         return None
     text = (
         f"{_opening(found)}: the update of step {first} lacks {decay:.4g} times that of step {before}, which is what "
-        f"momentum adds{_sample(found, found.floats[0])}{_counted(found)}. {_CURE}"
+        f"momentum adds{_sample(found, found.floats[0])}{_counted(found)}."
     )
     checks = [
         _check(found, name, view.truth("variables", first, name) - decay * by, 1 + 2 * decay)
@@ -95,7 +95,7 @@ def _first_of_adam(found: Resumption) -> Attempt | None:
     amount = float(np.median(sizes))
     text = (
         f"{_opening(found)}: in step {found.first} every element moved by {amount:.4g}, whatever its gradient, as in "
-        f"the first update of Adam with empty slots{_counted(found)}. {_CURE}"
+        f"the first update of Adam with empty slots{_counted(found)}."
     )
     checks = [_check(found, name, found.known(before, name) + amount * np.sign(by), 2) for name, by in moved.items()]
     return judged(_ID, text, checks)
@@ -108,7 +108,7 @@ def _fresh_counter(found: Resumption) -> Attempt | None:
     _, observed, expected, anew = found.counter
     if observed != anew or observed == expected:
         return None
-    return evident(_ID, f"{_opening(found)}{_counted(found)}. {_CURE}")
+    return evident(_ID, f"{_opening(found)}{_counted(found)}.")
 
 
 def _factor(found: Resumption, names: list[str], previous: list[Floats]) -> float | None:
@@ -150,4 +150,4 @@ def _sample(found: Resumption, name: str) -> str:
     return f" ({name!r} begins with {observed[0]:.6g}, expected {expected[0]:.6g})"
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 3, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 3, _attempts, cure=_CURE),)

@@ -37,7 +37,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         lost = forgot
     if lost and kept:
         shown = ", ".join(lost[:_SHOWN]) + (f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else "")
-        yield evident(_ID, f"{found.where}, and {shown}: begun anew. {_CURE}")
+        yield evident(_ID, f"{found.where}, and {shown}: begun anew.")
 
 
 def _are_numbers(view: View) -> bool:
@@ -72,4 +72,4 @@ def _is_alike(one: Array, other: Array) -> bool:
     return bool(np.allclose(ours, theirs, rtol=_ROUNDING, atol=_ROUNDING * float(np.max(np.abs(theirs), initial=0.0))))
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts, cure=_CURE),)

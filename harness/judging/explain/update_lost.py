@@ -27,15 +27,11 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     if found.scheduled is not None:
         known = f"{found.text()}. " if lost > 0 else ""
         for step, checks in changed_by(view, -1):
-            text = (
-                f"{known}The variables at the end lack exactly what update {step} of the reference adds. {_OF_CLOSURES}"
-            )
+            text = f"{known}The variables at the end lack exactly what update {step} of the reference adds."
             yield judged(_ID, text, checks)
     if lost > 0 and (found.scheduled is not None or not _drifts(view)):
-        cure = f" {_OF_CLOSURES}" if found.scheduled is not None else ""
-        yield evident(
-            _ID, f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell.{cure}"
-        )
+        text = f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell."
+        yield evident(_ID, text, cure=_OF_CLOSURES if found.scheduled is not None else "")
     yield _stale_copy(view)
     yield _saved_too_early(view)
 
@@ -57,8 +53,8 @@ def _saved_too_early(view: View) -> Attempt | None:
     return evident(
         _ID,
         f"{found.where}, and {name!r} counts {observed} after the first resumed step, expected {expected}: the save "
-        f"that it went on from was made before {expected - observed} of the updates that its number of steps counts. "
-        "Save after the update, and count the step there.",
+        f"that it went on from was made before {expected - observed} of the updates that its number of steps counts.",
+        cure="Save after the update, and count the step there.",
     )
 
 
@@ -85,8 +81,9 @@ def _stale_copy(view: View) -> Attempt | None:
     return evident(
         _ID,
         f"At step {step} the copies of {', '.join(names)} on replica {', '.join(map(str, sorted(stale)))} keep their "
-        f"value of step {step - 1}, while the others are right: an update did not reach them. {_OF_COPIES}",
+        f"value of step {step - 1}, while the others are right: an update did not reach them.",
+        cure=_OF_COPIES,
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 28, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 28, _attempts, cure=_OF_CLOSURES),)

@@ -25,12 +25,10 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     if found.scheduled is not None:
         known = f"{found.text()}. " if surplus > 0 else ""
         for step, checks in changed_by(view, 1):
-            text = f"{known}The variables at the end have what update {step} of the reference adds once more. {_CURE}"
+            text = f"{known}The variables at the end have what update {step} of the reference adds once more."
             yield judged(_ID, text, checks)
     if surplus > 0:
-        yield evident(
-            _ID, f"{found.text()}: {surplus} too many. The counters prove it; which one they do not tell. {_CURE}"
-        )
+        yield evident(_ID, f"{found.text()}: {surplus} too many. The counters prove it; which one they do not tell.")
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 29, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(_ID, 29, _attempts, cure=_CURE),)
