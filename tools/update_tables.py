@@ -6,13 +6,10 @@ docs/ledger.md the causes.
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
 import click
 
@@ -59,15 +56,10 @@ def _linked(reference: str) -> str:
 
 def rules() -> str:
     """One row for each file of rules, in the order in which they are tried."""
-    order = {rule.id: position for position, rule in enumerate(explain.all_rules())}
-    rows = []
-    for info in iter_modules(explain.__path__):
-        module = import_module(f"{explain.__name__}.{info.name}")
-        ids = [rule.id for rule in getattr(module, "RULES", ())]
-        if ids:
-            says = (inspect.getdoc(module) or "").partition("\n")[0].partition(": ")[2].rstrip(".")
-            rows.append((min(order[name] for name in ids), ", ".join(f"`{name}`" for name in ids), says))
-    return _table(("rule", "says"), (row[1:] for row in sorted(rows)))
+    rows: dict[str, list[str]] = {}
+    for rule in explain.all_rules():
+        rows.setdefault(explain.says(rule.id), []).append(f"`{rule.id}`")
+    return _table(("rule", "says"), ((", ".join(ids), says) for says, ids in rows.items()))
 
 
 def causes() -> str:

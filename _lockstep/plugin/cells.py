@@ -127,7 +127,7 @@ def cell_of(item: pytest.Item, report: pytest.TestReport, verdicts: Sequence[Ver
         outcome=_outcome(report),
         ratio="inf" if worst == float("inf") else worst,
         seconds=round(report.duration, 3),
-        reason=_reason(report, verdicts),
+        reason=_reason(report),
         verdicts=tuple(verdict.to_json() for verdict in verdicts),
         test=item.nodeid,
     )
@@ -151,7 +151,7 @@ def _outcome(report: pytest.TestReport) -> str:
     return {"passed": "ok", "failed": "FAIL", "skipped": "skipped"}[report.outcome]
 
 
-def _reason(report: pytest.TestReport, verdicts: Sequence[Verdict]) -> str:
+def _reason(report: pytest.TestReport) -> str:
     if report.passed:
         return ""
     if hasattr(report, "wasxfail"):
@@ -159,8 +159,5 @@ def _reason(report: pytest.TestReport, verdicts: Sequence[Verdict]) -> str:
     if report.skipped and isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
-    wrong = [verdict.summary for verdict in verdicts if not verdict.consistent]
-    if wrong and crash is not None and crash.message.startswith("AssertionError"):
-        return wrong[-1]
     text = crash.message if crash is not None else report.longreprtext
     return text.strip().partition("\n")[0][:200]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from _lockstep.plugin.needed import need_lockstep
 from _lockstep.verdicts import DEVICE_PROPERTY, on_verdict
 
 if TYPE_CHECKING:
-    from harness.judging.verdict import Verdict  # noqa: F401 - in the quoted type of a StashKey
+    from harness.judging.verdict import Verdict
     from harness.report import Cell, Matrix, TableRow
 
 __all__: list[str] = []
@@ -211,6 +211,7 @@ def pytest_runtest_makereport(
         report.sections += [
             ("lockstep verdict", str(verdict)) for verdict in verdicts if report.failed and not verdict.consistent
         ]
+        _shorten(call, report, verdicts)
         judge_known(item, call, report, verdicts)
     # A test that has no strategy and reaches no verdict, such as a project's other tests, has no place in the matrix.
     concerns_us = bool(verdicts) or (names.loaded("harness") and has_strategy(item))
@@ -221,6 +222,14 @@ def pytest_runtest_makereport(
             cell
         )  # from there into the report of the teardown, which is the one that JUnit files show
     return report
+
+
+def _shorten(call: pytest.CallInfo[None], report: pytest.TestReport, verdicts: Sequence[Verdict]) -> None:
+    """Have the short summary say what is wrong, where an assertion only says that a verdict is not true."""
+    wrong = [verdict for verdict in verdicts if not verdict.consistent]
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if wrong and crash is not None and call.excinfo is not None and call.excinfo.errisinstance(AssertionError):
+        crash.message = wrong[-1].headline
 
 
 class Collector:

@@ -46,6 +46,7 @@ class _Commands(click.Group):
         "compare": "Check that a training gives the same numbers under two topologies, plans or environments.",
         "diff": "List the cells that changed between two saved matrices.",
         "doctor": "What this machine can do, and what each missing piece costs.",
+        "explain": "What a code of a diagnostic means, and what to do.",
         "prove": "Infer from its graph whether a training step is right for every batch.",
         "replay": "Run a saved job again with the same plan, and compare what happened.",
         "report": "Show a saved matrix, judge a saved run again, or draw a run's timeline.",

@@ -162,7 +162,12 @@ def timeout_option(text: str, default: float | None = None) -> Callable[[_Comman
 
 def verbose_option(command: _Command) -> _Command:
     """`--verbose`."""
-    return click.option("-v", "--verbose", is_flag=True, help="Say of each law that was not judged why.")(command)
+    return click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Show all that is known: each law, its numbers, and why one was not judged.",
+    )(command)
 
 
 def out_option(text: str, default: Path | None = None) -> Callable[[_Command], _Command]:

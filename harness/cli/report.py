@@ -13,6 +13,7 @@ import msgspec
 from harness.cli._exits import Exit, of_outcome, worst
 from harness.cli._fitting import columns, fitted, show
 from harness.cli._options import verbose_option
+from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
 
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
@@ -46,8 +47,10 @@ Examples:
     help="Write the timeline as a trace for Perfetto.",
 )
 @verbose_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def report(directory: Path, html: Path | None, trace: Path | None, verbose: bool, as_json: bool) -> int:
+@format_options
+def report(
+    directory: Path, html: Path | None, trace: Path | None, verbose: bool, form: str | None, as_json: bool
+) -> int:
     """Show a saved matrix, judge a saved run again, or show the timeline of a run.
 
     DIR is what `pytest scenarios/ --lockstep-out=DIR`, `lockstep verify --out DIR`, `lockstep run --out DIR` or
@@ -60,12 +63,16 @@ def report(directory: Path, html: Path | None, trace: Path | None, verbose: bool
     from simulator import UsageError
 
     try:
+        form = format_of(form, as_json=as_json)
         check_written(html, trace)
         if not directory.exists():
             raise UsageError(f"there is no directory {directory}; DIR is what a command has written with --out DIR")
         if judged := _verified(directory):
             _write_timelines(directory, None, trace)
-            return _judge_all(directory, judged, html, as_json, verbose=verbose)
+            return _judge_all(directory, judged, html, form, verbose=verbose)
+        if form not in (TEXT, "json"):
+            raise UsageError(f"--format {form} is for verdicts, and {directory} holds none; there are text and json")
+        as_json = form != TEXT
         if _holds_runs(directory):
             _write_timelines(directory, html, trace)
             return _timelines(directory, as_json=as_json, silent=html is not None or trace is not None)
@@ -162,7 +169,7 @@ def _matrix_lines(matrix: Matrix) -> Iterator[str]:
         yield from (fitted(line, columns(), table=True) for line in table.lines())
 
 
-def _judge_all(directory: Path, judged: list[Path], html: Path | None, as_json: bool, *, verbose: bool) -> int:
+def _judge_all(directory: Path, judged: list[Path], html: Path | None, form: str, *, verbose: bool) -> int:
     """Judge each run again; one that has left no verdict has failed."""
     unjudged = [
         path for path in sorted(directory.iterdir()) if judged != [directory] and path not in judged and _is_run(path)
@@ -170,12 +177,9 @@ def _judge_all(directory: Path, judged: list[Path], html: Path | None, as_json: 
     verdicts = [_judge(path) for path in judged]
     if html is not None:
         _write_verdicts(html, verdicts, judged)
-    if as_json:
-        objects = [verdict.to_json() for verdict in verdicts]
-        click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
-    else:
-        for verdict in verdicts:
-            show(verdict.text(columns() or 110, verbose=verbose))
+    for verdict in verdicts:
+        show_verdict(verdict, form, verbose=verbose)
+    write(form, [verdict.to_json() for verdict in verdicts], [*map(reported, verdicts)])
     for path in unjudged:
         show(f"{path} holds a run that could not be judged; see its logs", err=True)
     if unjudged:

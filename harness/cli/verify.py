@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit, of_outcome, worst
-from harness.cli._fitting import columns, show
+from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
@@ -26,15 +26,16 @@ from harness.cli._options import (
     verbose_option,
 )
 from harness.cli._scripts import names_of, script_of, script_options
+from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
 
 if TYPE_CHECKING:
+    from harness.judging.diagnostics.formats import Reported
     from harness.judging.verdict import Verdict
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
     from simulator import LockstepError, RunFailed
 
 __all__ = ["verify"]
-
 
 _EPILOG = """\b
 Examples:
@@ -116,7 +117,7 @@ Examples:
 )
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @verbose_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
+@format_options
 @out_option("Keep traces, logs and verdicts in DIR, in place of earlier ones; DIR holds nothing else.")
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
 def verify(program: tuple[str, ...], **options: Any) -> int:
@@ -134,6 +135,7 @@ def verify(program: tuple[str, ...], **options: Any) -> int:
     from simulator import UsageError
 
     try:
+        options["form"] = format_of(options["form"], as_json=options["as_json"])
         options["names"] = names_of(program, options)
         if len(program) == 1:
             _check_form(program[0])
@@ -182,7 +184,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     from harness.subject.strategies import strategy_case
 
     hardware, network, resume = options["hardware"], options["network"], options["resume_strategy"]
-    as_json = options["as_json"]
+    form = options["form"]
     asked: dict[str, Any] = {
         name: options[name]
         for name in (
@@ -215,13 +217,11 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     outcomes = []
     with _folders(options["out"], cases) as folders:
         for case, folder in zip(cases, folders, strict=True):
-            if not as_json:
+            if form == TEXT:
                 click.echo(f"{case.name}: running ...", err=True)
             outcomes.append(_one(under_test, case, {**asked, "out": folder}, options))
-    if as_json:
-        objects = [found for _, found in outcomes]
-        click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
-    return worst(code for code, _ in outcomes)
+    write(form, [found for _, found, _ in outcomes], [each for _, _, each in outcomes])
+    return worst(code for code, _, _ in outcomes)
 
 
 @contextlib.contextmanager
@@ -257,7 +257,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> Iterator[Sequen
 
 def _one(
     program: Program, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
-) -> tuple[Exit, dict[str, Any]]:
+) -> tuple[Exit, dict[str, Any], Reported]:
     from harness.errors import MissingHardware, NoRoom
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
@@ -278,15 +278,15 @@ def _one(
         PrivateFilesUnavailable,
     ) as error:
         show(str(error), err=True)
-        return Exit.LACKING, _not_judged(program, case, asked, str(error), {})
+        failed = _failed(program, case, error, lacking=True)
+        return Exit.LACKING, _not_judged(failed, asked, str(error), {}), failed
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
         _show_known(error, case, err=True)
-        return Exit.FAILED, _not_judged(
-            program, case, asked, str(error), _tasks(error) if isinstance(error, RunFailed) else {}
-        )
-    if not options["as_json"]:
-        show(verdict.text(columns() or 110, verbose=options["verbose"]))
+        tasks, failed = _tasks(error) if isinstance(error, RunFailed) else {}, _failed(program, case, error)
+        return Exit.FAILED, _not_judged(failed, asked, str(error), tasks), failed
+    show_verdict(verdict, options["form"], verbose=options["verbose"])
+    if options["form"] == TEXT:
         _show_known(verdict, case)
     code = of_outcome(verdict.outcome)
     proof = verdict.proof
@@ -294,7 +294,19 @@ def _one(
         code = worst((code, Exit.INCONSISTENT))
     if options["strict"] and verdict.conditions:
         code = worst((code, Exit.INCONSISTENT))
-    return code, verdict.to_json()
+    return code, verdict.to_json(), reported(verdict)
+
+
+def _failed(program: Program, case: StrategyCase, error: LockstepError, *, lacking: bool = False) -> Reported:
+    """What ended before it could be judged."""
+    from harness.judging.diagnostics import Diagnostic
+    from harness.judging.diagnostics.codes import FAILED, LACKING
+    from harness.judging.diagnostics.formats import Reported
+
+    said = str(error).splitlines()[0]
+    return Reported(
+        program.name, case.name, 0.0, Diagnostic("error", LACKING if lacking else FAILED, said, program.name, case.name)
+    )
 
 
 def _show_known(found: LockstepError | Verdict, case: StrategyCase, *, err: bool = False) -> None:
@@ -318,13 +330,11 @@ def _tasks(error: RunFailed) -> dict[str, Any]:
     }
 
 
-def _not_judged(
-    program: Program, case: StrategyCase, options: dict[str, Any], error: str, tasks: dict[str, Any]
-) -> dict[str, Any]:
+def _not_judged(failed: Reported, options: dict[str, Any], error: str, tasks: dict[str, Any]) -> dict[str, Any]:
     """The object of a run that ended before it could be judged, with the same keys as a verdict and `error`."""
     return {
-        "program": program.name,
-        "strategy": case.name,
+        "program": failed.program,
+        "strategy": failed.strategy,
         "consistent": False,
         "first_divergence": None,
         "findings": [],
@@ -334,6 +344,7 @@ def _not_judged(
         "laws": [],
         "tier": options["tier"],
         "resolution": {},
+        "diagnostic": msgspec.to_builtins(failed.diagnostic),
         "error": error,
         **({"forced": True} if options["forced"] else {}),
     }

@@ -87,7 +87,9 @@ class Subject:
                 verdict, reference = attempt.judged(self.reference, tasks), self.reference
                 if not verdict:
                     verdict, reference = attempt.by_one_replica(tasks)
-                found = Outcome() if verdict else Outcome(symptom="numbers", text=str(verdict))
+                if verdict.outcome == "inconsistent":
+                    verdict = attempt.judged(reference, tasks, diagnose=True)
+                found = Outcome() if verdict else Outcome(symptom="numbers", text=verdict.text())
                 if out is not None:
                     save_run(directory, verdict, reference)
         return _finished(found, tasks, causes, time.monotonic() - began)

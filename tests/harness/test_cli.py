@@ -29,7 +29,7 @@ silent = _programs.silent
 """
 # Of the contract, then what a verdict adds to it.
 KEYS = {"program", "strategy", "consistent", "first_divergence", "findings", "explanation", "tasks", "seconds"}
-MORE_KEYS = {"laws", "tier", "resolution"}
+MORE_KEYS = {"laws", "tier", "resolution", "diagnostic"}
 
 
 def _lockstep_command(*arguments: str, code: int) -> subprocess.CompletedProcess[str]:
@@ -73,6 +73,7 @@ def train(tmp_path: Path) -> str:
 def _check_failed_object(found: dict[str, Any]) -> None:
     assert set(found) == KEYS | MORE_KEYS | {"error"}
     assert (found["consistent"], found["first_divergence"], found["seconds"]) == (False, None, None)
+    assert found["diagnostic"]["code"] in ("run_failed", "machine_lacks")
 
 
 def test_exit_0_and_one_object_for_a_consistent_program(train: str) -> None:
@@ -96,7 +97,8 @@ def test_exit_1_and_a_list_for_several_strategies(train: str) -> None:
     assert "loss_matches_reference" in {finding["law"] for finding in second["findings"]}
     assert all({"law", "text"} <= set(finding) for finding in second["findings"])
     assert second["explanation"]["rule"] == "loss_times_replicas"
-    assert set(second["explanation"]) == {"rule", "text"}
+    assert set(second["explanation"]) == {"rule", "text", "cure"}
+    assert (first["diagnostic"], second["diagnostic"]["code"]) == (None, "loss_times_replicas")
 
 
 def test_exit_2_for_a_usage_error() -> None:
@@ -135,12 +137,17 @@ def test_the_worst_exit_code_wins(train: str) -> None:
     assert [found["consistent"] for found in json.loads(result.stdout)] == [False, True]
 
 
-def test_without_json_the_whole_verdict_is_printed(train: str, tmp_path: Path) -> None:
-    """The text is the verdict's, and --out keeps one folder for each strategy."""
+def test_without_json_the_diagnostic_is_printed(train: str, tmp_path: Path) -> None:
+    """With -v all of the verdict is; and --out keeps one folder for each strategy."""
     result = _invoke("verify", f"{train}:wrong", "--exact", "--out", str(tmp_path / "out"), "--strategy", "mirrored-2")
     assert result.return_value == 1
+    assert result.stdout.startswith("error[")
+    assert "train.py:wrong under mirrored-2)" in result.stdout or "train.py:wrong under mirrored-2\n" in result.stdout
+    assert result.stdout.endswith("details: -v\n")
+    whole = _invoke("report", str(tmp_path / "out"), "-v").stdout
     for part in ("train.py:wrong under mirrored-2: INCONSISTENT", "first divergence: step 1, loss", "explanation:"):
-        assert part in result.stdout
+        assert part in whole
+        assert part not in result.stdout
     assert "mirrored-2: running ..." in result.stderr
     assert (tmp_path / "out" / "mirrored-2" / "verdict.json").is_file()
 

@@ -54,7 +54,7 @@ def test_a_run_that_has_no_reference_is_kept_with_what_is_said_of_it(
     saved = json.loads((tmp_path / "out" / "verdict.json").read_text())
     assert (saved["abstained"], saved["tier"]) == ("it draws from the clock", "exact")
     again = CliRunner().invoke(_lockstep, ["report", str(tmp_path / "out")])
-    assert "NOT JUDGED" in again.stdout
+    assert "warning[not_judged]" in again.stdout
     assert "it draws from the clock" in again.stdout
     compared = CliRunner().invoke(
         _lockstep, ["compare", str(tmp_path / "out"), str(tmp_path / "out")], standalone_mode=False

@@ -10,7 +10,7 @@ import pytest
 from harness.evidence.trace import RunTrace
 from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.laws import Case, all_laws
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import Derived, Exact
 from tests.harness._traces import client, step
 
 
@@ -43,3 +43,18 @@ def test_a_value_that_is_too_small_on_all_workers_is_no_part(observable: str) ->
     """A loss that is divided once too often is the same on all workers at every step."""
     assert _judged(observable, (0.5, 0.375), (0.5, 0.375), truth=(1.0, 0.75)) == "broken"
     assert _judged(observable, (0.5, 0.5), (0.25, 0.25), truth=(1.0, 0.75)) == "broken"
+
+
+@pytest.mark.parametrize(("second", "parts"), [(-0.51882845, True), (-0.5188, False)])
+def test_parts_that_nearly_cancel_keep_their_roundings(second: float, parts: bool) -> None:
+    """A sum of a fiftieth of its parts is off by more than its own size would allow for."""
+
+    def trace(task: str, value: float, workers: int) -> Any:
+        done = step(1, gradients={"x": np.float32(value)})
+        return client(done, task=task, clients=workers, replicas=workers)
+
+    run = RunTrace((trace("worker:0", 0.5293095, 2), trace("worker:1", second, 2)))
+    truth = RunTrace((trace("local:0", 0.010480928, 1),))
+    case = with_local_values_marked(Case(run, truth, Derived(truth, ())))
+    marked = [value.per_replica for each in case.run.clients for value in each.steps[0].gradients or ()]
+    assert marked == [parts, parts]

@@ -430,7 +430,7 @@ def test_the_matrix_is_printed_and_written(
             "*mirrored-2 :ring*tpu",
             "sample: model ?cnn? *ok 0.12*FAIL*skipped*",
             "2 ok, 1 skipped, 0 known, 1 FAIL",
-            "FAIL: program under mirrored-2 is inconsistent  [[]multi_worker-2x2:ring]",
+            "FAIL: error[[]loss_matches_reference]: it differs --> program under mirrored-2  [[]multi_worker-2x2:ring]",
             "skipped: needs a TPU, this machine has none  [[]tpu]",
             "written: some/where/matrix.json",
         ]

@@ -365,7 +365,7 @@ def test_the_same_examples_in_other_steps_are_no_mistake() -> None:
     # Of workers, others are a mistake only if one is known that makes them.
     assert doubted(_verdict("examples_match_reference"), twice, reference, 2).outcome == "abstained"
     for cause, outcome in (("auto_shard_off", "inconsistent"), ("shuffle_before_shard", "abstained")):
-        why = Explanation("examples_duplicated", "the shards overlap", cause)
+        why = Explanation("examples_duplicated", "the shards overlap", "", cause)
         explained = dataclasses.replace(_verdict("examples_match_reference"), explanation=why)
         assert doubted(explained, twice, reference, 2).outcome == outcome
 

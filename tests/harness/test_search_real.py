@@ -35,7 +35,7 @@ def test_an_optimizer_that_is_not_saved_is_found() -> None:
     # A kill before the first save begins again at step 1, and loses no slots.
     assert describe_plan(found.plan) == "kill local:0 phase=after_save"
     assert found.outcome.symptom == "numbers"
-    assert "explanation: slots_not_restored" in found.outcome.text
+    assert found.outcome.text.startswith("error[slots_not_restored]")
 
 
 @pytest.mark.full  # docs/search.md searches in a real training

@@ -12,6 +12,7 @@ import pytest
 from harness.cli._exits import Exit, of_outcome
 from harness.evidence.trace import RunTrace
 from harness.judging.conditions import ORDER, OWN, OWN_STATISTICS, Condition
+from harness.judging.diagnostics import details_of
 from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Finding, Judgement
@@ -90,7 +91,8 @@ def test_a_reference_that_is_not_finite_is_said_first_and_is_not_consistent() ->
         verdict = _verdict(Case(run, reference, Exact()), abstained=not_finite(reference))
         assert verdict.outcome == outcome
         assert not verdict
-        assert "not finite in 1 of 1 recorded values" in str(verdict).splitlines()[1]
+        first = details_of(verdict).splitlines()[1]
+        assert "not finite in 1 of 1 recorded values" in first
         assert "step 1, variables 'w': nan (1 of 2 elements)" in verdict.to_json()["abstained"]
     assert not_finite(RunTrace((client(step(1, loss=1.0)),))) is None
 
@@ -108,7 +110,7 @@ def test_a_batch_that_refutes_the_step_makes_it_inconsistent() -> None:
     assert not verdict
     assert verdict.to_json()["consistent"] is False
     assert of_outcome(verdict.outcome) is Exit.INCONSISTENT
-    lines = str(verdict).splitlines()
+    lines = details_of(verdict).splitlines()
     assert lines[0] == (
         "train.py:train under multi_worker-2x2: INCONSISTENT for a batch of 1+1 examples (exact tier, 1.2 s)"
     )
@@ -135,7 +137,9 @@ def test_one_broken_law_makes_it_inconsistent() -> None:
 
 def test_the_text_tells_the_whole_story() -> None:
     """The message names program, strategy, place, numbers, laws, explanation, and what held or was not judged."""
-    lines = str(_verdict(exact_case(loss_factor=4.0))).splitlines()
+    verdict = _verdict(exact_case(loss_factor=4.0))
+    assert str(verdict).startswith(verdict.text())
+    lines = details_of(verdict).splitlines()
     assert lines[0] == "train.py:train under multi_worker-2x2: INCONSISTENT (exact tier, 1.2 s)"
     assert lines[1].startswith(
         "  first divergence: step 1, loss: observed 2.375, expected 0.59375, error 1.78, bound 0, ratio inf"
@@ -146,9 +150,7 @@ def test_the_text_tells_the_whole_story() -> None:
     rest = "\n".join(lines[5:])
     assert "  held: clients_agree (" in rest
     assert "  not judged (-v says why): updates_counted" in rest
-    assert "  not judged:\n    updates_counted: no coordinator" in _verdict(exact_case(loss_factor=4.0)).text(
-        verbose=True
-    )
+    assert "  not judged:\n    updates_counted: no coordinator" in verdict.text(verbose=True)
 
 
 def test_the_text_without_an_explanation_says_so() -> None:
@@ -198,7 +200,8 @@ def test_json_has_the_documented_keys() -> None:
     """The object of the command line's --json has exactly the promised keys and values."""
     found = _verdict(exact_case(loss_factor=4.0)).to_json()
     assert " ".join(found) == (
-        "program strategy consistent first_divergence findings explanation tasks seconds laws tier resolution"
+        "program strategy consistent first_divergence findings explanation tasks seconds laws tier resolution "
+        "diagnostic"
     )
     assert found["consistent"] is False
     assert found["first_divergence"] == {
@@ -227,12 +230,9 @@ def test_json_has_the_documented_keys() -> None:
 def test_json_of_a_good_run_has_nulls() -> None:
     """Without divergence and explanation those entries are null."""
     found = _verdict(exact_case()).to_json()
-    assert (found["consistent"], found["first_divergence"], found["explanation"], found["findings"]) == (
-        True,
-        None,
-        None,
-        [],
-    )
+    assert found["consistent"] is True
+    assert found["findings"] == []
+    assert [found[key] for key in ("first_divergence", "explanation", "diagnostic")] == [None] * 3
 
 
 @pytest.mark.parametrize(("value", "text"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])

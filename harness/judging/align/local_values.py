@@ -7,15 +7,16 @@ very place where it reports a PerReplica under `mirrored-2`. Both must be judged
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
 from harness.evidence.comparing import compare
 from harness.evidence.observed import Observed, history, items, moments, summed
-from harness.evidence.trace import ClientTrace, RunTrace, Step, Value
+from harness.evidence.trace import Array, ClientTrace, RunTrace, Step, Value
 from harness.judging.laws import Case
-from harness.judging.tolerance import Bound
+from harness.judging.tolerance import FLOOR, Bound, eps
 
 __all__ = ["with_local_values_marked"]
 
@@ -57,7 +58,7 @@ def _parts_of_a_sum(case: Case) -> set[_Place]:
                 parts = [value.parts[0] for value in values if isinstance(value, Value) and _plain(value)]
                 if name not in expected or len(parts) < len(values):
                     continue
-                bound = case.tolerance.bound(observable, name, moment.step)
+                bound = case.tolerance.bound(observable, name, moment.step) + _rounding(parts)
                 if all(part == parts[0] for part in parts):
                     if _equal(summed(parts), expected[name], bound, 1):
                         equal.add((moment.step, observable, name))
@@ -67,6 +68,17 @@ def _parts_of_a_sum(case: Case) -> set[_Place]:
                     places.add((moment.step, observable, name))
     known = {(observable, name) for _, observable, name in places}
     return places | {place for place in equal if place[1:] in known}
+
+
+def _rounding(parts: Sequence[Array]) -> Bound:
+    """What a sum of these may be off by: parts that nearly cancel keep the roundings of their own sizes."""
+    import numpy as np
+
+    arrays = [part.numpy() for part in parts]
+    if any(array.shape != arrays[0].shape or array.dtype.kind != "f" for array in arrays):
+        return np.zeros(())
+    sizes: Bound = np.sum([np.abs(array.astype(np.float64)) for array in arrays], axis=0)
+    return FLOOR * eps(parts[0].dtype) * sizes
 
 
 def _equal(total: Observed, expected: Observed, bound: Bound, factor: float) -> bool:

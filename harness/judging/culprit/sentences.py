@@ -38,17 +38,19 @@ def told(aligned: Aligned, broken: Broken) -> Culprit:
     op, side = aligned.op(broken.node), aligned.sides[broken.node.client]
     maker = side.maker(op)
     layer, frame = maker if maker is not None else (_scope(op), side.caller(op))
+    summed = _summed(aligned, broken)
     return Culprit(
         file=_shown(frame),
         line=0 if frame is None else frame.line,
         source=_source(frame),
         op=op.type,
         layer=layer,
-        relation=reason(aligned, broken, summed=_summed(aligned, broken)),
+        relation=reason(aligned, broken, summed=None if summed is None else _at(summed)),
         expected=_output(aligned, broken.node),
         inputs=tuple(_inputs(aligned, broken.node)),
         step=aligned.reference.watched.step,
         assigned=op.variable if assigns(op) else None,
+        adds=None if summed is None else (_shown(summed), summed.line),
     )
 
 
@@ -71,12 +73,10 @@ def _scope(op: Op) -> str | None:
     return "/".join(scopes) or None
 
 
-def _summed(aligned: Aligned, broken: Broken) -> str | None:
+def _summed(aligned: Aligned, broken: Broken) -> Frame | None:
     """The line that adds up what comes from an operation, if that was seen."""
-    if (node := broken.summed) is None:
-        return None
-    frame = aligned.sides[node.client].caller(aligned.op(node))
-    return None if frame is None else _at(frame)
+    node = broken.summed
+    return None if node is None else aligned.sides[node.client].caller(aligned.op(node))
 
 
 def _inputs(aligned: Aligned, node: Node) -> Iterator[str]:

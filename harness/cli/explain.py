@@ -1,0 +1,50 @@
+"""`lockstep explain`: what a code of a diagnostic says."""
+
+from __future__ import annotations
+
+import difflib
+
+import click
+import msgspec
+
+from harness.cli._fitting import columns, show
+
+__all__ = ["explain"]
+
+_EPILOG = """\b
+Examples:
+  lockstep explain loss_times_replicas
+  lockstep explain                          all codes
+  lockstep explain --json
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("code", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list of all.")
+def explain(code: str | None, as_json: bool) -> int:
+    """Say what a CODE means that stands in `error[CODE]`, and what to do; without one, list them all."""
+    from harness.judging.diagnostics.codes import all_codes
+    from harness.judging.diagnostics.text import wrapped
+
+    codes = all_codes()
+    if code is not None and code not in codes:
+        near = difflib.get_close_matches(code, codes, n=1)
+        meant = f" Did you mean {near[0]}?" if near else " `lockstep explain` lists all."
+        raise click.UsageError(f"there is no code {code!r}.{meant}")
+    if as_json:
+        click.echo(msgspec.json.encode([*codes.values()] if code is None else codes[code]))
+        return 0
+    if code is None:
+        for kind in dict.fromkeys(each.kind for each in codes.values()):
+            show(f"{kind}:")
+            for each in codes.values():
+                if each.kind == kind:
+                    show("\n".join(wrapped(f"  {each.name}: ", each.says, columns() or 110)))
+        return 0
+    found = codes[code]
+    show("\n".join(wrapped(f"{found.name} ({found.kind}): ", f"{found.says}.", columns() or 110)))
+    for label, text in (("", found.more), ("help: ", found.cure)):
+        if text:
+            show("\n".join(("", *wrapped(label, " ".join(text.split()), columns() or 110))))
+    return 0

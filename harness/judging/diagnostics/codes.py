@@ -1,0 +1,80 @@
+"""What each code of a diagnostic says: rules, causes of wrong examples, laws, and what is said without numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+
+from harness.judging import laws
+from harness.judging.diagnostics.making import NOT_JUDGED, REFUTED
+from harness.judging.explain import all_rules, says
+from harness.judging.explain.causes import all_causes
+from harness.judging.known_issues import registry
+
+__all__ = ["FAILED", "LACKING", "Code", "all_codes"]
+
+FAILED, LACKING = "run_failed", "machine_lacks"
+_OTHERS = {
+    NOT_JUDGED: (
+        "what was compared shows too little to say that the training is right, or wrong; the sentence says why",
+        "Follow the sentence; docs/limitations.md and docs/scripts.md say what Lockstep cannot see.",
+    ),
+    REFUTED: (
+        "what the run did is right, and its step is wrong for another batch, carried out on replicas and on one device",
+        "Look at the line for what depends on how many examples a replica has; `lockstep prove` shows the batch.",
+    ),
+    FAILED: ("a task raised, hung or was lost, so that there are no numbers to judge", "Mend what failed first."),
+    LACKING: ("this machine lacks what the strategy needs", "`lockstep doctor` says what, and how to have it."),
+}
+
+
+@dataclass(frozen=True)
+class Code:
+    """One of them.
+
+    Attributes:
+        name: as in `error[name]`.
+        kind: `rule`, `cause`, `law`, `known issue` or `outcome`.
+        says: what is wrong, in a sentence.
+        more: what else is known of it, in paragraphs.
+        cure: what to do.
+    """
+
+    name: str
+    kind: str
+    says: str
+    more: str = ""
+    cure: str = ""
+
+
+def all_codes() -> dict[str, Code]:
+    """Every code, by its name."""
+    return {code.name: code for code in (*_rules(), *_causes(), *_laws(), *_known(), *_outcomes())}
+
+
+def _rules() -> Iterator[Code]:
+    for rule in all_rules():
+        yield Code(rule.id, "rule", says(rule.id), cure=getattr(rule, "cure", ""))
+
+
+def _causes() -> Iterator[Code]:
+    for cause in all_causes():
+        yield Code(cause.id, "cause", cause.what)
+
+
+def _laws() -> Iterator[Code]:
+    for law in laws.all_laws():
+        first, _, more = (inspect.getdoc(import_module(f"{laws.__name__}.{law.id}")) or "").partition("\n\n")
+        yield Code(law.id, "law", first.partition(": ")[2].rstrip("."), more)
+
+
+def _known() -> Iterator[Code]:
+    for issue in registry():
+        yield Code(issue.id, "known issue", issue.summary.rstrip("."), issue.reference)
+
+
+def _outcomes() -> Iterator[Code]:
+    for name, (said, cure) in _OTHERS.items():
+        yield Code(name, "outcome", said, cure=cure)

@@ -1,0 +1,36 @@
+"""A report of code quality, which GitLab shows in a merge request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.judging.diagnostics.formats.protocol import Reported, fingerprint
+
+__all__ = ["FORMAT"]
+
+_SEVERITIES = {"error": "critical", "warning": "minor"}
+
+
+class _GitLab:
+    def written(self, reported: Sequence[Reported]) -> str:
+        found = [each.diagnostic for each in reported if each.diagnostic is not None]
+        issues = [
+            {
+                "description": each.title,
+                "check_name": each.code,
+                "fingerprint": fingerprint(each),
+                "severity": _SEVERITIES[each.severity],
+                # GitLab needs a place: of what has none it is the program.
+                "location": {
+                    "path": each.program.partition(":")[0] if each.label is None else each.label.file,
+                    "lines": {"begin": 1 if each.label is None else each.label.line},
+                },
+            }
+            for each in found
+        ]
+        return msgspec.json.format(msgspec.json.encode(issues)).decode()
+
+
+FORMAT = _GitLab()

@@ -1,0 +1,73 @@
+"""SARIF 2.1.0, the OASIS standard for results of analyses, which code scanning reads.
+
+The specification is at https://docs.oasis-open.org/sarif/sarif/v2.1.0/; lines and columns count from 1, and the column
+that ends a region is behind its last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from harness.judging.diagnostics.formats.protocol import Reported, fingerprint, message
+from harness.judging.diagnostics.protocol import Diagnostic, Label
+
+__all__ = ["FORMAT"]
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+class _Sarif:
+    def written(self, reported: Sequence[Reported]) -> str:
+        found = [each.diagnostic for each in reported if each.diagnostic is not None]
+        codes = {each.code: each.title for each in reversed(found)}
+        driver: dict[str, Any] = {
+            "name": "lockstep",
+            "rules": [{"id": code, "shortDescription": {"text": codes[code]}} for code in sorted(codes)],
+        }
+        if (own := _version()) is not None:
+            driver["version"] = own
+        run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [*map(_result, found)]}
+        log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+        return msgspec.json.format(msgspec.json.encode(log)).decode()
+
+
+def _version() -> str | None:
+    try:
+        return version("lockstep")
+    except PackageNotFoundError:  # a checkout that has not been installed
+        return None
+
+
+def _result(found: Diagnostic) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": found.code,
+        "level": found.severity,
+        "message": {"text": message(found)},
+        "partialFingerprints": {"lockstep/v1": fingerprint(found)},
+    }
+    if found.label is not None:
+        result["locations"] = [_location(found.label)]
+    if found.others:
+        others = [{"id": number, **_location(each)} for number, each in enumerate(found.others, start=1)]
+        result["relatedLocations"] = [
+            {**place, "message": {"text": each.text}} for place, each in zip(others, found.others, strict=True)
+        ]
+    return result
+
+
+def _location(label: Label) -> dict[str, Any]:
+    region: dict[str, Any] = {"startLine": label.line, "snippet": {"text": label.source}}
+    if label.end > label.begin:
+        region |= {"startColumn": label.begin + 1, "endColumn": label.end + 1}
+    path = PurePath(label.file)
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+
+
+FORMAT = _Sarif()

@@ -1,0 +1,82 @@
+"""A diagnostic as compilers show it: the sentence, the line with what is meant underlined, the numbers, the cure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+
+from harness.judging.diagnostics.details import heading, resolved
+from harness.judging.diagnostics.making import diagnostic_of
+from harness.judging.diagnostics.protocol import Diagnostic, Label
+from harness.judging.facts import WIDTH, Facts
+
+__all__ = ["Paint", "text_of", "wrapped"]
+
+Paint = Callable[[str, str], str]
+"""Makes a text of a style: `error`, `warning`, `place`, `mark`, `aside`, `help`."""
+
+
+def text_of(verdict: Facts, width: int = WIDTH, paint: Paint | None = None) -> str:
+    """What a verdict says to who reads it first, in lines of `width` characters, but for those of the source."""
+    if (found := diagnostic_of(verdict)) is None:
+        return "\n".join((*heading(verdict, width), *resolved(verdict, width)))
+    return "\n".join(_lines(found, width, paint or _plain))
+
+
+def _plain(style: str, text: str) -> str:
+    return text
+
+
+def _lines(found: Diagnostic, width: int, paint: Paint) -> Iterator[str]:
+    head, *rest = textwrap.wrap(found.head, width, subsequent_indent="    ", break_long_words=False)
+    sign, _, title = head.partition(":")
+    yield f"{paint(found.severity, sign)}:{title}"
+    yield from rest
+    labels = [each for each in (found.label, *found.others) if each is not None]
+    gutter = len(str(max((each.line for each in labels), default=0)))
+    yield f"{' ' * gutter}{paint('place', '-->')} {found.where}"
+    for number, label in enumerate(sorted(labels, key=lambda each: (each.file, each.line))):
+        if found.label is not None and label.file != found.label.file:
+            yield f"{' ' * gutter}{paint('place', '::>')} {label.where}"
+        yield from _shown(label, gutter, width, paint, first=label is found.label, above=number == 0)
+    for fact in found.facts:
+        yield from _aside(f"{' ' * gutter} = ", fact, width, paint)
+    for note in found.notes:
+        yield from _aside(f"{' ' * gutter} = note: ", note, width, paint)
+    if found.help:
+        yield from wrapped("help: ", found.help, width, paint, "help")
+
+
+def _shown(label: Label, gutter: int, width: int, paint: Paint, *, first: bool, above: bool) -> Iterator[str]:
+    """The line of source, and below it what is meant and what is said of that."""
+    bar = f"{' ' * gutter} {paint('place', '|')}"
+    source = label.source.expandtabs(1)
+    spare = len(source) - len(source.lstrip())
+    if above:
+        yield bar
+    yield f"{paint('place', f'{label.line:>{gutter}} |')} {source[spare:]}"
+    before, marks = label.begin - spare, ("^" if first else "-") * max(1, label.end - label.begin)
+    room = width - gutter - 4 - before - len(marks)
+    if room >= min(len(label.text), _BESIDE_MIN):
+        said = textwrap.wrap(label.text, room, break_long_words=False) or [""]
+        yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)} {said[0]}".rstrip()
+        yield from (f"{bar} {' ' * (before + len(marks))} {line}" for line in said[1:])
+        return
+    yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)}"
+    yield from (f"{bar} {line}" for line in textwrap.wrap(label.text, width - gutter - 4, break_long_words=False))
+
+
+_BESIDE_MIN = 36
+"""What is said stands beside the marks if there is so much room."""
+
+
+def _aside(label: str, text: str, width: int, paint: Paint) -> Iterator[str]:
+    yield from wrapped(label, text, width, paint, "aside")
+
+
+def wrapped(label: str, text: str, width: int, paint: Paint = _plain, style: str = "") -> Iterator[str]:
+    """Lines of `width` characters, the first of which begins with a label."""
+    indent = " " * len(label)
+    lines = textwrap.wrap(label + text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    yield paint(style, label) + lines[0][len(label) :]
+    yield from lines[1:]

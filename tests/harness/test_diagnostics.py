@@ -1,0 +1,265 @@
+"""Diagnostics: the sentence, the line with what is meant underlined, the numbers, the cure; forms of machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from harness.cli.explain import explain as explain_command
+from harness.judging.conditions import ORDER, Condition
+from harness.judging.culprit import Culprit, Looked
+from harness.judging.diagnostics import Diagnostic, diagnostic_of, text_of
+from harness.judging.diagnostics.codes import all_codes
+from harness.judging.diagnostics.formats import Reported, all_formats
+from harness.judging.diagnostics.source import label_of
+from harness.judging.explain.protocol import Explanation
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.verdict import Verdict
+from harness.relations.proof import Counterexample, Place, Proof, Suspect
+
+_SOURCE = """\
+def replica(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(losses(y, model(x)))
+    return strategy.reduce("SUM", loss, axis=None)
+"""
+_FOUND = Finding("loss_matches_reference", "off", None, 2, "loss", None, (), 4.0, 2.0, 1e-6)
+_WHY = Explanation("loss_times_replicas", "The loss is twice as large.", "Divide by the global batch.")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a program, which is the current one."""
+    (tmp_path / "train.py").write_text(_SOURCE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _wrong(**changes: Any) -> Verdict:
+    culprit = Culprit(
+        "train.py",
+        3,
+        "loss = tf.reduce_mean(losses(y, model(x)))",
+        "Mean",
+        None,
+        "each replica's mean is over its own 2 of 4 examples",
+        "expected 2, found 4",
+        (),
+        2,
+        adds=("train.py", 4),
+    )
+    judged = Judgement(_FOUND.law, "broken", findings=(_FOUND,))
+    verdict = Verdict("train.py:train", "mirrored-2", (judged,), explanation=_WHY, looked=Looked(culprit, None, 1.0))
+    return replace(verdict, **changes)
+
+
+@pytest.mark.usefixtures("place")
+def test_a_mistake_is_shown_as_a_compiler_shows_it() -> None:
+    """The expression is underlined, and so is what adds up; numbers and cure follow."""
+    assert text_of(_wrong(conditions=(Condition(ORDER, "the run's own order"),)), 100) == (
+        "error[loss_times_replicas]: the loss is too large by the number of replicas or workers (a mean per\n"
+        "    replica, then a sum)\n"
+        " --> train.py:3 (train.py:train under mirrored-2)\n"
+        "  |\n"
+        "3 | loss = tf.reduce_mean(losses(y, model(x)))\n"
+        "  |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ each replica's mean is over its own 2 of 4 examples\n"
+        '4 | return strategy.reduce("SUM", loss, axis=None)\n'
+        "  |        --------------------------------------- adds up what the replicas have\n"
+        "  = step 2: loss is 4, on one device 2 (rounding: 1e-06)\n"
+        "  = note: given the run's own order\n"
+        "help: Divide by the global batch."
+    )
+
+
+@pytest.mark.usefixtures("place")
+def test_styles_change_no_letter() -> None:
+    """Without what a terminal makes colours of it is the same text."""
+    plain, painted = (text_of(_wrong(), 100, paint) for paint in (None, lambda style, text: f"\0{text}\0"))
+    assert painted.replace("\0", "") == plain
+    assert painted.startswith("\0error[loss_times_replicas]\0:")
+
+
+def test_without_a_line_the_program_is_named() -> None:
+    """Nor is there an excerpt; a value has its name and place."""
+    found = Finding("variables_match_reference", "off", None, None, "variables", "w", (1, 2), 3.0, 2.0, 0.0)
+    judged = Judgement(found.law, "broken", findings=(found,))
+    assert text_of(Verdict("train.py:train", "mirrored-2", (judged,))).splitlines() == [
+        "error[variables_match_reference]: variables 'w': not what one device has",
+        " --> train.py:train under mirrored-2",
+        "  = at the end: w[1, 2] is 3, on one device 2",
+    ]
+
+
+@pytest.mark.usefixtures("place")
+def test_without_a_rule_the_line_says_what_is_wrong() -> None:
+    """Its code is that of the law that is broken."""
+    found = diagnostic_of(_wrong(explanation=None))
+    assert found is not None
+    assert (found.code, found.title) == (_FOUND.law, "each replica's mean is over its own 2 of 4 examples")
+
+
+@pytest.mark.usefixtures("place")
+def test_a_batch_that_refutes_has_its_line() -> None:
+    """The numbers are those of the batch."""
+    shown = Counterexample((1, 2), "variable 'w'", 1.0, 2.0)
+    where = Place("train.py", 3, "loss = tf.reduce_mean(losses(y, model(x)))", "Mean")
+    proof = Proof("refuted", "p", "s", suspects=(Suspect(where, "Mean of its own", "w", True, shown),))
+    held = Judgement(_FOUND.law, "held", suffices=True)
+    found = diagnostic_of(Verdict("p", "s", (held,), proof=proof))
+    assert found is not None
+    assert (found.code, found.facts) == ("refuted", (shown.text,))
+    assert found.label is not None
+    assert found.label.where == "train.py:3"
+
+
+def test_what_is_not_judged_is_a_warning() -> None:
+    """With its reason; what is consistent is no diagnostic."""
+    found = diagnostic_of(Verdict("p", "s", (), abstained="it differs from run to run."))
+    assert found is not None
+    assert found.head == "warning[not_judged]: it differs from run to run"
+    held = Judgement(_FOUND.law, "held", suffices=True)
+    assert diagnostic_of(Verdict("p", "s", (held,))) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "operation", "meant"),
+    [
+        ("loss = tf.reduce_mean(f(x)) / tf.cast(n, x.dtype)", "Mean", "tf.reduce_mean(f(x))"),
+        ("loss = tf.reduce_mean(f(x)) / n", "RealDiv", "tf.reduce_mean(f(x)) / n"),
+        ("return g(loss)", "Sum", "g(loss)"),
+        ("größe = tf.reduce_sum(x)", "Sum", "tf.reduce_sum(x)"),
+        ("for x in data:", "", "for x in data:"),
+        ("if not (:", "Mean", "if not (:"),
+    ],
+)
+def test_the_expression_that_made_an_operation_is_meant(
+    tmp_path: Path, source: str, operation: str, meant: str
+) -> None:
+    """Of several the call of that name, else what the statement assigns or returns, else the line."""
+    file = tmp_path / "train.py"
+    file.write_text(f"# before\n{source}\n")
+    label = label_of(str(file), 2, "", operation=operation)
+    assert label.source[label.begin : label.end] == meant
+
+
+def test_a_file_that_has_changed_is_not_quoted(place: Path) -> None:
+    """The line is shown as it was when it ran."""
+    (place / "other.py").write_text("x = 1\ny = 2\n")
+    label = label_of("other.py", 2, "", source="y = f(3)")
+    assert (label.source, label.source[label.begin : label.end]) == ("y = f(3)", "f(3)")
+
+
+def _reported() -> list[Reported]:
+    diagnostics = [diagnostic_of(_wrong()), diagnostic_of(Verdict("p", "s", (), abstained="it, differs: 5 %\n2")), None]
+    return [Reported("train.py:train", f"mirrored-{k}", 1.5, each) for k, each in enumerate(diagnostics, start=2)]
+
+
+@pytest.mark.usefixtures("place")
+def test_github_has_a_command_for_each_line() -> None:
+    """What is text in it is escaped."""
+    wrong, unjudged = all_formats()["github"].written(_reported()).splitlines()
+    head = (
+        "::error file=train.py,line=3,endLine=3,title=lockstep%3A loss_times_replicas,col=16,endColumn=50::the loss is"
+    )
+    assert wrong.startswith(head)
+    assert wrong.endswith("(rounding: 1e-06)%0Ahelp: Divide by the global batch.")
+    assert unjudged.startswith("::warning title=lockstep%3A not_judged::it, differs: 5 %25%0A2%0Ap under s")
+
+
+@pytest.mark.usefixtures("place")
+def test_sarif_has_what_the_standard_asks_for() -> None:
+    """Regions count from 1 and end behind their last column; a fingerprint outlives other lines and other numbers."""
+    log = json.loads(all_formats()["sarif"].written(_reported()))
+    assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
+    run = log["runs"][0]
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {"loss_times_replicas", "not_judged"}
+    wrong, unjudged = run["results"]
+    assert (wrong["level"], wrong["ruleId"], unjudged["level"]) == ("error", "loss_times_replicas", "warning")
+    physical = wrong["locations"][0]["physicalLocation"]
+    assert physical["artifactLocation"] == {"uri": "train.py"}
+    assert {key: physical["region"][key] for key in ("startLine", "startColumn", "endColumn")} == {
+        "startLine": 3,
+        "startColumn": 16,
+        "endColumn": 51,
+    }
+    assert wrong["relatedLocations"][0]["message"] == {"text": "adds up what the replicas have"}
+    assert "locations" not in unjudged
+    Path("train.py").write_text("\n\n" + _SOURCE)
+    moved = _wrong()
+    assert moved.looked is not None
+    assert moved.culprit is not None
+    moved = replace(moved, looked=replace(moved.looked, culprit=replace(moved.culprit, line=5)))
+    again = json.loads(all_formats()["sarif"].written([Reported("p", "s", 0.0, diagnostic_of(moved))]))
+    assert again["runs"][0]["results"][0]["partialFingerprints"] == wrong["partialFingerprints"]
+
+
+@pytest.mark.usefixtures("place")
+def test_junit_passes_only_what_is_consistent() -> None:
+    """What is wrong is a failure, and what is not judged an error."""
+    suite = ET.fromstring(all_formats()["junit"].written(_reported())).find("testsuite")
+    assert suite is not None
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "time")} == {
+        "tests": "3",
+        "failures": "1",
+        "errors": "1",
+        "time": "4.500",
+    }
+    wrong, unjudged, right = suite.findall("testcase")
+    failure = wrong.find("failure")
+    assert failure is not None
+    assert failure.get("type") == "loss_times_replicas"
+    assert unjudged.find("error") is not None
+    assert not [*right]
+
+
+@pytest.mark.usefixtures("place")
+def test_gitlab_has_a_place_for_each() -> None:
+    """Of what has no line it is the program."""
+    wrong, unjudged = json.loads(all_formats()["gitlab"].written(_reported()))
+    assert wrong["location"] == {"path": "train.py", "lines": {"begin": 3}}
+    assert (wrong["check_name"], wrong["severity"]) == ("loss_times_replicas", "critical")
+    assert unjudged["location"] == {"path": "p", "lines": {"begin": 1}}
+    assert wrong["fingerprint"] != unjudged["fingerprint"]
+
+
+@pytest.mark.parametrize("form", sorted(all_formats()))
+def test_a_form_of_nothing_wrong_is_whole(form: str) -> None:
+    """It is read all the same."""
+    text = all_formats()[form].written([Reported("p", "s", 1.0, None)])
+    whole: dict[str, Callable[[], bool]] = {
+        "github": lambda: text == "",
+        "gitlab": lambda: json.loads(text) == [],
+        "sarif": lambda: json.loads(text)["runs"][0]["results"] == [],
+        "junit": lambda: ET.fromstring(text).find("testsuite/testcase") is not None,
+    }
+    assert whole[form]()
+
+
+def test_each_code_says_something() -> None:
+    """No two kinds share a code."""
+    codes = all_codes()
+    assert all(code.says and not code.says.endswith(".") for code in codes.values())
+    assert {"loss_times_replicas", "auto_shard_off", "replicas_agree", "not_judged", "refuted"} <= codes.keys()
+    assert codes["clipped_before_reduce"].cure
+
+
+def test_explain_names_the_nearest_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """A code in a few lines; a typo in one."""
+    explain_command.main(["gradients_not_reduced"], standalone_mode=False)
+    assert capsys.readouterr().out.startswith("gradients_not_reduced (rule): each replica applied its own gradient")
+    with pytest.raises(Exception, match="Did you mean replicas_agree"):
+        explain_command.main(["replica_agree"], standalone_mode=False)
+
+
+def test_a_diagnostic_is_read_back() -> None:
+    """It stands in a verdict's JSON."""
+    import msgspec
+
+    found = _wrong().to_json()["diagnostic"]
+    assert msgspec.convert(found, Diagnostic) == diagnostic_of(_wrong())
