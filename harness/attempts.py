@@ -36,6 +36,7 @@ from harness.judging.doubted import without_judgement
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
+from harness.phases import phase
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import run_once
@@ -97,6 +98,7 @@ class Attempt:
             RunFailed: a task crashed, hung or vanished; of one that fails on one device too, that one.
         """
         asked, keeps = self.asked, self._leaves_evidence
+        phase("running")
         try:
             if isinstance(self.changes, Interrupting):
                 return run_twice(self.program, self.case, self.changes, self.directory, **asked.of_part, keeps=keeps)
@@ -149,15 +151,18 @@ class Attempt:
             reference = dataclasses.replace(reference, tier=self.asked.tier)
             return self.judged(reference, tasks), reference
 
+        phase("following the run with one replica" if runs.follow else "running it on one device")
         verdict, reference = judged(runs.plain())
         check_whole(self.program, reference.trace, self.changes)
         derived = self.asked.derived
         for noisy in () if not derived else NOISY_RUNS if runs.follow else [PAIR]:
             if not is_open(asked(verdict)) or (reference.perturbed and is_plain(asked(verdict))):
                 break
+            phase("following it with noise, for what rounding does")
             verdict, reference = judged(runs.with_noise(noisy))
         if is_open(verdict) and not runs.follow:
             most = 0 if not derived else PAIR if is_plain(verdict) else NOISY_RUNS[-1]
+            phase("running it again on one device, for whether it is reproducible")
             verdict, reference = judged(runs.with_noise(most, sure=True))
         return verdict, reference
 

@@ -32,6 +32,7 @@ from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.told_batch import TOLD_BATCH, told_batch
 from harness.judging.verdict import Verdict
+from harness.phases import phase
 from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -74,6 +75,7 @@ def with_culprit(
     """
     if (drawn := _drawn(verdict, reference)) is not None:
         return verdict.seen(Looked(drawn, None, 0.0))
+    phase("watching the step, for the line that made it wrong")
     began = time.monotonic()
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):

@@ -23,6 +23,7 @@ from harness.judging.native_scale import Native
 from harness.judging.shares import with_data
 from harness.judging.verdict import Verdict
 from harness.kept import kept_in
+from harness.phases import phase
 from harness.proofs import is_asked, proved
 from harness.relations import Proof
 from harness.running.cache import check_cache
@@ -185,7 +186,9 @@ def _explained(verdict: Verdict, attempt: Attempt, reference: Reference, proof: 
             verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
     verdict = _beside_others(verdict, attempt)
     if proof.is_asked:
+        phase("inferring whether the step is right for every batch")
         verdict = dataclasses.replace(verdict, proof=proof.of(verdict))
+    verdict = dataclasses.replace(verdict, seconds=time.monotonic() - attempt.began)
     if asked.keep:
         save_run(directory, verdict, reference)
     return verdict

@@ -45,7 +45,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("cluster",),
     ),
     "harness": (
-        ("errors", "damaged", "kept", "plugin"),
+        ("errors", "damaged", "kept", "phases", "plugin"),
         ("subject", "evidence"),
         # What runs in client tasks.
         ("recording",),
@@ -58,6 +58,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("judged", "proofs"),
         ("attempts",),
         ("verify",),
+        ("cures",),
         ("search", "certifying", "comparing", "bundling"),
         ("tf_tests",),
         ("cli",),

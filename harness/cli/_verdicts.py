@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from harness.cli._fitting import columns
+from harness.cli._fitting import columns, show
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported
     from harness.judging.verdict import Verdict
 
-__all__ = ["TEXT", "format_of", "format_options", "reported", "show_verdict", "write"]
+__all__ = ["GITHUB", "TEXT", "format_of", "format_options", "reported", "show_verdict", "told_phases", "write"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-TEXT, _JSON, _GITHUB = "text", "json", "github"
+TEXT, _JSON, GITHUB = "text", "json", "github"
 _STYLES: dict[str, dict[str, Any]] = {
     "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow", "bold": True},
@@ -67,7 +69,7 @@ def format_of(form: str | None, *, as_json: bool) -> str:
 
 def show_verdict(verdict: Verdict, form: str, *, verbose: bool) -> None:
     """Write it for people, if that is the form, or what reads the form reads no more than commands in it."""
-    if form in (TEXT, _GITHUB):
+    if form in (TEXT, GITHUB):
         click.echo(verdict.text(columns() or 110, verbose=verbose, paint=_painted))
         if not (verbose or verdict.consistent):
             click.echo("details: -v")
@@ -75,6 +77,40 @@ def show_verdict(verdict: Verdict, form: str, *, verbose: bool) -> None:
 
 def _painted(style: str, text: str) -> str:
     return click.style(text, **_STYLES[style])
+
+
+class Phases:
+    """What a verification does, line by line on stderr, and how many seconds each took."""
+
+    def __init__(self, name: str, *, quiet: bool) -> None:
+        self._name, self._quiet = name, quiet
+        self._began = time.monotonic()
+        self._known: list[tuple[str, float]] = []
+
+    def begin(self, words: str) -> None:
+        """Say that a phase begins."""
+        now = time.monotonic()
+        self._known.append((words, now))
+        if not self._quiet:
+            after = f" ({now - self._began:.1f} s)" if len(self._known) > 1 else ""
+            show(f"{self._name}: {words} ...{after}", err=True)
+
+    def show_seconds(self, form: str, *, verbose: bool) -> None:
+        """Where the seconds went, if all is to be shown."""
+        if verbose and form in (TEXT, GITHUB) and self._known:
+            ends = [began for _, began in self._known[1:]] + [time.monotonic()]
+            parts = [f"{words} {end - began:.1f} s" for (words, began), end in zip(self._known, ends, strict=True)]
+            show(f"  seconds: {', '.join(parts)}")
+
+
+@contextlib.contextmanager
+def told_phases(name: str, form: str) -> Iterator[Phases]:
+    """Say on stderr what a verification does in this context, unless a machine reads what it writes."""
+    from harness.phases import on_phase
+
+    phases = Phases(name, quiet=form not in (TEXT, GITHUB))
+    with on_phase(phases.begin):
+        yield phases
 
 
 def reported(verdict: Verdict) -> Reported:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from harness.cli._cures import check_fix, fix_options, show_cure, tried, write_cure
 from harness.cli._exits import Exit, of_outcome, worst
 from harness.cli._fitting import show
 from harness.cli._options import (
@@ -26,7 +27,7 @@ from harness.cli._options import (
     verbose_option,
 )
 from harness.cli._scripts import names_of, script_of, script_options
-from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
+from harness.cli._verdicts import GITHUB, TEXT, format_of, format_options, reported, show_verdict, told_phases, write
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported
@@ -117,6 +118,7 @@ Examples:
 )
 @timeout_option("Seconds for each run, with all its restarts.", 120.0)
 @verbose_option
+@fix_options
 @format_options
 @out_option("Keep traces, logs and verdicts in DIR, in place of earlier ones; DIR holds nothing else.")
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
@@ -161,6 +163,7 @@ def _check(options: dict[str, Any]) -> None:
     """Options that make no sense together, in the words of the command line."""
     from simulator import UsageError
 
+    check_fix(options)
     if options["resume_strategy"] is not None and options["interrupt_at"] is None:
         raise UsageError("--resume-strategy says how to go on after --interrupt-at STEP; give that as well")
     if options["strict"] and options["prove"] is False:
@@ -202,6 +205,8 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     }
     if options["strict"]:
         asked["prove"] = True
+    if options["fix"]:  # which needs the line
+        asked["explain"] = True
     asked["tier"] = "exact" if options["exact"] else "derived"
     over = Over.of(**placing(options))
     asked["resume_strategy"] = None if resume is None else strategy_case(resume, hardware, network, over)
@@ -217,9 +222,9 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     outcomes = []
     with _folders(options["out"], cases) as folders:
         for case, folder in zip(cases, folders, strict=True):
-            if form == TEXT:
-                click.echo(f"{case.name}: running ...", err=True)
-            outcomes.append(_one(under_test, case, {**asked, "out": folder}, options))
+            with told_phases(case.name, form) as phases:
+                outcomes.append(_one(under_test, program[0], case, {**asked, "out": folder}, options))
+            phases.show_seconds(form, verbose=options["verbose"])
     write(form, [found for _, found, _ in outcomes], [each for _, _, each in outcomes])
     return worst(code for code, _, _ in outcomes)
 
@@ -256,7 +261,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> Iterator[Sequen
 
 
 def _one(
-    program: Program, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
+    program: Program, named: str, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Exit, dict[str, Any], Reported]:
     from harness.errors import MissingHardware, NoRoom
     from harness.verify import verify as run_and_judge
@@ -294,7 +299,15 @@ def _one(
         code = worst((code, Exit.INCONSISTENT))
     if options["strict"] and verdict.conditions:
         code = worst((code, Exit.INCONSISTENT))
-    return code, verdict.to_json(), reported(verdict)
+    plain = verdict.to_json()
+    if options["fix"] and verdict.outcome == "inconsistent":
+        cure = tried(verdict, program, named, case, asked)
+        plain["cure"] = None if cure is None else {"file": str(cure.file), "diff": cure.diff}
+        if options["form"] in (TEXT, GITHUB):
+            show_cure(cure, write=options["write"])
+        elif cure is not None and options["write"]:
+            write_cure(cure)
+    return code, plain, reported(verdict)
 
 
 def _failed(program: Program, case: StrategyCase, error: LockstepError, *, lacking: bool = False) -> Reported:

@@ -90,7 +90,7 @@ def test_without_a_line_the_program_is_named() -> None:
     found = Finding("variables_match_reference", "off", None, None, "variables", "w", (1, 2), 3.0, 2.0, 0.0)
     judged = Judgement(found.law, "broken", findings=(found,))
     assert text_of(Verdict("train.py:train", "mirrored-2", (judged,))).splitlines() == [
-        "error[variables_match_reference]: variables 'w': not what one device has",
+        "error[variables_match_reference]: variable 'w' is not what one device computes",
         " --> train.py:train under mirrored-2",
         "  = at the end: w[1, 2] is 3, on one device 2",
     ]
@@ -98,10 +98,15 @@ def test_without_a_line_the_program_is_named() -> None:
 
 @pytest.mark.usefixtures("place")
 def test_without_a_rule_the_line_says_what_is_wrong() -> None:
-    """Its code is that of the law that is broken."""
+    """The code is that of the law that is broken; where no line is named it is said why."""
     found = diagnostic_of(_wrong(explanation=None))
     assert found is not None
-    assert (found.code, found.title) == (_FOUND.law, "each replica's mean is over its own 2 of 4 examples")
+    assert (found.code, found.title) == (_FOUND.law, "the loss is not what one device computes")
+    assert found.label is not None
+    assert found.label.text == "each replica's mean is over its own 2 of 4 examples"
+    found = diagnostic_of(_wrong(looked=Looked(None, "it was made outside of TensorFlow", 1.0)))
+    assert found is not None
+    assert "no line is named: it was made outside of TensorFlow" in found.facts
 
 
 @pytest.mark.usefixtures("place")

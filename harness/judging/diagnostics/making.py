@@ -42,7 +42,7 @@ def diagnostic_of(verdict: Facts) -> Diagnostic | None:
 
 
 def _named(verdict: Facts) -> tuple[str, str]:
-    """The code, and the sentence: of the rule that explains it, or of the line, or of the law that is broken."""
+    """The code, and the sentence: of the rule that explains it, or of the law that is broken."""
     if verdict.outcome == "abstained":
         return NOT_JUDGED, verdict.why_abstained or "nothing was compared with the reference"
     if (why := verdict.explanation) is not None:
@@ -51,7 +51,7 @@ def _named(verdict: Facts) -> tuple[str, str]:
     first = verdict.first_divergence or next(iter(verdict.findings), None)
     if first is None:  # then a batch has been tried
         return REFUTED, "the step is wrong for a batch that the run did not have"
-    return first.law, _said_of(first) if verdict.culprit is None else verdict.culprit.relation
+    return first.law, _said_of(first)
 
 
 def _labels(verdict: Facts) -> list[Label]:
@@ -76,6 +76,8 @@ def _facts(verdict: Facts) -> Iterator[str]:
         yield _numbers(first)
     if verdict.alone is not None:
         yield verdict.alone.text
+    if verdict.looked is not None and verdict.looked.why_not is not None:
+        yield f"no line is named: {verdict.looked.why_not}"
     if (batch := verdict.counterexample) is not None and first is None:
         yield batch.text
 
@@ -92,11 +94,11 @@ def _numbers(found: Finding) -> str:
 
 
 def _said_of(found: Finding) -> str:
-    """What is wrong where neither a rule nor a line says why."""
+    """What is wrong where no rule says why."""
     if not _compares(found):
         return found.text
-    what = str(found.observable) if found.variable is None else f"{found.observable} {found.variable!r}"
-    return f"{what}: not what one device has"
+    what = "the loss" if found.observable == "loss" else f"{str(found.observable).removesuffix('s')} {found.variable!r}"
+    return f"{what} is not what one device computes"
 
 
 def _compares(found: Finding) -> bool:

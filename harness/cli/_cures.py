@@ -1,0 +1,105 @@
+"""`lockstep verify --fix`: a cure that is tried, shown as a diff, and written where that was asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from harness.cli._fitting import show
+
+if TYPE_CHECKING:
+    from harness.cures import Cured
+    from harness.judging.verdict import Verdict
+    from harness.subject.program import Program
+    from harness.subject.strategies import StrategyCase
+
+__all__ = ["check_fix", "fix_options", "show_cure", "tried", "write_cure"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_DISTURBED = ("interrupt_at", "faults", "links", "plan", "reference_python")
+
+
+def fix_options(command: _Command) -> _Command:
+    """`--fix` and `--write`."""
+    for decorate in (
+        click.option("--write", is_flag=True, help="With --fix: write the change into the file."),
+        click.option(
+            "--fix",
+            is_flag=True,
+            help="Of what is inconsistent: change the lines to blame in a copy as known cures do, verify it, and show "
+            "the change with which it is consistent.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def check_fix(options: dict[str, Any]) -> None:
+    """Fail if that makes no sense.
+
+    Raises:
+        UsageError: there is nothing to write, or a run is disturbed, which no cure is for.
+    """
+    from simulator import UsageError
+
+    if options["write"] and not options["fix"]:
+        raise UsageError("--write writes what --fix has found; give that as well")
+    if options["fix"] and (given := [name for name in _DISTURBED if options[name]]):
+        name = {"faults": "fault", "links": "link"}.get(given[0], given[0].replace("_", "-"))
+        raise UsageError(f"--fix is for runs that nothing disturbs, in one environment; leave out --{name}")
+    if options["fix"] and options["explain"] is False:
+        raise UsageError("--fix changes the line to blame; leave out --no-explain")
+    if options["fix"] and options["machines"]:
+        raise UsageError("--fix verifies copies of a file on this machine; leave out --machines")
+
+
+def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, asked: dict[str, Any]) -> Cured | None:
+    """A change with which the program is consistent.
+
+    Args:
+        verdict: that is inconsistent.
+        program: it is on.
+        named: the program as it was typed, `FILE.py:FUNCTION`, if it is a function.
+        case: the strategy.
+        asked: as of `harness.verify.verify`.
+    """
+    import msgspec
+
+    from harness.cures import cured
+    from harness.subject.program import Program
+
+    def changed(file: Path) -> Program:
+        if program.script is None:
+            return Program.of(f"{file}:{named.rpartition(':')[2]}")
+        return Program.of_script(msgspec.structs.replace(program.script, path=str(file)))
+
+    file = Path(named.rpartition(":")[0] if program.script is None else program.script.path).absolute()
+    kept = {name: asked[name] for name in ("tier", "timeout")}
+    return cured(verdict, file, changed, case, **kept, explain=False, prove=False)
+
+
+def show_cure(found: Cured | None, *, write: bool) -> None:
+    """Say what it is, and write it if that was asked for."""
+    if found is None:
+        show("help: no known change of these lines makes it consistent")
+        return
+    show("help: verified: with this change it is consistent")
+    click.echo(found.diff)
+    if write:
+        write_cure(found)
+        show(f"written to {found.file.name}")
+
+
+def write_cure(found: Cured) -> None:
+    """Put the changed file in place of the one that was verified, whole or not at all."""
+    new = found.file.with_name(f".{found.file.name}.lockstep")
+    try:
+        new.write_text(found.after)
+        shutil.copymode(found.file, new)
+        new.replace(found.file)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,7 @@
+"""Cures that are tried: a change of the lines that a diagnostic is about, and the verdict on the program with it."""
+
+from __future__ import annotations
+
+from harness.cures.curing import Cured, cured
+
+__all__ = ["Cured", "cured"]

@@ -1,0 +1,108 @@
+"""Tries cures: the program with each of them is verified, and what is consistent then is the cure."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.cures.kinds import all_cures
+from harness.cures.protocol import Source
+from harness.evidence.reproduced import ROUNDING_SHARE_MAX, first_difference
+from harness.judging.diagnostics import diagnostic_of
+from harness.judging.verdict import Verdict
+from harness.phases import phase
+from harness.running.making import Wanted
+from harness.running.reference import Venue, undisturbed
+from harness.running.scripted import ready
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from harness.verify import verify
+from simulator import LockstepError
+from simulator.machines.local.scratch import scratch
+
+__all__ = ["Cured", "cured"]
+
+_TRIES_MAX = 6
+_SEED = 20
+
+
+@dataclass(frozen=True)
+class Cured:
+    """A change of a file with which a program is consistent.
+
+    Attributes:
+        file: that is changed.
+        before: its text.
+        after: its text with the change.
+        verdict: on the program with it.
+    """
+
+    file: Path
+    before: str
+    after: str
+    verdict: Verdict
+
+    @property
+    def diff(self) -> str:
+        """The change as `diff -u` shows it, with one line around it."""
+        name, before, after = self.file.name, self.before.splitlines(), self.after.splitlines()
+        return "\n".join(difflib.unified_diff(before, after, name, name, n=1, lineterm=""))
+
+
+def cured(
+    verdict: Verdict, file: Path, program: Callable[[Path], Program], case: StrategyCase, **asked: Any
+) -> Cured | None:
+    """A change of the program's own lines with which it is consistent; None if none of the known ones is.
+
+    The file itself stays as it is: a copy is verified, in a directory that has all else which its own has. A change
+    that makes another training of it on one device is no cure.
+
+    Args:
+        verdict: that is inconsistent.
+        file: of the program, or of the script.
+        program: what is verified where the file is another one.
+        case: the strategy.
+        asked: the rest, as of `verify`.
+    """
+    for guilty, text in itertools.islice(_changes(verdict, file), _TRIES_MAX):
+        phase("trying a cure")
+        with scratch("cure") as place:
+            for each in file.parent.iterdir():
+                if each != guilty:
+                    (place / each.name).symlink_to(each)
+            (place / guilty.name).write_text(text)
+            try:
+                found = verify(program(place / file.name), case, **asked)
+                if found and _is_same_alone(program(file), program(place / file.name), case, **asked):
+                    return Cured(guilty, guilty.read_text(), text, found)
+            except LockstepError:  # it does not run so
+                continue
+    return None
+
+
+def _is_same_alone(one: Program, other: Program, case: StrategyCase, *, timeout: float, **_: Any) -> bool:
+    """Whether two programs leave the same on one device, but for roundings."""
+    venue = Venue(_SEED, timeout)
+    both = [ready(each, case, None, prove=False) for each in (one, other)]
+    ours, theirs = (undisturbed(each, venue, Wanted()).trace.clients[0] for each in both)
+    difference = first_difference(ours, theirs)
+    return difference is None or difference.share <= ROUNDING_SHARE_MAX
+
+
+def _changes(verdict: Verdict, file: Path) -> Iterator[tuple[Path, str]]:
+    """Each change of the file that a diagnostic points to, if that lies beside the program's, or is it."""
+    found = diagnostic_of(verdict)
+    if found is None or found.label is None or (guilty := Path(found.label.file).absolute()).parent != file.parent:
+        return
+    others = tuple(each for each in found.others if each.file == found.label.file)
+    source, known = Source(guilty.read_text(), found.label, others), set[str]()
+    for cure in all_cures():
+        if found.code in cure.codes:
+            for text in cure.changed(source):
+                if text not in known:
+                    known.add(text)
+                    yield guilty, text

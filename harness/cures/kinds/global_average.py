@@ -1,0 +1,36 @@
+"""Cure: losses are averaged over the global batch, and not over what each replica has."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from harness.cures.protocol import Source
+
+__all__ = ["CURE"]
+
+_MEANS = ("reduce_mean", "mean")
+
+
+class _GlobalAverage:
+    codes: tuple[str, ...] = ("loss_times_replicas", "loss_times_workers", "mean_of_replica_means")
+
+    def changed(self, source: Source) -> Iterator[str]:
+        for call in source.calls(*_MEANS, line=source.label.line):
+            # Without a size TensorFlow takes that of a replica's batch times the replicas.
+            if len(call.args) == 1 and not call.keywords:
+                yield source.replaced(call, f"tf.nn.compute_average_loss({source.of(call.args[0])})")
+            yield source.replaced(call, f"{source.of(call)} / tf.distribute.get_strategy().num_replicas_in_sync")
+        for call in source.calls("compute_average_loss", line=source.label.line):
+            left = [word for word in call.keywords if word.arg != "global_batch_size"]
+            if call.args and len(left) < len(call.keywords):
+                words = [f"{word.arg}={source.of(word.value)}" for word in left]
+                given = ", ".join([*map(source.of, call.args), *words])
+                yield source.replaced(call, f"{_function(source, call)}({given})")
+
+
+def _function(source: Source, call: ast.Call) -> str:
+    return source.of(call.func)
+
+
+CURE = _GlobalAverage()

@@ -1,0 +1,89 @@
+"""What a cure is: it knows which change of a source mends a mistake, and nothing of whether it does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from harness.judging.diagnostics import Label
+
+__all__ = ["Cure", "Source", "called"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of a program, with what a diagnostic says of it.
+
+    Attributes:
+        text: of the file.
+        label: the line that is wrong.
+        others: lines of the same file that take part.
+    """
+
+    text: str
+    label: Label
+    others: tuple[Label, ...] = ()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Its syntax tree."""
+        return ast.parse(self.text)
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """Of all labels, that which is wrong first."""
+        return (self.label.line, *(each.line for each in self.others))
+
+    def calls(self, *names: str, line: int | None = None) -> Iterator[ast.Call]:
+        """Calls of functions that are called so, in all of the file or over a line, the first ones first."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and called(node) in names and (line is None or self.covers(node, line)):
+                yield node
+
+    def covers(self, node: ast.expr, line: int) -> bool:
+        """Whether an expression has a part in a line."""
+        return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+    def of(self, node: ast.expr) -> str:
+        """The text of an expression."""
+        begin, end = self._span(node)
+        return self.text[begin:end]
+
+    def replaced(self, node: ast.expr, text: str) -> str:
+        """The file with another text for an expression."""
+        begin, end = self._span(node)
+        return self.text[:begin] + text + self.text[end:]
+
+    def _span(self, node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset)
+
+    def _offset(self, line: int, column: int) -> int:
+        """In characters; columns of the tree count bytes."""
+        before, here = self._lines[: line - 1], self._lines[line - 1]
+        return sum(map(len, before)) + len(here.encode()[:column].decode(errors="ignore"))
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.splitlines(keepends=True)
+
+
+class Cure(Protocol):
+    """One of them; each lives in its own file, as `CURE`."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Of the diagnostics that it may be for."""
+
+    def changed(self, source: Source) -> Iterator[str]:
+        """The text of the file with each change that may mend it, the likeliest first."""
+
+
+def called(node: ast.Call) -> str:
+    """The name of the function, without what it is an attribute of."""
+    function = node.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

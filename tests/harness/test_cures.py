@@ -1,0 +1,150 @@
+"""Cures: which changes of a source are tried, what is consistent with one, and what stays as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from harness.cli import _lockstep
+from harness.cures.kinds import all_cures
+from harness.cures.protocol import Source
+from harness.judging.diagnostics.source import label_of
+
+_TRAIN = """\
+import helpers
+
+
+def train(strategy, record):
+    import numpy as np
+    import tensorflow as tf
+
+    with strategy.scope():
+        w = tf.Variable([1.0, 2.0], aggregation=tf.VariableAggregation.SUM)
+
+    def replica(x):
+        with tf.GradientTape() as tape:
+            loss = {loss}
+        w.assign_sub(helpers.RATE * tape.gradient(loss, w))
+        return loss
+
+    data = tf.data.Dataset.from_tensor_slices(np.arange(16, dtype=np.float32).reshape(8, 2) / 16).batch(4)
+    for x in strategy.experimental_distribute_dataset(data):
+        record.step(loss=strategy.reduce("SUM", strategy.run(replica, (x,)), axis=None), variables=[w])
+    record.final(variables=[w])
+"""
+_MEAN, _AVERAGE = (
+    "tf.reduce_mean(tf.reduce_sum(x * w, 1) ** 2)",
+    "tf.nn.compute_average_loss(tf.reduce_sum(x * w, 1) ** 2)",
+)
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Iterator[Path]:
+    """A program that averages on each replica, with a module of its own beside it."""
+    (tmp_path / "helpers.py").write_text("RATE = 0.1\n")
+    file = tmp_path / "train.py"
+    file.write_text(_TRAIN.format(loss=_MEAN))
+    yield file
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "__pycache__") == ["helpers.py", "train.py"]
+
+
+def _verify(*arguments: str) -> tuple[int, str]:
+    command = ["verify", "--no-prove", "--strategy", "mirrored-2", *arguments]
+    done = CliRunner().invoke(_lockstep, command, standalone_mode=False)
+    if isinstance(done.exception, click.UsageError):
+        return 2, done.exception.format_message()
+    return done.return_value, done.stdout
+
+
+def test_a_cure_is_shown_and_the_file_is_as_it_was(train: Path) -> None:
+    """The copy that is verified finds what lies beside the file."""
+    code, output = _verify(f"{train}:train", "--fix")
+    assert code == 1
+    assert "help: verified: with this change it is consistent" in output
+    assert f"-            loss = {_MEAN}\n+            loss = {_AVERAGE}\n" in output
+    assert train.read_text() == _TRAIN.format(loss=_MEAN)
+
+
+def test_a_cure_is_written_where_that_is_asked_for(train: Path) -> None:
+    """With it the program is consistent; JSON has the diff."""
+    code, output = _verify(f"{train}:train", "--fix", "--write", "--json")
+    assert code == 1
+    assert _AVERAGE in json.loads(output)["cure"]["diff"]
+    assert train.read_text() == _TRAIN.format(loss=_AVERAGE)
+    assert _verify(f"{train}:train")[0] == 0
+
+
+def test_another_training_is_no_cure(train: Path) -> None:
+    """What is divided by is a constant that has the name of a number of replicas: without it one device is another."""
+    scaled = "tf.reduce_sum(tf.reduce_sum(x * w, 1) ** 2) / replicas_a_batch"
+    wrong = f"{scaled} / tf.distribute.get_strategy().num_replicas_in_sync"
+    train.write_text("replicas_a_batch = 2.0\n" + _TRAIN.format(loss=wrong))
+    code, output = _verify(f"{train}:train", "--fix")
+    assert code == 1
+    removed = [line for line in output.splitlines() if line.startswith("+  ")]
+    assert len(removed) == 1
+    assert "replicas_a_batch" in removed[0]
+    assert "num_replicas_in_sync" not in removed[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--write",), "--write writes what --fix has found"),
+        (("--fix", "--interrupt-at", "2"), "leave out --interrupt-at"),
+        (("--fix", "--no-explain"), "leave out --no-explain"),
+        (("--fix", "--fault", "kind=kill,task=*,step=2"), "leave out --fault"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(train: Path, options: tuple[str, ...], said: str) -> None:
+    """Before anything starts."""
+    code, output = _verify(f"{train}:train", *options)
+    assert code == 2
+    assert said in output
+
+
+def _changes(code: str, text: str, operation: str = "") -> list[str]:
+    """What each cure for a code makes of the line of a file that has a mark."""
+    lines = text.splitlines()
+    line = next(number for number, each in enumerate(lines, start=1) if "# here" in each)
+    source = Source(text, label_of("nowhere.py", line, "", source=lines[line - 1].strip(), operation=operation))
+    return [changed for cure in all_cures() if code in cure.codes for changed in cure.changed(source)]
+
+
+@pytest.mark.parametrize(
+    ("code", "wrong", "cured"),
+    [
+        ("loss_times_replicas", "tf.reduce_mean(x)", "tf.nn.compute_average_loss(x)"),
+        (
+            "loss_times_replicas",
+            "tf.reduce_mean(x, 0)",
+            "tf.reduce_mean(x, 0) / tf.distribute.get_strategy().num_replicas_in_sync",
+        ),
+        ("loss_times_replicas", "f(x, global_batch_size=9)", None),
+        ("loss_times_workers", "tf.nn.compute_average_loss(x, global_batch_size=8)", "tf.nn.compute_average_loss(x)"),
+        ("loss_divided_by_replicas", "x / strategy.num_replicas_in_sync", "x"),
+        ("loss_divided_by_replicas", "x / rows", None),
+        ("loss_divided_by_replicas", 'strategy.reduce("MEAN", x)', 'strategy.reduce("SUM", x)'),
+        (
+            "loss_divided_by_replicas",
+            "s.reduce(tf.distribute.ReduceOp.MEAN, x)",
+            "s.reduce(tf.distribute.ReduceOp.SUM, x)",
+        ),
+        ("regularizer_times_replicas", "x + sum(größe)", "x + tf.nn.scale_regularization_loss(sum(größe))"),
+        ("gradients_not_reduced", "o.apply_gradients(x, skip_gradients_aggregation=True)", "o.apply_gradients(x)"),
+        (
+            "examples_duplicated",
+            "tf.data.experimental.AutoShardPolicy.OFF",
+            "tf.data.experimental.AutoShardPolicy.DATA",
+        ),
+    ],
+)
+def test_a_cure_changes_an_expression(code: str, wrong: str, cured: str | None) -> None:
+    """And nothing else of the file."""
+    made = _changes(code, f"before = '# größe'\ny = {wrong}  # here\nafter = 1\n")
+    assert made[0] == f"before = '# größe'\ny = {cured}  # here\nafter = 1\n" if cured else made == []
