@@ -39,6 +39,7 @@ Exit codes: 0 as it should be; 1 something right was accused, something wrong wa
 @click.option("--list", "listed", is_flag=True, help="Show their names, and run none.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Programs run at the same time.")
 @click.option("--explain/--no-explain", default=True, show_default=True, help="As of `lockstep verify`.")
+@click.option("--fix", is_flag=True, help="Try cures, as of `lockstep verify`.")
 @click.option("--timeout", default=120.0, show_default=True, help="Seconds for each run of a program.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write every result there.")
 @click.option(
@@ -58,6 +59,7 @@ def main(
     listed: bool,
     jobs: int,
     explain: bool,
+    fix: bool,
     timeout: float,
     json_file: Path | None,
     before_file: Path | None,
@@ -91,7 +93,7 @@ def main(
     waiting = [trial for trial in chosen if trial.name not in done]
     others = [done[name] for name in done if name not in {trial.name for trial in chosen}]
     results = [done[trial.name] for trial in chosen if trial.name in done]
-    run = functools.partial(result_of, explain=explain, timeout=timeout)
+    run = functools.partial(result_of, explain=explain, timeout=timeout, fix=fix)
     try:
         for result in results_of(waiting, max(1, min(jobs, len(waiting))), run):
             results.append(result)

@@ -37,9 +37,9 @@ _OBSERVABLE_ORDER = ("start", *OBSERVABLES, "examples", "updates", "steps")
 class Facts:
     """What all laws say of one program under one strategy.
 
-    `tasks` is what is known of each task (exit code, incarnation, ...), in JSON types; `seconds` is the wall time until
-    the run; `tolerance` is the tier, `exact` or `derived`; `closest` is the best of the predictions that fail, where
-    there is no `explanation`. `interrupted` says of a run that was killed and resumed: `at`, the step after which;
+    `tasks` is what is known of each task (exit code, incarnation, ...), in JSON types; `seconds` is all that it took;
+    `tolerance` is the tier, `exact` or `derived`; `closest` is the best of the predictions that fail, where there is no
+    `explanation`. `interrupted` says of a run that was killed and resumed: `at`, the step after which;
     `resumed_at`, the last step whose work was not done again; `resume_strategy`. Of a run that was started again more
     than once it says so of the last time. `faults` says what a run was disturbed by: `plan`, its tables, and `text`.
     `placement` is, of a run on GPUs, where each task's replicas and variables stood, in JSON types.

@@ -9,7 +9,10 @@ from typing import Any, Literal
 import msgspec
 
 from harness import verify
+from harness.cures import cured
 from harness.judging.verdict import Verdict
+from harness.subject.program import Program
+from harness.subject.strategies import strategy_case
 from simulator import LockstepError
 from tools.trying.cases import Trial
 
@@ -38,7 +41,9 @@ class Result(msgspec.Struct, frozen=True):
     """One trial.
 
     `guilty` are the lines that may be blamed, `rules` the rules that may, `condition` is what may be said instead.
-    `given` are the conditions of the verdict. `text` is the whole verdict or, of a failure, the message.
+    `given` are the conditions of the verdict. `text` is the whole verdict or, of a failure, the message; `diagnostic`
+    is what is shown of it without being asked. `cure` is the change that makes it consistent, empty if none is known,
+    and None where none was looked for.
     """
 
     name: str
@@ -53,6 +58,8 @@ class Result(msgspec.Struct, frozen=True):
     rule: str | None = None
     culprit: Culprit | None = None
     text: str = ""
+    diagnostic: str = ""
+    cure: str | None = None
     seconds: float = 0.0
 
     @property
@@ -84,13 +91,14 @@ def relabelled(result: Result, trial: Trial) -> Result:
     return msgspec.structs.replace(result, mistake=trial.mistake, **known)
 
 
-def result_of(trial: Trial, explain: bool, timeout: float) -> Result:
+def result_of(trial: Trial, explain: bool, timeout: float, *, fix: bool = False) -> Result:
     """Verify a program and compare what is said of it with the catalogue.
 
     Args:
         trial: the program.
         explain: whether more runs may be made to find out what is wrong.
         timeout: seconds for each of its runs.
+        fix: whether cures are tried where it is inconsistent.
     """
     began = time.monotonic()
     result = relabelled(Result(trial.name, trial.style, trial.strategy, trial.mistake, "failed"), trial)
@@ -105,8 +113,19 @@ def result_of(trial: Trial, explain: bool, timeout: float) -> Result:
         rule=None if verdict.explanation is None else verdict.explanation.rule,
         culprit=_culprit(verdict),
         text=str(verdict),
+        diagnostic=verdict.text(),
+        cure=_cure(verdict, trial, timeout) if fix and verdict.outcome == "inconsistent" else None,
         seconds=time.monotonic() - began,
     )
+
+
+def _cure(verdict: Verdict, trial: Trial, timeout: float) -> str:
+    def changed(file: Path) -> Program:
+        return Program.of(f"{file}:{trial.function}")
+
+    asked = {"timeout": timeout, "explain": False, "prove": False}
+    found = cured(verdict, trial.file, changed, strategy_case(trial.strategy), **asked)
+    return "" if found is None else found.diff
 
 
 def _culprit(verdict: Verdict) -> Culprit | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -41,7 +42,14 @@ def summary(results: Sequence[Result], before: Mapping[str, Result]) -> str:
         rows.append(("right programs, before", *_totals(earlier)))
     rows.append(("right programs", *_totals(right)))
     header = ("", "programs", "found inconsistent", "a condition", *(f"culprit {fate}" for fate in _FATES))
-    return _markdown((*header, *(f"rule {fate}" for fate in _FATES)), rows)
+    lines = [_markdown((*header, *(f"rule {fate}" for fate in _FATES)), rows)]
+    found = [result for result in wrong if result.outcome == "inconsistent" and result.diagnostic]
+    if lengths := [len(result.diagnostic.splitlines()) for result in found]:
+        lines.append(f"A diagnostic has {statistics.median(lengths):g} lines, the longest {max(lengths)}.")
+    if tried := [result for result in found if result.cure is not None]:
+        mended = sum(bool(result.cure) for result in tried)
+        lines.append(f"`--fix` mends {mended} of {len(tried)} that are found.")
+    return "\n\n".join(lines)
 
 
 def table(results: Sequence[Result], before: Mapping[str, Result]) -> str:
