@@ -57,6 +57,13 @@ def _verdict(**changes: Any) -> dict[str, Any]:
         },
         "ledger": ["step  local:0", f"1     {HOSTILE}"],
         "course": course.to_json(),
+        "diagnostic": {
+            "severity": "error",
+            "code": "loss_times_replicas",
+            "title": f"the loss is too large {HOSTILE}",
+            "program": "train.py:train",
+            "strategy": "mirrored-2",
+        },
         **changes,
     }
 
@@ -101,7 +108,8 @@ def test_a_page_of_verdicts_has_all_there_is() -> None:
     page = verified_page([Verified(_verdict(), (), {"logs/local-0.log": HOSTILE})])
     for wanted in (
         "culprit: train.py:3",
-        "loss_times_replicas",
+        "error[loss_times_replicas]: the loss is too large",
+        " --&gt; train.py:train under mirrored-2</pre>",
         "<polyline",
         "Replicas at step 1",
         "step  local:0",

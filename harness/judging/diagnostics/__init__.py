@@ -5,6 +5,6 @@ from __future__ import annotations
 from harness.judging.diagnostics.details import details_of
 from harness.judging.diagnostics.making import diagnostic_of
 from harness.judging.diagnostics.protocol import Diagnostic, Label
-from harness.judging.diagnostics.text import text_of
+from harness.judging.diagnostics.text import diagnostic_text, text_of
 
-__all__ = ["Diagnostic", "Label", "details_of", "diagnostic_of", "text_of"]
+__all__ = ["Diagnostic", "Label", "details_of", "diagnostic_of", "diagnostic_text", "text_of"]

@@ -10,7 +10,7 @@ from harness.judging.diagnostics.making import diagnostic_of
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.facts import WIDTH, Facts
 
-__all__ = ["Paint", "text_of", "wrapped"]
+__all__ = ["Paint", "diagnostic_text", "text_of", "wrapped"]
 
 Paint = Callable[[str, str], str]
 """Makes a text of a style: `error`, `warning`, `place`, `mark`, `aside`, `help`."""
@@ -20,6 +20,11 @@ def text_of(verdict: Facts, width: int = WIDTH, paint: Paint | None = None) -> s
     """What a verdict says to who reads it first, in lines of `width` characters, but for those of the source."""
     if (found := diagnostic_of(verdict)) is None:
         return "\n".join((*heading(verdict, width), *resolved(verdict, width)))
+    return diagnostic_text(found, width, paint or _plain)
+
+
+def diagnostic_text(found: Diagnostic, width: int = WIDTH, paint: Paint | None = None) -> str:
+    """A diagnostic in such lines."""
     return "\n".join(_lines(found, width, paint or _plain))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from harness.judging.diagnostics import Diagnostic, diagnostic_text
 from harness.judging.resolution import Resolution
 from harness.report.templates._curve import curve
 from simulator import UsageError
@@ -38,8 +39,14 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"curve": curve, "resolution": _resolution}
+    environment.globals |= {"curve": curve, "diagnostic": _diagnostic, "resolution": _resolution}
     return environment
+
+
+def _diagnostic(verdict: Mapping[str, Any]) -> str | None:
+    """As a terminal shows it; None of what is consistent, or was saved before there were diagnostics."""
+    found = verdict.get("diagnostic")
+    return None if found is None else diagnostic_text(msgspec.convert(found, Diagnostic))
 
 
 def _resolution(verdict: Mapping[str, Any]) -> dict[str, str]:
