@@ -37,6 +37,7 @@ from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, tim
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
 from harness.phases import phase
+from harness.recording.scripts import NO_STRATEGY
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
 from harness.running.observe import run_once
@@ -45,7 +46,7 @@ from harness.running.scripted import check_whole, own_trace
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
-from simulator import LockstepError, RunFailed, RunResult
+from simulator import LockstepError, RunFailed, RunResult, UsageError
 
 __all__ = ["Attempt", "leaves_evidence", "verdict_of"]
 
@@ -96,6 +97,7 @@ class Attempt:
         Raises:
             NothingObserved: the program reports nothing.
             RunFailed: a task crashed, hung or vanished; of one that fails on one device too, that one.
+            UsageError: a script builds no strategy.
         """
         asked, keeps = self.asked, self._leaves_evidence
         phase("running")
@@ -105,6 +107,8 @@ class Attempt:
             told: dict[str, Any] = {**asked.of_run, "disturbance": self.changes, "keeps": keeps}
             return run_once(self.program, self.case, self.directory, **told)
         except RunFailed as failure:
+            if failure.root_cause.kind == NO_STRATEGY:
+                raise UsageError(failure.root_cause.message) from None
             undisturbed = self.changes is None and self.program.script is None
             if undisturbed and (alike := failure_on_one_device(self.program, failure, **asked.of_reference)):
                 raise alike from failure

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,7 +79,7 @@ def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, as
             return Program.of(f"{file}:{named.rpartition(':')[2]}")
         return Program.of_script(msgspec.structs.replace(program.script, path=str(file)))
 
-    file = Path(named.rpartition(":")[0] if program.script is None else program.script.path).absolute()
+    file = Path(named.rpartition(":")[0] if program.script is None else program.script.path).resolve()
     kept = {name: asked[name] for name in ("tier", "timeout")}
     return cured(verdict, file, changed, case, **kept, explain=False, prove=False)
 
@@ -95,11 +97,24 @@ def show_cure(found: Cured | None, *, write: bool) -> None:
 
 
 def write_cure(found: Cured) -> None:
-    """Put the changed file in place of the one that was verified, whole or not at all."""
-    new = found.file.with_name(f".{found.file.name}.lockstep")
-    try:
-        new.write_text(found.after)
-        shutil.copymode(found.file, new)
-        new.replace(found.file)
-    finally:
-        new.unlink(missing_ok=True)
+    """Put the changed file in place of the one that was verified, whole or not at all.
+
+    Raises:
+        UsageError: it may not be written, or is another one by now.
+    """
+    from simulator import UsageError
+
+    file = found.file.resolve()  # a link goes on to be one
+    before, after = (text.encode(found.encoding) for text in (found.before, found.after))
+    if file.read_bytes() != before:
+        raise UsageError(f"{found.file} has been changed in the meantime; nothing was written")
+    if not os.access(file, os.W_OK):
+        raise UsageError(f"{found.file} may not be written")
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
+        try:
+            new.write(after)
+            new.close()
+            shutil.copymode(file, new.name)
+            Path(new.name).replace(file)
+        finally:
+            Path(new.name).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,14 +37,16 @@ class Cured:
 
     Attributes:
         file: that is changed.
-        before: its text.
+        before: its text, with its own ends of lines.
         after: its text with the change.
+        encoding: of the file.
         verdict: on the program with it.
     """
 
     file: Path
     before: str
     after: str
+    encoding: str
     verdict: Verdict
 
     @property
@@ -68,17 +71,17 @@ def cured(
         case: the strategy.
         asked: the rest, as of `verify`.
     """
-    for guilty, text in itertools.islice(_changes(verdict, file), _TRIES_MAX):
+    for guilty, encoding, text in itertools.islice(_changes(verdict, file), _TRIES_MAX):
         phase("trying a cure")
         with scratch("cure") as place:
             for each in file.parent.iterdir():
                 if each != guilty:
                     (place / each.name).symlink_to(each)
-            (place / guilty.name).write_text(text)
+            (place / guilty.name).write_bytes(text.encode(encoding))
             try:
                 found = verify(program(place / file.name), case, **asked)
                 if found and _is_same_alone(program(file), program(place / file.name), case, **asked):
-                    return Cured(guilty, guilty.read_text(), text, found)
+                    return Cured(guilty, _read(guilty)[0], text, encoding, found)
             except LockstepError:  # it does not run so
                 continue
     return None
@@ -93,16 +96,24 @@ def _is_same_alone(one: Program, other: Program, case: StrategyCase, *, timeout:
     return difference is None or difference.share <= ROUNDING_SHARE_MAX
 
 
-def _changes(verdict: Verdict, file: Path) -> Iterator[tuple[Path, str]]:
-    """Each change of the file that a diagnostic points to, if that lies beside the program's, or is it."""
+def _changes(verdict: Verdict, file: Path) -> Iterator[tuple[Path, str, str]]:
+    """The file that a diagnostic points to, if it is the program's or beside that; its encoding, and each change."""
     found = diagnostic_of(verdict)
     if found is None or found.label is None or (guilty := Path(found.label.file).absolute()).parent != file.parent:
         return
     others = tuple(each for each in found.others if each.file == found.label.file)
-    source, known = Source(guilty.read_text(), found.label, others), set[str]()
+    text, encoding = _read(guilty)
+    source, known = Source(text, found.label, others), set[str]()
     for cure in all_cures():
         if found.code in cure.codes:
-            for text in cure.changed(source):
-                if text not in known:
-                    known.add(text)
-                    yield guilty, text
+            for changed in cure.changed(source):
+                if changed not in known:
+                    known.add(changed)
+                    yield guilty, encoding, changed
+
+
+def _read(file: Path) -> tuple[str, str]:
+    """The text of a source as it is, and its encoding."""
+    with file.open("rb") as lines:
+        encoding, _ = tokenize.detect_encoding(lines.readline)
+    return file.read_bytes().decode(encoding), encoding

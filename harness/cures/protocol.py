@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,9 @@ from typing import Protocol
 from harness.judging.diagnostics import Label
 
 __all__ = ["Cure", "Source", "called"]
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""As Python counts lines, which go on after other characters that end one elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Source:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return self.text.splitlines(keepends=True)
+        return _LINE.findall(self.text)
 
 
 class Cure(Protocol):

@@ -81,7 +81,9 @@ class Programs:
         program = argv[0]
         # As the task will look for it: relative to its working directory if there is a slash, else on PATH.
         if shutil.which(str(Path(where, program)) if os.sep in program else program) is None:
-            raise UsageError(f"{program!r} is not a program that can be run; is it on PATH?")
+            script = program.endswith(".py") and Path(where, program).is_file()
+            meant = f"give the Python that runs it, python {program}" if script else "is it on PATH?"
+            raise UsageError(f"{program!r} is not a program that can be run; {meant}")
         return cls(tuple(argv), where, steps)
 
     def clients(self, topology: Topology) -> tuple[str, ...]:

@@ -79,6 +79,20 @@ def test_a_cure_is_written_where_that_is_asked_for(train: Path) -> None:
     assert _verify(f"{train}:train")[0] == 0
 
 
+def test_a_file_keeps_its_ends_of_lines_its_encoding_and_its_mode(train: Path) -> None:
+    """And a link to it goes on to be one."""
+    text = f"# -*- coding: latin-1 -*-\n# größe\x0c\n{_TRAIN}"
+    train.write_bytes(text.format(loss=_MEAN).replace("\n", "\r\n").encode("latin-1"))
+    train.chmod(0o640)
+    link = train.with_name("link.py")
+    link.symlink_to(train.name)
+    assert _verify(f"{link}:train", "--fix", "--write")[0] == 1
+    assert train.read_bytes() == text.format(loss=_AVERAGE).replace("\n", "\r\n").encode("latin-1")
+    assert train.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    link.unlink()
+
+
 def test_another_training_is_no_cure(train: Path) -> None:
     """What is divided by is a constant that has the name of a number of replicas: without it one device is another."""
     scaled = "tf.reduce_sum(tf.reduce_sum(x * w, 1) ** 2) / replicas_a_batch"

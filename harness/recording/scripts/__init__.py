@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from harness.recording.scripts.client import run_script
-from harness.recording.scripts.stand_ins import CannotStandIn
+from harness.recording.scripts.stand_ins import BuildsNoStrategy, CannotStandIn
 
-__all__ = ["CANNOT", "run_script"]
+__all__ = ["CANNOT", "NO_STRATEGY", "run_script"]
 
 CANNOT = CannotStandIn.__name__
 """The kind of the error with which a reference ends that cannot answer its script."""
+NO_STRATEGY = BuildsNoStrategy.__name__
+"""That with which a run ends whose script has built no strategy."""

@@ -37,7 +37,7 @@ from harness.recording.scripts.doubts import doubts
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
-from harness.recording.scripts.stand_ins import StandIns
+from harness.recording.scripts.stand_ins import BuildsNoStrategy, StandIns
 from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.steps.averaging import averaging
 from harness.recording.touched import note_files
@@ -217,7 +217,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     if session.work is None:
         alone = f", so that each of the {clients} workers trains alone" if (clients := len(case.clients)) > 1 else ""
         which = "MultiWorkerMirroredStrategy" if alone else "Strategy"
-        raise RuntimeError(f"{program.name} has built no strategy{alone}; build a tf.distribute.{which}")
+        raise BuildsNoStrategy(f"{program.name} has built no strategy{alone}; build a tf.distribute.{which}")
     done, placed = session.work.counted([]), session.placement()
     recorder.close(unseeded=drawn.times, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}

@@ -11,7 +11,7 @@ from types import FrameType
 from harness.evidence.stand_ins import StandIn
 from harness.subject.script import Script
 
-__all__ = ["CannotStandIn", "StandIns"]
+__all__ = ["BuildsNoStrategy", "CannotStandIn", "StandIns"]
 
 _OWN = str(Path(__file__).parents[3]) + os.sep
 _CONVERTED = "__autograph_generated_file"
@@ -20,6 +20,10 @@ _OWN_PACKAGES = tuple(f"{_OWN}{name}{os.sep}" for name in ("harness", "simulator
 
 class CannotStandIn(Exception):
     """Raised in a reference at a line which one replica cannot answer; the verdict abstains with this sentence."""
+
+
+class BuildsNoStrategy(Exception):
+    """Raised where a script has ended that has built none: there is nothing to verify."""
 
 
 class StandIns:

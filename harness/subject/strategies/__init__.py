@@ -31,6 +31,13 @@ def kind_of(name: str) -> StrategyKind | None:
     return all_kinds().get(re.split("[-:]", name)[0])
 
 
+def _plain(name: object) -> str:
+    """`multi_worker` of `MultiWorkerMirroredStrategy`, as TensorFlow's classes are called, or of `multi-worker`."""
+    words = re.findall(r"[A-Z]*[a-z]+|[A-Z]+", str(name).removesuffix("V2").removesuffix("Strategy"))
+    plain = "_".join(words).lower()
+    return plain.removesuffix("_mirrored") if plain != "mirrored" else plain
+
+
 def strategy_case(
     name: str | StrategyCase, hardware: str = "cpu", network: str | None = None, over: Over | OnMachines | None = None
 ) -> StrategyCase:
@@ -66,7 +73,11 @@ def strategy_case(
                 network=network if kind.clustered else None,
                 over=there or (Over.by_default() if kind.clustered else None),
             )
-    near = meant(name, [each for kind in all_kinds().values() for each in kind.examples])
+    examples = [each for kind in all_kinds().values() for each in kind.examples]
+    alike = sorted(
+        (each for each in examples if each.partition("-")[0] == _plain(name)), key=lambda each: "-2" not in each
+    )
+    near = f"did you mean {alike[0]}? " if alike else meant(name, examples)
     raise UsageError(f"strategy {name!r} is unknown; {near}accepted are {_accepted()}")
 
 

@@ -55,15 +55,16 @@ def private_files(own: Iterable[Path], kept: Iterable[Path]) -> Iterator[View]:
     """Hold a view for the time of this context.
 
     Args:
-        own: directories that have to be covered, wherever they are. All others of the machine's top floor are too, but
-            for those of the system and `/tmp`.
+        own: directories that have to be covered, wherever they are, but for that of temporary files itself, in which
+            runs have to keep apart by themselves. All others of the machine's top floor are covered too, but for those
+            of the system and `/tmp`.
         kept: directories that are as outside, such as those that results are written to.
 
     Raises:
-        PrivateFilesUnavailable: this machine does not give it, or one of `own` holds `/tmp` or is the root.
+        PrivateFilesUnavailable: this machine does not give it, or one of `own` is the root, or holds what holds `/tmp`.
     """
-    own_paths = sorted({str(path.resolve()) for path in own})
     temporary = str(Path(tempfile.gettempdir()).resolve())
+    own_paths = sorted({str(path.resolve()) for path in own} - {temporary})
     for path in own_paths:
         if path == "/" or f"{temporary}/".startswith(f"{path}/"):
             raise PrivateFilesUnavailable(
