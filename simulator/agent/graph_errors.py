@@ -11,6 +11,9 @@ __all__ = ["readable", "without_own"]
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in .*$')
 _NODE = re.compile(r"^Detected at node (?P<node>\S+) defined at")
 _FOREIGN = ("/site-packages/", "/dist-packages/")
+_STARTING = ("/multiprocess/",)
+_SEVERAL = re.compile(r"\d+ root error\(s\) found\.")
+_NUMBERED = re.compile(r"^\(\d+\) [A-Z_]+:\s+")
 _OWN = tuple(f"{Path(__file__).parents[2] / name}/" for name in ("simulator", "harness", "_lockstep"))
 
 
@@ -28,7 +31,9 @@ def readable(text: str, own: Sequence[str] = _OWN) -> str:
     frames = [found for line in lines if (found := _FRAME.match(line))]
     last = max((number for number, line in enumerate(lines) if _FRAME.match(line)), default=0)
     theirs = [found for found in frames if _is_program(found["file"], own)]
-    said = [line.strip() for line in lines[last + 1 :] if line.strip() and not line.startswith("\t [[")]
+    said = [line.strip() for line in lines[last + 1 :] if line.strip() and not line.strip().startswith("[[")]
+    if len(said) > 1 and _SEVERAL.fullmatch(said[0]):
+        said = [_NUMBERED.sub("", said[1])]  # the others say the same of other nodes
     at = f", {Path(theirs[-1]['file']).name}:{theirs[-1]['line']}" if theirs else ""
     sentence = "\n".join(said) or lines[0]
     first, _, rest = sentence.partition("\n")
@@ -36,11 +41,15 @@ def readable(text: str, own: Sequence[str] = _OWN) -> str:
 
 
 def without_own(text: str, own: Sequence[str] = _OWN) -> str:
-    """The text without the frames that are in these folders."""
-    lines = text.splitlines()
-    return "\n".join(
-        line for line in lines if not ((found := _FRAME.match(line)) and found["file"].startswith(tuple(own)))
-    )
+    """The text without the frames that are in these folders, nor those by which a process begins."""
+    kept: list[str] = []
+    for line in text.splitlines():
+        found = _FRAME.match(line)
+        if found and (found["file"].startswith(("<", *own)) or any(each in found["file"] for each in _STARTING)):
+            continue
+        if line.strip() or (kept and kept[-1].strip()):  # of a frame that has gone the empty line too
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _is_program(file: str, own: Sequence[str]) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 __all__ = ["hide_own_frames", "leave_out_own", "without_own"]
 
 _ROOT = Path(__file__).parents[2]
-_OWN = tuple(f"{_ROOT / name}/" for name in ("simulator", "harness", "_lockstep"))
+# Scripts are run through runpy, which one that is started by hand does not show.
+_OWN = (*(f"{_ROOT / name}/" for name in ("simulator", "harness", "_lockstep")), "<frozen runpy>")
 
 
 def hide_own_frames() -> None:
@@ -37,7 +38,7 @@ def without_own(trace: TracebackType | None, own: Iterable[str] = _OWN) -> Trace
 
     Args:
         trace: the outermost frame.
-        own: folders, each with a slash at its end.
+        own: folders, each with a slash at its end, or files.
     """
     frames: list[TracebackType] = []
     while trace is not None:

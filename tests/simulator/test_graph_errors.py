@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.agent.graph_errors import readable
+from simulator.agent.graph_errors import readable, without_own
 
 _TEXT = """Graph execution error:
 
@@ -29,6 +29,25 @@ def test_what_is_wrong_comes_first_with_the_line_of_the_program() -> None:
     assert readable(_TEXT, ("/own/simulator/", "/own/harness/")).splitlines() == [
         "End of sequence (while/IteratorGetNext, train.py:45)",
         "Additional GRPC error information from remote target /job:worker/replica:0/task:1",
+    ]
+
+
+def test_of_several_errors_the_first_is_said() -> None:
+    """TensorFlow counts them, and repeats what is one mistake for each of its nodes."""
+    several = "2 root error(s) found.\n  (0) INVALID_ARGUMENT:  no value\n\t [[{{node a}}]]\n  (1) NOT_FOUND:  none\n"
+    text = _TEXT.partition("End of sequence")[0] + several
+    assert readable(text, ("/own/simulator/", "/own/harness/")) == "no value (while/IteratorGetNext, train.py:45)"
+
+
+def test_frames_by_which_a_process_begins_are_left_out() -> None:
+    """With the empty lines that follow them."""
+    assert without_own(_TEXT, ("/own/simulator/", "/own/harness/")).splitlines()[2:8] == [
+        "Detected at node while/IteratorGetNext defined at (most recent call last):",
+        "",
+        '  File "/home/me/train.py", line 52, in <module>',
+        "",
+        '  File "/home/me/train.py", line 45, in evaluate',
+        "",
     ]
 
 
