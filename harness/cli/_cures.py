@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.cli._fitting import show
+from harness.cli._verdicts import GITHUB, TEXT
 
 if TYPE_CHECKING:
-    from harness.cures import Cured
+    from harness.cures import Cured, Uncured
     from harness.judging.verdict import Verdict
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
@@ -53,14 +54,18 @@ def check_fix(options: dict[str, Any]) -> None:
     if options["fix"] and (given := [name for name in _DISTURBED if options[name]]):
         name = {"faults": "fault", "links": "link"}.get(given[0], given[0].replace("_", "-"))
         raise UsageError(f"--fix is for runs that nothing disturbs, in one environment; leave out --{name}")
+    if options["write"] and len(set(options["names"])) > 1:
+        raise UsageError("--write changes the file that other strategies would then be judged on; give one --strategy")
+    if options["fix"] and options["form"] not in (TEXT, GITHUB, "json"):
+        raise UsageError(f"--fix has no place in --format {options['form']}; there are text, github and json")
     if options["fix"] and options["explain"] is False:
         raise UsageError("--fix changes the line to blame; leave out --no-explain")
     if options["fix"] and options["machines"]:
         raise UsageError("--fix verifies copies of a file on this machine; leave out --machines")
 
 
-def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, asked: dict[str, Any]) -> Cured | None:
-    """A change with which the program is consistent.
+def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, asked: dict[str, Any]) -> Cured | Uncured:
+    """A change with which the program is consistent, or why there is none.
 
     Args:
         verdict: that is inconsistent.
@@ -80,20 +85,23 @@ def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, as
         return Program.of_script(msgspec.structs.replace(program.script, path=str(file)))
 
     file = Path(named.rpartition(":")[0] if program.script is None else program.script.path).resolve()
-    kept = {name: asked[name] for name in ("tier", "timeout")}
-    return cured(verdict, file, changed, case, **kept, explain=False, prove=False)
+    kept = {name: asked[name] for name in ("tier", "timeout", "prove")}
+    return cured(verdict, file, changed, case, **kept, explain=False)
 
 
-def show_cure(found: Cured | None, *, write: bool) -> None:
+def show_cure(found: Cured | Uncured, *, write: bool) -> None:
     """Say what it is, and write it if that was asked for."""
-    if found is None:
-        show("help: no known change of these lines makes it consistent")
+    from harness.cures import Uncured
+
+    if isinstance(found, Uncured):
+        show(f"help: {found.why}")
         return
-    show("help: verified: with this change it is consistent")
+    claim = found.verdict.claim
+    show(f"help: verified: with this change it is consistent{'' if claim is None else f', {claim.short}'}")
     click.echo(found.diff)
     if write:
         write_cure(found)
-        show(f"written to {found.file.name}")
+        show(f"written to {os.path.relpath(found.file)}")
 
 
 def write_cure(found: Cured) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ def show_verdict(verdict: Verdict, form: str, *, verbose: bool) -> None:
 
 
 def _painted(style: str, text: str) -> str:
-    return click.style(text, **_STYLES[style])
+    return text if os.environ.get("NO_COLOR") else click.style(text, **_STYLES[style])
 
 
 class Phases:
@@ -113,12 +114,13 @@ def told_phases(name: str, form: str) -> Iterator[Phases]:
         yield phases
 
 
-def reported(verdict: Verdict) -> Reported:
-    """What came of it, as forms for machines have it."""
+def reported(verdict: Verdict, file: str | None = None) -> Reported:
+    """What came of it, as forms for machines have it; `file` is that of the program, if that is known."""
     from harness.judging.diagnostics import diagnostic_of
     from harness.judging.diagnostics.formats import Reported
 
-    return Reported(verdict.program, verdict.strategy, verdict.seconds, diagnostic_of(verdict))
+    file = verdict.program.rpartition(":")[0] or verdict.program if file is None else file
+    return Reported(file, verdict.program, verdict.strategy, verdict.seconds, diagnostic_of(verdict))
 
 
 def write(form: str, objects: Sequence[dict[str, Any]], each: Sequence[Reported]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -283,12 +284,12 @@ def _one(
         PrivateFilesUnavailable,
     ) as error:
         show(str(error), err=True)
-        failed = _failed(program, case, error, lacking=True)
+        failed = _failed(program, named, case, error, lacking=True)
         return Exit.LACKING, _not_judged(failed, asked, str(error), {}), failed
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
         _show_known(error, case, err=True)
-        tasks, failed = _tasks(error) if isinstance(error, RunFailed) else {}, _failed(program, case, error)
+        tasks, failed = _tasks(error) if isinstance(error, RunFailed) else {}, _failed(program, named, case, error)
         return Exit.FAILED, _not_judged(failed, asked, str(error), tasks), failed
     show_verdict(verdict, options["form"], verbose=options["verbose"])
     if options["form"] == TEXT:
@@ -301,25 +302,35 @@ def _one(
         code = worst((code, Exit.INCONSISTENT))
     plain = verdict.to_json()
     if options["fix"] and verdict.outcome == "inconsistent":
+        from harness.cures import Uncured
+
         cure = tried(verdict, program, named, case, asked)
-        plain["cure"] = None if cure is None else {"file": str(cure.file), "diff": cure.diff}
+        plain["cure"] = (
+            {"why_not": cure.why} if isinstance(cure, Uncured) else {"file": str(cure.file), "diff": cure.diff}
+        )
         if options["form"] in (TEXT, GITHUB):
             show_cure(cure, write=options["write"])
-        elif cure is not None and options["write"]:
+        elif not isinstance(cure, Uncured) and options["write"]:
             write_cure(cure)
-    return code, plain, reported(verdict)
+    return code, plain, reported(verdict, _file(program, named))
 
 
-def _failed(program: Program, case: StrategyCase, error: LockstepError, *, lacking: bool = False) -> Reported:
+def _failed(
+    program: Program, named: str, case: StrategyCase, error: LockstepError, *, lacking: bool = False
+) -> Reported:
     """What ended before it could be judged."""
     from harness.judging.diagnostics import Diagnostic
     from harness.judging.diagnostics.codes import FAILED, LACKING
     from harness.judging.diagnostics.formats import Reported
 
-    said = str(error).splitlines()[0]
-    return Reported(
-        program.name, case.name, 0.0, Diagnostic("error", LACKING if lacking else FAILED, said, program.name, case.name)
-    )
+    said, file = str(error).splitlines()[0], _file(program, named)
+    found = Diagnostic("error", LACKING if lacking else FAILED, said, program.name, case.name)
+    return Reported(file, program.name, case.name, 0.0, found)
+
+
+def _file(program: Program, named: str) -> str:
+    """The file of a program, as it was named, or of a script."""
+    return named.rpartition(":")[0] if program.script is None else os.path.relpath(program.script.path)
 
 
 def _show_known(found: LockstepError | Verdict, case: StrategyCase, *, err: bool = False) -> None:

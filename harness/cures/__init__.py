@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.cures.curing import Cured, cured
+from harness.cures.curing import Cured, Uncured, cured
 
-__all__ = ["Cured", "cured"]
+__all__ = ["Cured", "Uncured", "cured"]

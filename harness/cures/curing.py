@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import os
+import shutil
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from harness.verify import verify
 from simulator import LockstepError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Cured", "cured"]
+__all__ = ["Cured", "Uncured", "cured"]
 
 _TRIES_MAX = 6
 _SEED = 20
@@ -52,14 +54,21 @@ class Cured:
     @property
     def diff(self) -> str:
         """The change as `diff -u` shows it, with one line around it."""
-        name, before, after = self.file.name, self.before.splitlines(), self.after.splitlines()
+        name, before, after = os.path.relpath(self.file), self.before.splitlines(), self.after.splitlines()
         return "\n".join(difflib.unified_diff(before, after, name, name, n=1, lineterm=""))
+
+
+@dataclass(frozen=True)
+class Uncured:
+    """Why there is none."""
+
+    why: str
 
 
 def cured(
     verdict: Verdict, file: Path, program: Callable[[Path], Program], case: StrategyCase, **asked: Any
-) -> Cured | None:
-    """A change of the program's own lines with which it is consistent; None if none of the known ones is.
+) -> Cured | Uncured:
+    """A change of the program's own lines with which it is consistent, or why there is none.
 
     The file itself stays as it is: a copy is verified, in a directory that has all else which its own has. A change
     that makes another training of it on one device is no cure.
@@ -71,20 +80,50 @@ def cured(
         case: the strategy.
         asked: the rest, as of `verify`.
     """
-    for guilty, encoding, text in itertools.islice(_changes(verdict, file), _TRIES_MAX):
+    found = diagnostic_of(verdict)
+    if found is None or found.label is None:
+        return Uncured("no line is named that could be changed")
+    file, guilty = file.resolve(), Path(found.label.file).resolve()
+    if guilty.parent != file.parent:
+        return Uncured(f"{found.label.file} does not lie beside the program, and only there lines are changed")
+    before, encoding = _read(guilty)
+    others = tuple(each for each in found.others if each.file == found.label.file)
+    tries = list(itertools.islice(_changes(found.code, Source(before, found.label, others)), _TRIES_MAX))
+    for after in tries:
         phase("trying a cure")
         with scratch("cure") as place:
             for each in file.parent.iterdir():
-                if each != guilty:
+                if each not in (file, guilty):
                     (place / each.name).symlink_to(each)
-            (place / guilty.name).write_bytes(text.encode(encoding))
+            # A copy, since Python looks for what it imports beside what a link leads to.
+            shutil.copy2(file, place)
+            (place / guilty.name).write_bytes(after.encode(encoding))
             try:
-                found = verify(program(place / file.name), case, **asked)
-                if found and _is_same_alone(program(file), program(place / file.name), case, **asked):
-                    return Cured(guilty, _read(guilty)[0], text, encoding, found)
+                again = verify(program(place / file.name), case, **asked)
+                if again and _is_same_alone(program(file), program(place / file.name), case, **asked):
+                    return Cured(guilty, before, after, encoding, again)
             except LockstepError:  # it does not run so
                 continue
-    return None
+    known = f"none of {len(tries)} known changes" if tries else "no known change"
+    return Uncured(f"{known} of these lines makes it consistent")
+
+
+def _changes(code: str, source: Source) -> Iterator[str]:
+    """Each change that may mend what has a code, once."""
+    known = set[str]()
+    for cure in all_cures():
+        if code in cure.codes:
+            for changed in cure.changed(source):
+                if changed not in known:
+                    known.add(changed)
+                    yield changed
+
+
+def _read(file: Path) -> tuple[str, str]:
+    """The text of a source as it is, and its encoding."""
+    with file.open("rb") as lines:
+        encoding, _ = tokenize.detect_encoding(lines.readline)
+    return file.read_bytes().decode(encoding), encoding
 
 
 def _is_same_alone(one: Program, other: Program, case: StrategyCase, *, timeout: float, **_: Any) -> bool:
@@ -94,26 +133,3 @@ def _is_same_alone(one: Program, other: Program, case: StrategyCase, *, timeout:
     ours, theirs = (undisturbed(each, venue, Wanted()).trace.clients[0] for each in both)
     difference = first_difference(ours, theirs)
     return difference is None or difference.share <= ROUNDING_SHARE_MAX
-
-
-def _changes(verdict: Verdict, file: Path) -> Iterator[tuple[Path, str, str]]:
-    """The file that a diagnostic points to, if it is the program's or beside that; its encoding, and each change."""
-    found = diagnostic_of(verdict)
-    if found is None or found.label is None or (guilty := Path(found.label.file).absolute()).parent != file.parent:
-        return
-    others = tuple(each for each in found.others if each.file == found.label.file)
-    text, encoding = _read(guilty)
-    source, known = Source(text, found.label, others), set[str]()
-    for cure in all_cures():
-        if found.code in cure.codes:
-            for changed in cure.changed(source):
-                if changed not in known:
-                    known.add(changed)
-                    yield guilty, encoding, changed
-
-
-def _read(file: Path) -> tuple[str, str]:
-    """The text of a source as it is, and its encoding."""
-    with file.open("rb") as lines:
-        encoding, _ = tokenize.detect_encoding(lines.readline)
-    return file.read_bytes().decode(encoding), encoding

@@ -36,6 +36,16 @@ class Source:
         """Its syntax tree."""
         return ast.parse(self.text)
 
+    @cached_property
+    def tensorflow(self) -> str:
+        """What the file calls TensorFlow."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for name in node.names:
+                    if name.name == "tensorflow":
+                        return name.asname or name.name
+        return "tf"
+
     @property
     def lines(self) -> tuple[int, ...]:
         """Of all labels, that which is wrong first."""

@@ -93,6 +93,18 @@ def test_a_file_keeps_its_ends_of_lines_its_encoding_and_its_mode(train: Path) -
     link.unlink()
 
 
+def test_a_mistake_beside_the_program_is_cured_there(train: Path) -> None:
+    """What calls it is a copy, which finds the changed file."""
+    helpers = train.with_name("helpers.py")
+    text = "RATE = 0.1\n\n\ndef average(losses):\n    import tensorflow as tnf\n\n    return tnf.reduce_mean(losses)\n"
+    helpers.write_text(text)
+    train.write_text(_TRAIN.format(loss="helpers.average(tf.reduce_sum(x * w, 1) ** 2)"))
+    code, output = _verify(f"{train.parent}/../{train.parent.name}/train.py:train", "--fix", "--write")
+    assert code == 1
+    assert "+    return tnf.nn.compute_average_loss(losses)" in output
+    assert helpers.read_text() == text.replace("reduce_mean", "nn.compute_average_loss")
+
+
 def test_another_training_is_no_cure(train: Path) -> None:
     """What is divided by is a constant that has the name of a number of replicas: without it one device is another."""
     scaled = "tf.reduce_sum(tf.reduce_sum(x * w, 1) ** 2) / replicas_a_batch"
@@ -112,6 +124,8 @@ def test_another_training_is_no_cure(train: Path) -> None:
         (("--write",), "--write writes what --fix has found"),
         (("--fix", "--interrupt-at", "2"), "leave out --interrupt-at"),
         (("--fix", "--no-explain"), "leave out --no-explain"),
+        (("--fix", "--format", "junit"), "--fix has no place in --format junit"),
+        (("--fix", "--write", "--strategy", "mirrored-3"), "give one --strategy"),
         (("--fix", "--fault", "kind=kill,task=*,step=2"), "leave out --fault"),
     ],
 )

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 
 from harness.cli.explain import explain as explain_command
 from harness.judging.conditions import ORDER, Condition
 from harness.judging.culprit import Culprit, Looked
-from harness.judging.diagnostics import Diagnostic, diagnostic_of, text_of
+from harness.judging.diagnostics import Diagnostic, Label, diagnostic_of, diagnostic_text, text_of
 from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.formats import Reported, all_formats
 from harness.judging.diagnostics.source import label_of
@@ -52,7 +53,7 @@ def _wrong(**changes: Any) -> Verdict:
         "expected 2, found 4",
         (),
         2,
-        adds=("train.py", 4),
+        adds=("train.py", 4, 'return strategy.reduce("SUM", loss, axis=None)'),
     )
     judged = Judgement(_FOUND.law, "broken", findings=(_FOUND,))
     verdict = Verdict("train.py:train", "mirrored-2", (judged,), explanation=_WHY, looked=Looked(culprit, None, 1.0))
@@ -63,8 +64,7 @@ def _wrong(**changes: Any) -> Verdict:
 def test_a_mistake_is_shown_as_a_compiler_shows_it() -> None:
     """The expression is underlined, and so is what adds up; numbers and cure follow."""
     assert text_of(_wrong(conditions=(Condition(ORDER, "the run's own order"),)), 100) == (
-        "error[loss_times_replicas]: the loss is too large by the number of replicas or workers (a mean per\n"
-        "    replica, then a sum)\n"
+        "error[loss_times_replicas]: the loss is too large by the number of replicas or workers\n"
         " --> train.py:3 (train.py:train under mirrored-2)\n"
         "  |\n"
         "3 | loss = tf.reduce_mean(losses(y, model(x)))\n"
@@ -153,16 +153,39 @@ def test_the_expression_that_made_an_operation_is_meant(
     assert label.source[label.begin : label.end] == meant
 
 
+def test_a_long_line_is_shown_as_far_as_it_fits() -> None:
+    """From a little before the expression on, with what was cut off marked; wide letters take two columns."""
+    source = f"{'x' * 200} = tf.reduce_mean(losses) + {'y' * 200}"
+    label = Label("train.py", 3, source, 203, 225, "a mean")
+    found = Diagnostic("error", "code", "wrong", "p", "s", label=label)
+    shown, marks = diagnostic_text(found, 60).splitlines()[3:5]
+    assert shown.startswith("3 | …")
+    assert shown.endswith("…")
+    assert all(len(line) <= 60 for line in (shown, marks))
+    assert shown[marks.index("^") :].startswith("tf.reduce_mean(losses)")
+    wide = Label("train.py", 3, 'x = "日本"; y = f(x)', 14, 18, "")
+    shown, marks = diagnostic_text(msgspec.structs.replace(found, label=wide), 60).splitlines()[3:5]
+    assert marks == f"  | {' ' * 16}^^^^"
+
+
 def test_a_file_that_has_changed_is_not_quoted(place: Path) -> None:
     """The line is shown as it was when it ran."""
     (place / "other.py").write_text("x = 1\ny = 2\n")
     label = label_of("other.py", 2, "", source="y = f(3)")
     assert (label.source, label.source[label.begin : label.end]) == ("y = f(3)", "f(3)")
+    assert not label.exact  # so no column of the file is told
+    found = Diagnostic("error", "code", "wrong", "p", "s", label=label)
+    reported = [Reported("p", "p", "s", 0.0, found)]
+    assert "col=" not in all_formats()["github"].written(reported)
+    assert "startColumn" not in all_formats()["sarif"].written(reported)
 
 
 def _reported() -> list[Reported]:
     diagnostics = [diagnostic_of(_wrong()), diagnostic_of(Verdict("p", "s", (), abstained="it, differs: 5 %\n2")), None]
-    return [Reported("train.py:train", f"mirrored-{k}", 1.5, each) for k, each in enumerate(diagnostics, start=2)]
+    return [
+        Reported("src/train.py", "train.py:train", f"mirrored-{k}", 1.5, each)
+        for k, each in enumerate(diagnostics, start=2)
+    ]
 
 
 @pytest.mark.usefixtures("place")
@@ -194,13 +217,14 @@ def test_sarif_has_what_the_standard_asks_for() -> None:
         "endColumn": 51,
     }
     assert wrong["relatedLocations"][0]["message"] == {"text": "adds up what the replicas have"}
-    assert "locations" not in unjudged
+    location = {"artifactLocation": {"uri": "src/train.py"}, "region": {"startLine": 1}}
+    assert unjudged["locations"] == [{"physicalLocation": location}]
     Path("train.py").write_text("\n\n" + _SOURCE)
     moved = _wrong()
     assert moved.looked is not None
     assert moved.culprit is not None
     moved = replace(moved, looked=replace(moved.looked, culprit=replace(moved.culprit, line=5)))
-    again = json.loads(all_formats()["sarif"].written([Reported("p", "s", 0.0, diagnostic_of(moved))]))
+    again = json.loads(all_formats()["sarif"].written([Reported("p", "p", "s", 0.0, diagnostic_of(moved))]))
     assert again["runs"][0]["results"][0]["partialFingerprints"] == wrong["partialFingerprints"]
 
 
@@ -216,6 +240,7 @@ def test_junit_passes_only_what_is_consistent() -> None:
         "time": "4.500",
     }
     wrong, unjudged, right = suite.findall("testcase")
+    assert wrong.get("classname") == "src/train.py:train"
     failure = wrong.find("failure")
     assert failure is not None
     assert failure.get("type") == "loss_times_replicas"
@@ -229,14 +254,14 @@ def test_gitlab_has_a_place_for_each() -> None:
     wrong, unjudged = json.loads(all_formats()["gitlab"].written(_reported()))
     assert wrong["location"] == {"path": "train.py", "lines": {"begin": 3}}
     assert (wrong["check_name"], wrong["severity"]) == ("loss_times_replicas", "critical")
-    assert unjudged["location"] == {"path": "p", "lines": {"begin": 1}}
+    assert unjudged["location"] == {"path": "src/train.py", "lines": {"begin": 1}}
     assert wrong["fingerprint"] != unjudged["fingerprint"]
 
 
 @pytest.mark.parametrize("form", sorted(all_formats()))
 def test_a_form_of_nothing_wrong_is_whole(form: str) -> None:
     """It is read all the same."""
-    text = all_formats()[form].written([Reported("p", "s", 1.0, None)])
+    text = all_formats()[form].written([Reported("p", "p", "s", 1.0, None)])
     whole: dict[str, Callable[[], bool]] = {
         "github": lambda: text == "",
         "gitlab": lambda: json.loads(text) == [],
@@ -264,7 +289,5 @@ def test_explain_names_the_nearest_code(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_diagnostic_is_read_back() -> None:
     """It stands in a verdict's JSON."""
-    import msgspec
-
     found = _wrong().to_json()["diagnostic"]
     assert msgspec.convert(found, Diagnostic) == diagnostic_of(_wrong())

@@ -19,8 +19,9 @@ class _GlobalAverage:
         for call in source.calls(*_MEANS, line=source.label.line):
             # Without a size TensorFlow takes that of a replica's batch times the replicas.
             if len(call.args) == 1 and not call.keywords:
-                yield source.replaced(call, f"tf.nn.compute_average_loss({source.of(call.args[0])})")
-            yield source.replaced(call, f"{source.of(call)} / tf.distribute.get_strategy().num_replicas_in_sync")
+                yield source.replaced(call.func, f"{source.tensorflow}.nn.compute_average_loss")
+            count = f"{source.tensorflow}.distribute.get_strategy().num_replicas_in_sync"
+            yield source.replaced(call, f"{source.of(call)} / {count}")
         for call in source.calls("compute_average_loss", line=source.label.line):
             left = [word for word in call.keywords if word.arg != "global_batch_size"]
             if call.args and len(left) < len(call.keywords):

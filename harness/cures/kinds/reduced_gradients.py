@@ -24,7 +24,8 @@ class _ReducedGradients:
         for call in source.calls(*_ASSIGNS, line=source.label.line):
             if len(call.args) == 1:
                 value = source.of(call.args[0])
-                summed = f'tf.distribute.get_replica_context().all_reduce("SUM", {value})'
+                context = f"{source.tensorflow}.distribute.get_replica_context()"
+                summed = f'{context}.all_reduce("SUM", {value})'
                 yield source.replaced(call.args[0], summed)
 
 

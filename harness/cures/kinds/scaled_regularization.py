@@ -24,7 +24,7 @@ class _ScaledRegularization:
 
 
 def _scaled(source: Source, node: ast.expr) -> str:
-    return source.replaced(node, f"tf.nn.scale_regularization_loss({source.of(node)})")
+    return source.replaced(node, f"{source.tensorflow}.nn.scale_regularization_loss({source.of(node)})")
 
 
 CURE = _ScaledRegularization()

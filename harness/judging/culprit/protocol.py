@@ -23,7 +23,7 @@ class Culprit:
         inputs: what each operand is, in words.
         step: at which it was watched.
         assigned: the variable that it changes, if it is one that does.
-        adds: file and line of what adds up what the replicas have of it, where that is a part of the mistake.
+        adds: file, line and source of what adds up what the replicas have of it, where that is a part of the mistake.
     """
 
     file: str
@@ -36,7 +36,7 @@ class Culprit:
     inputs: tuple[str, ...]
     step: int
     assigned: str | None = None
-    adds: tuple[str, int] | None = None
+    adds: tuple[str, int, str] | None = None
 
     @property
     def where(self) -> str:

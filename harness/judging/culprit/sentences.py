@@ -50,7 +50,7 @@ def told(aligned: Aligned, broken: Broken) -> Culprit:
         inputs=tuple(_inputs(aligned, broken.node)),
         step=aligned.reference.watched.step,
         assigned=op.variable if assigns(op) else None,
-        adds=None if summed is None else (_shown(summed), summed.line),
+        adds=None if summed is None else (_shown(summed), summed.line, _source(summed)),
     )
 
 

@@ -54,7 +54,7 @@ def _lines(verdict: Facts, width: int, verbose: bool) -> Iterator[str]:
 
 def _explained(verdict: Facts, width: int) -> Iterator[str]:
     if (why := verdict.explanation) is not None:
-        yield from _wrapped("  explanation: ", f"{why.rule}: {why.text}", width)
+        yield from _wrapped("  explanation: ", f"{why.rule}: {why.evidence}", width)
     elif verdict.culprit is None:
         yield from _wrapped("  explanation: ", f"no rule reproduces these numbers{_near(verdict)}", width)
 

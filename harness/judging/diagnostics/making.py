@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.conditions import given
 from harness.judging.diagnostics.details import around
@@ -26,6 +28,8 @@ def diagnostic_of(verdict: Facts) -> Diagnostic | None:
         return None
     labels = _labels(verdict)
     code, title = _named(verdict)
+    if labels and labels[0].text.rstrip(".") == title.rstrip("."):  # which is said once
+        labels[0] = msgspec.structs.replace(labels[0], text="")
     return Diagnostic(
         severity="warning" if code == NOT_JUDGED else "error",
         code=code,
@@ -60,8 +64,9 @@ def _labels(verdict: Facts) -> list[Label]:
     if culprit is not None and culprit.line:
         told = {"source": culprit.source, "operation": culprit.op}
         found = [label_of(culprit.file, culprit.line, culprit.relation, **told)]
-        if culprit.adds is not None and culprit.adds != (culprit.file, culprit.line):
-            found.append(label_of(*culprit.adds, _ADDS, operation="Sum"))
+        if culprit.adds is not None and culprit.adds[:2] != (culprit.file, culprit.line):
+            file, line, source = culprit.adds
+            found.append(label_of(file, line, _ADDS, source=source, operation="Sum"))
         return found
     refuted = None if claim is None else claim.culprit
     if refuted is None or (place := refuted.place) is None:

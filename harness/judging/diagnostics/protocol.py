@@ -17,10 +17,11 @@ class Label(msgspec.Struct, frozen=True):
     Attributes:
         file: as Python knows it, relative to the current directory where it lies in there.
         line: from 1.
-        source: the text of the line, as it is in the file.
-        begin: the first column that is meant, from 0.
-        end: the column behind the last one; `begin` where no column is known.
+        source: the text of the line, as it is in the file, or was without what surrounds it.
+        begin: the first column of `source` that is meant, from 0.
+        end: the column behind the last one.
         text: what is said.
+        exact: whether `source` is the line of the file as it is now, so that its columns are the file's.
     """
 
     file: str
@@ -29,6 +30,7 @@ class Label(msgspec.Struct, frozen=True):
     begin: int
     end: int
     text: str
+    exact: bool = True
 
     @property
     def where(self) -> str:

@@ -25,7 +25,7 @@ def label_of(file: str, line: int, text: str, *, source: str = "", operation: st
     """
     found = linecache.getline(str(Path(file).absolute()), line).rstrip("\n")
     if source and found.strip() != source:
-        return Label(file, line, source, *_columns(source, 1, source, operation), text)
+        return Label(file, line, source, *_columns(source, 1, source, operation), text, exact=False)
     whole = "".join(linecache.getlines(str(Path(file).absolute())))
     return Label(file, line, found, *_columns(whole, line, found, operation), text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterator
 
 from harness.judging.diagnostics.details import heading, resolved
@@ -55,12 +56,11 @@ def _lines(found: Diagnostic, width: int, paint: Paint) -> Iterator[str]:
 def _shown(label: Label, gutter: int, width: int, paint: Paint, *, first: bool, above: bool) -> Iterator[str]:
     """The line of source, and below it what is meant and what is said of that."""
     bar = f"{' ' * gutter} {paint('place', '|')}"
-    source = label.source.expandtabs(1)
-    spare = len(source) - len(source.lstrip())
+    shown, begin, end = _window(label, width - gutter - 3)
     if above:
         yield bar
-    yield f"{paint('place', f'{label.line:>{gutter}} |')} {source[spare:]}"
-    before, marks = label.begin - spare, ("^" if first else "-") * max(1, label.end - label.begin)
+    yield f"{paint('place', f'{label.line:>{gutter}} |')} {shown}"
+    before, marks = _cells(shown[:begin]), ("^" if first else "-") * max(1, _cells(shown[begin:end]))
     room = width - gutter - 4 - before - len(marks)
     if room >= min(len(label.text), _BESIDE_MIN):
         said = textwrap.wrap(label.text, room, break_long_words=False) or [""]
@@ -71,6 +71,25 @@ def _shown(label: Label, gutter: int, width: int, paint: Paint, *, first: bool, 
     yield from (f"{bar} {line}" for line in textwrap.wrap(label.text, width - gutter - 4, break_long_words=False))
 
 
+def _window(label: Label, width: int) -> tuple[str, int, int]:
+    """As much of the source as fits, without what it is indented by, and where in that the expression is."""
+    source = label.source.expandtabs(1)
+    spare = len(source) - len(source.lstrip())
+    text, begin, end = source[spare:], label.begin - spare, label.end - spare
+    if _cells(text) <= width:
+        return text, begin, end
+    first = max(0, min(begin - 8, len(text) - width))
+    before = _CUT if first else ""
+    text = before + text[first + len(before) : first + width - len(_CUT)]
+    return f"{text}{_CUT}", begin - first, min(end - first, len(text))
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal it takes."""
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+
+
+_CUT = "…"
 _BESIDE_MIN = 36
 """What is said stands beside the marks if there is so much room."""
 

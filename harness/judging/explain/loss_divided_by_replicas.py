@@ -1,4 +1,4 @@
-"""Rules: the loss is too small by the number of replicas or workers (a global mean, then a mean over replicas)."""
+"""Rules: the loss is too small by the number of replicas or workers."""
 
 from __future__ import annotations
 

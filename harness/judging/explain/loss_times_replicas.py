@@ -1,4 +1,4 @@
-"""Rules: the loss is too large by the number of replicas or workers (a mean per replica, then a sum)."""
+"""Rules: the loss is too large by the number of replicas or workers."""
 
 from __future__ import annotations
 

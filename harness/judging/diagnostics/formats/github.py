@@ -20,7 +20,7 @@ def _command(found: Diagnostic) -> str:
     given = {"title": f"lockstep: {found.code}"}
     if (label := found.label) is not None:
         given = {"file": label.file, "line": str(label.line), "endLine": str(label.line), **given}
-        if label.end > label.begin:
+        if label.exact:
             given |= {"col": str(label.begin + 1), "endColumn": str(label.end)}
     properties = ",".join(f"{key}={_property(value)}" for key, value in given.items())
     return f"::{found.severity} {properties}::{_data(message(found))}"

@@ -15,7 +15,7 @@ _SEVERITIES = {"error": "critical", "warning": "minor"}
 
 class _GitLab:
     def written(self, reported: Sequence[Reported]) -> str:
-        found = [each.diagnostic for each in reported if each.diagnostic is not None]
+        found = [(each.diagnostic, each.file) for each in reported if each.diagnostic is not None]
         issues = [
             {
                 "description": each.title,
@@ -24,11 +24,11 @@ class _GitLab:
                 "severity": _SEVERITIES[each.severity],
                 # GitLab needs a place: of what has none it is the program.
                 "location": {
-                    "path": each.program.partition(":")[0] if each.label is None else each.label.file,
+                    "path": file if each.label is None else each.label.file,
                     "lines": {"begin": 1 if each.label is None else each.label.line},
                 },
             }
-            for each in found
+            for each, file in found
         ]
         return msgspec.json.format(msgspec.json.encode(issues)).decode()
 

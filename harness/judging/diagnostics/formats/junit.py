@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
+from harness.judging.diagnostics.codes import FAILED, LACKING
 from harness.judging.diagnostics.formats.protocol import Reported, message
+from harness.judging.diagnostics.protocol import Diagnostic
 
 __all__ = ["FORMAT"]
 
@@ -13,27 +15,38 @@ __all__ = ["FORMAT"]
 class _JUnit:
     def written(self, reported: Sequence[Reported]) -> str:
         found = [each.diagnostic for each in reported if each.diagnostic is not None]
-        failures = sum(each.severity == "error" for each in found)
+        failures = sum(map(_is_wrong, found))
         suite = ET.Element(
             "testsuite",
             name="lockstep verify",
             tests=str(len(reported)),
             failures=str(failures),
-            # What was not judged has not passed.
+            # What was not judged has not passed, nor has what failed.
             errors=str(len(found) - failures),
             time=f"{sum(each.seconds for each in reported):.3f}",
         )
         for each in reported:
             case = ET.SubElement(
-                suite, "testcase", classname=each.program, name=each.strategy, time=f"{each.seconds:.3f}"
+                suite, "testcase", classname=_name(each), name=each.strategy, time=f"{each.seconds:.3f}"
             )
             if (told := each.diagnostic) is not None:
-                kind = "failure" if told.severity == "error" else "error"
+                kind = "failure" if _is_wrong(told) else "error"
                 ET.SubElement(case, kind, type=told.code, message=told.head).text = _plain(message(told))
         suites = ET.Element("testsuites")
         suites.append(suite)
         ET.indent(suites)
         return ET.tostring(suites, encoding="unicode", xml_declaration=True)
+
+
+def _is_wrong(found: Diagnostic) -> bool:
+    """Whether numbers are: of what failed none were judged."""
+    return found.severity == "error" and found.code not in (FAILED, LACKING)
+
+
+def _name(each: Reported) -> str:
+    """The program with its folder, by which those of two folders are told apart."""
+    _, colon, function = each.program.rpartition(":")
+    return f"{each.file}:{function}" if colon else each.file
 
 
 def _plain(text: str) -> str:

@@ -17,12 +17,14 @@ class Reported(msgspec.Struct, frozen=True):
     """What came of one verification.
 
     Attributes:
+        file: of the program, as it was named.
         program: what was verified.
         strategy: under which strategy.
         seconds: that it took, 0 where nobody knows.
         diagnostic: the mistake, or why nothing was judged; None of what is consistent.
     """
 
+    file: str
     program: str
     strategy: str
     seconds: float

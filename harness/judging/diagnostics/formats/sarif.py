@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.formats.protocol import Reported, fingerprint, message
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 
@@ -24,15 +25,21 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 class _Sarif:
     def written(self, reported: Sequence[Reported]) -> str:
-        found = [each.diagnostic for each in reported if each.diagnostic is not None]
-        codes = {each.code: each.title for each in reversed(found)}
+        both = [(each.diagnostic, each.file) for each in reported if each.diagnostic is not None]
+        found = [diagnostic for diagnostic, _ in both]
+        known = all_codes()
+        codes = {each.code: known[each.code].says if each.code in known else each.title for each in found}
         driver: dict[str, Any] = {
             "name": "lockstep",
             "rules": [{"id": code, "shortDescription": {"text": codes[code]}} for code in sorted(codes)],
         }
         if (own := _version()) is not None:
             driver["version"] = own
-        run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [*map(_result, found)]}
+        run = {
+            "tool": {"driver": driver},
+            "columnKind": "unicodeCodePoints",
+            "results": [_result(*each) for each in both],
+        }
         log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
         return msgspec.json.format(msgspec.json.encode(log)).decode()
 
@@ -44,15 +51,16 @@ def _version() -> str | None:
         return None
 
 
-def _result(found: Diagnostic) -> dict[str, Any]:
+def _result(found: Diagnostic, file: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": found.code,
         "level": found.severity,
         "message": {"text": message(found)},
         "partialFingerprints": {"lockstep/v1": fingerprint(found)},
     }
-    if found.label is not None:
-        result["locations"] = [_location(found.label)]
+    # Who reads it shows no result without a place: of what has no line it is the program.
+    label = found.label or Label(file, 1, "", 0, 0, "", exact=False)
+    result["locations"] = [_location(label)]
     if found.others:
         others = [{"id": number, **_location(each)} for number, each in enumerate(found.others, start=1)]
         result["relatedLocations"] = [
@@ -62,8 +70,10 @@ def _result(found: Diagnostic) -> dict[str, Any]:
 
 
 def _location(label: Label) -> dict[str, Any]:
-    region: dict[str, Any] = {"startLine": label.line, "snippet": {"text": label.source}}
-    if label.end > label.begin:
+    region: dict[str, Any] = {"startLine": label.line}
+    if label.source:
+        region["snippet"] = {"text": label.source}
+    if label.exact:
         region |= {"startColumn": label.begin + 1, "endColumn": label.end + 1}
     path = PurePath(label.file)
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
