@@ -21,7 +21,8 @@ def _named(program: Program, strategy: str) -> str:
     assert not verdict
     assert verdict.explanation is not None, str(verdict)
     words = " ".join(str(verdict).split())
-    assert " ".join(f"{verdict.explanation.rule}: {verdict.explanation.text}".split()) in words
+    assert " ".join(f"{verdict.explanation.rule}: {verdict.explanation.evidence}".split()) in words
+    assert " ".join(verdict.explanation.cure.split()) in words
     return verdict.explanation.rule
 
 

@@ -38,6 +38,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/ledger",
         "docs/sharding",
         "docs/culprits",
+        "docs/diagnostics",
         "docs/sweep",
         "docs/soak",
         "docs/checkpoint-sweeps",

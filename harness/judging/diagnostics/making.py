@@ -38,7 +38,7 @@ def diagnostic_of(verdict: Facts) -> Diagnostic | None:
         strategy=verdict.under,
         label=labels[0] if labels else None,
         others=tuple(labels[1:]),
-        facts=tuple(each for each in _facts(verdict) if each.rstrip(".") != title.rstrip(".")),
+        facts=tuple(each for each in _facts(verdict, lined=bool(labels)) if each.rstrip(".") != title.rstrip(".")),
         help="" if verdict.explanation is None else verdict.explanation.cure,
         # What the run's own environment says is a half of the answer.
         notes=(*given(verdict.conditions), *(verdict.notes if verdict.environments is not None else ())),
@@ -74,9 +74,14 @@ def _labels(verdict: Facts) -> list[Label]:
     return [label_of(place.file, place.line, refuted.why, source=place.source, operation=place.op)]
 
 
-def _facts(verdict: Facts) -> Iterator[str]:
-    """Under what the run was, the first numbers that differ, and at which steps others do."""
+def _facts(verdict: Facts, *, lined: bool) -> Iterator[str]:
+    """Under what the run was, the first numbers that differ, and at which steps others do.
+
+    Where no line says what has happened the evidence of the rule does.
+    """
     yield from around(verdict)
+    if verdict.explanation is not None and not lined:
+        yield verdict.explanation.evidence
     if (first := verdict.first_divergence) is not None:
         yield _numbers(first)
     if verdict.alone is not None:
