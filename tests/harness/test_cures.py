@@ -79,6 +79,7 @@ def test_a_cure_is_written_where_that_is_asked_for(train: Path) -> None:
     assert _verify(f"{train}:train")[0] == 0
 
 
+@pytest.mark.full
 def test_a_file_keeps_its_ends_of_lines_its_encoding_and_its_mode(train: Path) -> None:
     """And a link to it goes on to be one."""
     text = f"# -*- coding: latin-1 -*-\n# größe\x0c\n{_TRAIN}"
@@ -93,6 +94,7 @@ def test_a_file_keeps_its_ends_of_lines_its_encoding_and_its_mode(train: Path) -
     link.unlink()
 
 
+@pytest.mark.full
 def test_a_mistake_beside_the_program_is_cured_there(train: Path) -> None:
     """What calls it is a copy, which finds the changed file."""
     helpers = train.with_name("helpers.py")
@@ -105,6 +107,7 @@ def test_a_mistake_beside_the_program_is_cured_there(train: Path) -> None:
     assert helpers.read_text() == text.replace("reduce_mean", "nn.compute_average_loss")
 
 
+@pytest.mark.full
 def test_another_training_is_no_cure(train: Path) -> None:
     """What is divided by is a constant that has the name of a number of replicas: without it one device is another."""
     scaled = "tf.reduce_sum(tf.reduce_sum(x * w, 1) ** 2) / replicas_a_batch"
