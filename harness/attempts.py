@@ -21,7 +21,6 @@ from typing import Any
 
 from harness.asked import Asked
 from harness.errors import Abstained, NothingObserved
-from harness.evidence.independence import read_touched, reads_back
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
@@ -300,8 +299,7 @@ def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -
 
     Args:
         attempt: what is run.
-        meanwhile: begins what may be done beside the runs of the reference, once it is known that they may be made at
-            the same time: none reads a file that it writes.
+        meanwhile: begins what may be done beside the runs of the reference.
 
     Returns:
         The verdict, and what the run was held against; None where that could not be made.
@@ -318,8 +316,7 @@ def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -
     result: RunResult | None = None
     try:
         result = attempt.run()
-        if not reads_back(read_touched(attempt.directory / TRACES)):
-            meanwhile()
+        meanwhile()
         return _judged(attempt, task_summaries(result))
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):

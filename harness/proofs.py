@@ -91,18 +91,29 @@ def is_asked(prove: bool | None) -> bool:
 @contextlib.contextmanager
 def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[bool], Proof]]:
     """As `proving`, for a verdict, which it never fails: what goes wrong leaves the proof open."""
+
+    def open_since(why: str) -> Proof:
+        return Proof("open", program.name, case.name, reasons=(why,))
+
+    def untraced(error: LockstepError) -> Proof:
+        return open_since(f"it could not be traced: {str(error).splitlines()[0]}")
+
     if program.script is not None:
-        why = "what a script does is not followed in its graphs"
-        yield lambda refutes: Proof("open", program.name, case.name, reasons=(why,))
+        yield lambda refutes: open_since("what a script does is not followed in its graphs")
         return
-    with proving(program, case, seed=seed, timeout=timeout) as proof:
+    with contextlib.ExitStack() as stack:
+        try:
+            proof = stack.enter_context(proving(program, case, seed=seed, timeout=timeout))
+        except LockstepError as error:
+            failed = untraced(error)
+            yield lambda refutes: failed
+            return
 
         def found(refutes: bool) -> Proof:
             try:
                 return proof(refutes)
             except LockstepError as error:
-                why = f"it could not be traced: {str(error).splitlines()[0]}"
-                return Proof("open", program.name, case.name, reasons=(why,))
+                return untraced(error)
 
         yield found
 

@@ -14,7 +14,7 @@ from _lockstep.verdicts import announce, on_verdict
 from harness.asked import Asked, Tier
 from harness.attempts import Attempt, verdict_of
 from harness.culprits import is_wanted, with_culprit, without_watching
-from harness.evidence.independence import read_touched
+from harness.evidence.independence import read_touched, reads_back
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.judged import judge, task_summaries
@@ -160,8 +160,10 @@ class _Proof:
         self._begun: Callable[[bool], Proof] | None = None
 
     def begin(self) -> None:
-        """Have the step traced, unless a device that the reference needs would have to do that."""
-        if self.is_asked and self._begun is None and self._attempt.case.device_kind == "cpu" and cores() > 1:
+        """Have the step traced, unless the two would meet: on a device, or in a file that the program reads back."""
+        if not self.is_asked or self._attempt.case.device_kind != "cpu" or cores() == 1:
+            return
+        if not reads_back(read_touched(self._attempt.directory / TRACES)):
             self._begun = self._tracing()
 
     def of(self, verdict: Verdict) -> Proof:

@@ -14,7 +14,7 @@ from harness.evidence.steps import Segment
 from harness.running.cache import kept_in_cache
 from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
-from harness.running.making import Wanted, made
+from harness.running.making import FIRST_SEEDS, Wanted, made
 from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs
 from harness.running.resuming import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
@@ -23,7 +23,7 @@ from simulator.machines.local.scratch import scratch
 
 __all__ = ["NOISY_RUNS", "PAIR", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
 
-PAIR = 2
+PAIR = len(FIRST_SEEDS)
 """Runs with noise of which each is the opposite of the other."""
 NOISY_RUNS = (1, 3, 5)
 """As many are made one after another, as long as something seems wrong: one, its opposite and another one at the same

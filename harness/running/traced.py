@@ -164,7 +164,7 @@ def _begun(program: Program, replicas: int, every: Sequence[_Asked], seed: int, 
 
 def _client(program: Program, case: StrategyCase, assignment: Assignment, tracing: Tracing) -> dict[str, Any]:
     """As `trace_client`, in a task, with the noise that it was given."""
-    os.nice(10)
+    os.nice(10)  # it runs beside the reference, which a verdict waits for
     with contextlib.nullcontext() if assignment.noise is None else Noise(assignment.noise).active():
         return trace_client(program, case, assignment, tracing)
 
