@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.cli._fitting import show
-from harness.cli._verdicts import GITHUB, TEXT
+from harness.cli._options import together
+from harness.cli._verdicts import GITHUB, JSON, TEXT
 
 if TYPE_CHECKING:
     from harness.cures import Cured, Uncured
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
 
-__all__ = ["check_fix", "fix_options", "show_cure", "tried", "write_cure"]
+__all__ = ["check_fix", "fix_options", "told_cure", "tried"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DISTURBED = ("interrupt_at", "faults", "links", "plan", "reference_python")
@@ -28,17 +29,15 @@ _DISTURBED = ("interrupt_at", "faults", "links", "plan", "reference_python")
 
 def fix_options(command: _Command) -> _Command:
     """`--fix` and `--write`."""
-    for decorate in (
-        click.option("--write", is_flag=True, help="With --fix: write the change into the file."),
+    return together(
         click.option(
             "--fix",
             is_flag=True,
             help="Of what is inconsistent: change the lines to blame in a copy as known cures do, verify it, and show "
             "the change with which it is consistent.",
         ),
-    ):
-        command = decorate(command)
-    return command
+        click.option("--write", is_flag=True, help="With --fix: write the change into the file."),
+    )(command)
 
 
 def check_fix(options: dict[str, Any]) -> None:
@@ -56,7 +55,7 @@ def check_fix(options: dict[str, Any]) -> None:
         raise UsageError(f"--fix is for runs that nothing disturbs, in one environment; leave out --{name}")
     if options["write"] and len(set(options["names"])) > 1:
         raise UsageError("--write changes the file that other strategies would then be judged on; give one --strategy")
-    if options["fix"] and options["form"] not in (TEXT, GITHUB, "json"):
+    if options["fix"] and options["form"] not in (TEXT, GITHUB, JSON):
         raise UsageError(f"--fix has no place in --format {options['form']}; there are text, github and json")
     if options["fix"] and options["explain"] is False:
         raise UsageError("--fix changes the line to blame; leave out --no-explain")
@@ -89,22 +88,27 @@ def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, as
     return cured(verdict, file, changed, case, **kept, explain=False)
 
 
-def show_cure(found: Cured | Uncured, *, write: bool) -> None:
-    """Say what it is, and write it if that was asked for."""
+def told_cure(found: Cured | Uncured, form: str, *, write: bool) -> dict[str, str]:
+    """Say what it is, if people read that, and write it if that was asked for; it as a verdict's JSON has it."""
     from harness.cures import Uncured
 
+    shown = form in (TEXT, GITHUB)
     if isinstance(found, Uncured):
-        show(f"help: {found.why}")
-        return
-    claim = found.verdict.claim
-    show(f"help: verified: with this change it is consistent{'' if claim is None else f', {claim.short}'}")
-    click.echo(found.diff)
+        if shown:
+            show(f"help: {found.why}")
+        return {"why_not": found.why}
+    if shown:
+        claim = found.verdict.claim
+        show(f"help: verified: with this change it is consistent{'' if claim is None else f', {claim.short}'}")
+        click.echo(found.diff)
     if write:
-        write_cure(found)
-        show(f"written to {os.path.relpath(found.file)}")
+        _write(found)
+        if shown:
+            show(f"written to {os.path.relpath(found.file)}")
+    return {"file": str(found.file), "diff": found.diff}
 
 
-def write_cure(found: Cured) -> None:
+def _write(found: Cured) -> None:
     """Put the changed file in place of the one that was verified, whole or not at all.
 
     Raises:

@@ -22,6 +22,7 @@ __all__ = [
     "restart_options",
     "seed_option",
     "timeout_option",
+    "together",
     "try_out",
     "verbose_option",
 ]
@@ -32,7 +33,7 @@ NEEDED_AND_SPARE = "as many as its faults can cause, and 3"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+def together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
     """One decorator for several options, which `--help` shows in this order."""
 
     def decorate(command: _Command) -> _Command:
@@ -45,7 +46,7 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
 
 def fault_options(command: _Command) -> _Command:
     """`--link`, `--fault`, `--plan` and `--seed`, which `plan_of` puts together."""
-    return _together(
+    return together(
         click.option("--link", "links", multiple=True, metavar="KEY=VALUE,...", help="Condition of a network link."),
         click.option("--fault", "faults", multiple=True, metavar="KEY=VALUE,...", help="Fault that shall happen."),
         click.option(
@@ -70,7 +71,7 @@ def network_option(command: _Command) -> _Command:
 
 def machines_options(command: _Command) -> _Command:
     """`--machines`, `--place`, `--files`, `--machines-python` and `--machines-cable`."""
-    return _together(
+    return together(
         click.option(
             "--machines",
             metavar="'COMMAND {}:NAME,...'",
@@ -125,7 +126,7 @@ def seed_option(text: str, default: int | None = None) -> Callable[[_Command], _
 
 def restart_options(text: str, default: int | None = None) -> Callable[[_Command], _Command]:
     """`--restarts` and `--restart-policy`."""
-    return _together(
+    return together(
         click.option(
             "--restarts",
             type=click.IntRange(min=0),

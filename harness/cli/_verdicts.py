@@ -13,16 +13,17 @@ import click
 import msgspec
 
 from harness.cli._fitting import columns, show
+from harness.cli._options import together
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported
     from harness.judging.verdict import Verdict
 
-__all__ = ["GITHUB", "TEXT", "format_of", "format_options", "reported", "show_verdict", "told_phases", "write"]
+__all__ = ["GITHUB", "JSON", "TEXT", "format_of", "format_options", "reported", "show_verdict", "told_phases", "write"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-TEXT, _JSON, GITHUB = "text", "json", "github"
+TEXT, JSON, GITHUB = "text", "json", "github"
 _STYLES: dict[str, dict[str, Any]] = {
     "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow", "bold": True},
@@ -37,13 +38,12 @@ def _names() -> list[str]:
     """By their files, since what they need is not imported to show `--help`."""
     folder = Path(__file__).parent.parent / "judging" / "diagnostics" / "formats"
     found = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "protocol"))
-    return [TEXT, _JSON, *found]
+    return [TEXT, JSON, *found]
 
 
 def format_options(command: _Command) -> _Command:
     """`--format` and `--json`."""
-    for decorate in (
-        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+    return together(
         click.option(
             "--format",
             "form",
@@ -52,9 +52,8 @@ def format_options(command: _Command) -> _Command:
             "pull request, gitlab in a merge request; sarif is for code scanning, junit for most systems of "
             "continuous integration.  [default: text]",
         ),
-    ):
-        command = decorate(command)
-    return command
+        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+    )(command)
 
 
 def format_of(form: str | None, *, as_json: bool) -> str:
@@ -63,9 +62,9 @@ def format_of(form: str | None, *, as_json: bool) -> str:
     Raises:
         UsageError: two were.
     """
-    if as_json and form not in (None, _JSON):
+    if as_json and form not in (None, JSON):
         raise click.UsageError(f"--json is --format json; leave out one of it and --format {form}")
-    return _JSON if as_json else form or TEXT
+    return JSON if as_json else form or TEXT
 
 
 def show_verdict(verdict: Verdict, form: str, *, verbose: bool) -> None:
@@ -96,9 +95,9 @@ class Phases:
             after = f" ({now - self._began:.1f} s)" if len(self._known) > 1 else ""
             show(f"{self._name}: {words} ...{after}", err=True)
 
-    def show_seconds(self, form: str, *, verbose: bool) -> None:
-        """Where the seconds went, if all is to be shown."""
-        if verbose and form in (TEXT, GITHUB) and self._known:
+    def show_seconds(self) -> None:
+        """Where the seconds went."""
+        if self._known and not self._quiet:
             ends = [began for _, began in self._known[1:]] + [time.monotonic()]
             parts = [f"{words} {end - began:.1f} s" for (words, began), end in zip(self._known, ends, strict=True)]
             show(f"  seconds: {', '.join(parts)}")
@@ -125,7 +124,7 @@ def reported(verdict: Verdict, file: str | None = None) -> Reported:
 
 def write(form: str, objects: Sequence[dict[str, Any]], each: Sequence[Reported]) -> None:
     """Write what came of all verifications in a form for machines; nothing if it is that for people."""
-    if form == _JSON:
+    if form == JSON:
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
     elif form != TEXT:
         from harness.judging.diagnostics.formats import all_formats

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 import click
 import msgspec
 
@@ -26,12 +24,12 @@ def explain(code: str | None, as_json: bool) -> int:
     """Say what a CODE means that stands in `error[CODE]`, and what to do; without one, list them all."""
     from harness.judging.diagnostics.codes import all_codes
     from harness.judging.diagnostics.text import wrapped
+    from harness.judging.facts import WIDTH
+    from simulator.errors import meant
 
-    codes = all_codes()
+    codes, width = all_codes(), columns() or WIDTH
     if code is not None and code not in codes:
-        near = difflib.get_close_matches(code, codes, n=1)
-        meant = f" Did you mean {near[0]}?" if near else " `lockstep explain` lists all."
-        raise click.UsageError(f"there is no code {code!r}.{meant}")
+        raise click.UsageError(f"there is no code {code!r}; {meant(code, codes)}`lockstep explain` lists all")
     if as_json:
         click.echo(msgspec.json.encode([*codes.values()] if code is None else codes[code]))
         return 0
@@ -40,11 +38,11 @@ def explain(code: str | None, as_json: bool) -> int:
             show(f"{kind}:")
             for each in codes.values():
                 if each.kind == kind:
-                    show("\n".join(wrapped(f"  {each.name}: ", each.says, columns() or 110)))
+                    show("\n".join(wrapped(f"  {each.name}: ", each.says, width)))
         return 0
     found = codes[code]
-    show("\n".join(wrapped(f"{found.name} ({found.kind}): ", f"{found.says}.", columns() or 110)))
+    show("\n".join(wrapped(f"{found.name} ({found.kind}): ", f"{found.says}.", width)))
     for label, text in (("", found.more), ("help: ", found.cure)):
         if text:
-            show("\n".join(("", *wrapped(label, " ".join(text.split()), columns() or 110))))
+            show("\n".join(("", *wrapped(label, " ".join(text.split()), width))))
     return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._cures import check_fix, fix_options, show_cure, tried, write_cure
+from harness.cli._cures import check_fix, fix_options, told_cure, tried
 from harness.cli._exits import Exit, of_outcome, worst
 from harness.cli._fitting import show
 from harness.cli._options import (
@@ -28,7 +28,7 @@ from harness.cli._options import (
     verbose_option,
 )
 from harness.cli._scripts import names_of, script_of, script_options
-from harness.cli._verdicts import GITHUB, TEXT, format_of, format_options, reported, show_verdict, told_phases, write
+from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, told_phases, write
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported
@@ -225,7 +225,8 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
         for case, folder in zip(cases, folders, strict=True):
             with told_phases(case.name, form) as phases:
                 outcomes.append(_one(under_test, program[0], case, {**asked, "out": folder}, options))
-            phases.show_seconds(form, verbose=options["verbose"])
+            if options["verbose"]:
+                phases.show_seconds()
     write(form, [found for _, found, _ in outcomes], [each for _, _, each in outcomes])
     return worst(code for code, _, _ in outcomes)
 
@@ -302,16 +303,8 @@ def _one(
         code = worst((code, Exit.INCONSISTENT))
     plain = verdict.to_json()
     if options["fix"] and verdict.outcome == "inconsistent":
-        from harness.cures import Uncured
-
         cure = tried(verdict, program, named, case, asked)
-        plain["cure"] = (
-            {"why_not": cure.why} if isinstance(cure, Uncured) else {"file": str(cure.file), "diff": cure.diff}
-        )
-        if options["form"] in (TEXT, GITHUB):
-            show_cure(cure, write=options["write"])
-        elif not isinstance(cure, Uncured) and options["write"]:
-            write_cure(cure)
+        plain["cure"] = told_cure(cure, options["form"], write=options["write"])
     return code, plain, reported(verdict, _file(program, named))
 
 

@@ -11,10 +11,9 @@ from typing import Protocol
 
 from harness.judging.diagnostics import Label
 
-__all__ = ["Cure", "Source", "called"]
+__all__ = ["Cure", "Source", "called", "lines_of"]
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-"""As Python counts lines, which go on after other characters that end one elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Source:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return _LINE.findall(self.text)
+        return lines_of(self.text)
 
 
 class Cure(Protocol):
@@ -95,6 +94,11 @@ class Cure(Protocol):
 
     def changed(self, source: Source) -> Iterator[str]:
         """The text of the file with each change that may mend it, the likeliest first."""
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends, as Python counts them: they go on after other characters that end one elsewhere."""
+    return _LINE.findall(text)
 
 
 def called(node: ast.Call) -> str:

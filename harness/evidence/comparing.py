@@ -11,7 +11,7 @@ from harness.evidence.trace import Array
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Comparison", "compare", "differing_bits", "finite_elements", "number", "place", "ratios", "show"]
+__all__ = ["Comparison", "compare", "differing_bits", "errors", "finite_elements", "number", "place", "ratios", "show"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def compare(run: Observed, reference: Observed, bound: np.ndarray[Any, Any] | fl
         return Comparison(0.0, elements=0)
     if is_integer(run.dtype) and is_integer(reference.dtype):
         bound = 0.0
-    error = np.where(known, _errors(run.array, reference.array), 0.0)
+    error = np.where(known, errors(run.array, reference.array), 0.0)
     beyond = ratios(error, np.broadcast_to(bound, error.shape))
     # Of those that are beyond any bound the one with the largest error.
     worst = beyond == beyond.max()
@@ -106,7 +106,7 @@ def finite_elements(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.isfinite(array) if array.dtype.kind in "fc" else np.ones(array.shape, bool)
 
 
-def _errors(run: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def errors(run: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Absolute differences as float64: 0 where equal, infinite where only one of the two is finite."""
     import numpy as np
 

@@ -142,14 +142,42 @@ def test_without_json_the_diagnostic_is_printed(train: str, tmp_path: Path) -> N
     result = _invoke("verify", f"{train}:wrong", "--exact", "--out", str(tmp_path / "out"), "--strategy", "mirrored-2")
     assert result.return_value == 1
     assert result.stdout.startswith("error[")
-    assert "train.py:wrong under mirrored-2)" in result.stdout or "train.py:wrong under mirrored-2\n" in result.stdout
+    assert " --> train.py:wrong under mirrored-2\n" in result.stdout
     assert result.stdout.endswith("details: -v\n")
+    assert "mirrored-2: following the run with one replica ... (" in result.stderr
     whole = _invoke("report", str(tmp_path / "out"), "-v").stdout
     for part in ("train.py:wrong under mirrored-2: INCONSISTENT", "first divergence: step 1, loss", "explanation:"):
         assert part in whole
         assert part not in result.stdout
     assert "mirrored-2: running ..." in result.stderr
     assert (tmp_path / "out" / "mirrored-2" / "verdict.json").is_file()
+
+
+def test_with_v_the_seconds_are_those_of_the_phases(train: str) -> None:
+    """Which are told on stderr while it works, and to no machine."""
+    result = _invoke("verify", f"{train}:right", "--exact", "-v", "--strategy", "mirrored-2")
+    (seconds,) = [line for line in result.stdout.splitlines() if line.startswith("  seconds: ")]
+    told = [line.partition(" ...")[0].partition(": ")[2] for line in result.stderr.splitlines() if " ..." in line]
+    assert told[:2] == ["running", "following the run with one replica"]
+    assert all(f"{words} " in seconds for words in told)
+    quiet = _invoke("verify", f"{train}:right", "--exact", "-v", "--json", "--strategy", "mirrored-2")
+    assert quiet.stderr == ""
+    assert "seconds:" not in quiet.stdout
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colours_are_for_who_wants_them(
+    train: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], coloured: bool
+) -> None:
+    """On a terminal; a pipe gets none."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    arguments = ["verify", f"{train}:wrong", "--exact", "--strategy", "mirrored-2"]
+    shown = CliRunner().invoke(_lockstep, arguments, standalone_mode=False, color=True).stdout
+    assert ("\x1b[" in shown) is coloured
+    if not coloured:
+        assert shown.startswith("error[")
 
 
 def test_report_judges_every_strategy_of_a_verification(train: str, tmp_path: Path) -> None:

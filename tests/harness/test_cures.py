@@ -11,9 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import _lockstep
+from harness.cli._cures import told_cure
+from harness.cures import Cured
 from harness.cures.kinds import all_cures
 from harness.cures.protocol import Source
 from harness.judging.diagnostics.source import label_of
+from harness.judging.verdict import Verdict
+from simulator import UsageError
 
 _TRAIN = """\
 import helpers
@@ -94,6 +98,22 @@ def test_a_file_keeps_its_ends_of_lines_its_encoding_and_its_mode(train: Path) -
     link.unlink()
 
 
+@pytest.mark.parametrize(("now", "written"), [("before\n", True), ("another\n", False)])
+def test_what_somebody_else_has_changed_is_not_written_over(tmp_path: Path, now: str, written: bool) -> None:
+    """While the copy was verified."""
+    file = tmp_path / "train.py"
+    file.write_text(now)
+    found = Cured(file, "before\n", "after\n", "utf-8", Verdict("p", "s", ()))
+    if written:
+        assert told_cure(found, "json", write=True)["diff"].endswith("-before\n+after")
+        assert file.read_text() == "after\n"
+    else:
+        with pytest.raises(UsageError, match="has been changed in the meantime"):
+            told_cure(found, "json", write=True)
+        assert file.read_text() == now
+    assert [each.name for each in tmp_path.iterdir()] == ["train.py"]
+
+
 @pytest.mark.full
 def test_a_mistake_beside_the_program_is_cured_there(train: Path) -> None:
     """What calls it is a copy, which finds the changed file."""
@@ -109,16 +129,12 @@ def test_a_mistake_beside_the_program_is_cured_there(train: Path) -> None:
 
 @pytest.mark.full
 def test_another_training_is_no_cure(train: Path) -> None:
-    """What is divided by is a constant that has the name of a number of replicas: without it one device is another."""
-    scaled = "tf.reduce_sum(tf.reduce_sum(x * w, 1) ** 2) / replicas_a_batch"
-    wrong = f"{scaled} / tf.distribute.get_strategy().num_replicas_in_sync"
-    train.write_text("replicas_a_batch = 2.0\n" + _TRAIN.format(loss=wrong))
+    """Twice the number of replicas is divided by: without that all is consistent, and one device trains otherwise."""
+    count = "tf.distribute.get_strategy().num_replicas_in_sync"
+    train.write_text(_TRAIN.format(loss=f"{_AVERAGE} / (2.0 * {count})"))
     code, output = _verify(f"{train}:train", "--fix")
     assert code == 1
-    removed = [line for line in output.splitlines() if line.startswith("+  ")]
-    assert len(removed) == 1
-    assert "replicas_a_batch" in removed[0]
-    assert "num_replicas_in_sync" not in removed[0]
+    assert "help: none of 1 known changes of these lines makes it consistent" in output
 
 
 @pytest.mark.parametrize(

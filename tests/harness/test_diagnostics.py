@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -206,6 +207,7 @@ def test_sarif_has_what_the_standard_asks_for() -> None:
     log = json.loads(all_formats()["sarif"].written(_reported()))
     assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
     run = log["runs"][0]
+    assert run["tool"]["driver"]["version"] == version("tf-lockstep")
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {"loss_times_replicas", "not_judged"}
     wrong, unjudged = run["results"]
     assert (wrong["level"], wrong["ruleId"], unjudged["level"]) == ("error", "loss_times_replicas", "warning")
@@ -283,7 +285,7 @@ def test_explain_names_the_nearest_code(capsys: pytest.CaptureFixture[str]) -> N
     """A code in a few lines; a typo in one."""
     explain_command.main(["gradients_not_reduced"], standalone_mode=False)
     assert capsys.readouterr().out.startswith("gradients_not_reduced (rule): each replica applied its own gradient")
-    with pytest.raises(Exception, match="Did you mean replicas_agree"):
+    with pytest.raises(Exception, match="did you mean replicas_agree"):
         explain_command.main(["replica_agree"], standalone_mode=False)
 
 

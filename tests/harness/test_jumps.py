@@ -52,8 +52,10 @@ def test_a_sign_that_rounding_turns_accuses_nobody(seed: int) -> None:
 
 
 def test_more_signs_than_rounding_turns_are_a_finding() -> None:
-    """A gradient that is off by eight times as much."""
-    assert _judged(_run(_TRUE + 8 * _drawn(1))).status == "broken"
+    """A gradient that is off by eight times as much: elements are told, and not only what becomes of the whole."""
+    found = _judged(_run(_TRUE + 8 * _drawn(1)))
+    assert found.status == "broken"
+    assert found.findings[0].index is not None
 
 
 @pytest.mark.parametrize(("extra", "status"), [(0.0, "held"), (6e-3, "broken")])
@@ -74,3 +76,25 @@ def test_where_no_rerun_turns_a_sign_one_that_turns_is_a_finding() -> None:
     for gradient, status in ((wrong, "broken"), (clear + _drawn(1), "held")):
         case = Case(run=_run(gradient), reference=truth, tolerance=Derived(truth, noisy), follows=True)
         assert {law.law: law.status for law in judge_all(case)}["variables_match_reference"] == status
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, "held"), (1.01, "broken")])
+def test_a_factor_that_no_rerun_has_is_a_finding(factor: float, status: str) -> None:
+    """Of a tensor as a whole, in 16 bits, where no element shows it."""
+    eps = 2.0**-7
+
+    def run(gradient: Any, coarsest: str | None = None) -> RunTrace:
+        header = Header("local:0", 0, "default", 1, 1, 1, 0, follows=True)
+        done = step(1, variables={"w": (_START - 0.1 * gradient).astype(np.float32)})
+        begun = Start(0.0, (SeenVariable("w", "plain", variable("w", _START).copies),))
+        return RunTrace((ClientTrace(header, (done,), start=begun, counters=Counters(coarsest=coarsest)),))
+
+    def rounded(seed: int, roundings: float) -> Any:
+        return _TRUE * (1 + roundings * eps * np.random.default_rng(seed).choice([-1.0, 1.0], _SHAPE))
+
+    truth = run(_TRUE)
+    noisy = [run(rounded(seed, 4.0), "bfloat16") for seed in range(101, 106)]
+    case = Case(run=run(factor * rounded(7, 0.3)), reference=truth, tolerance=Derived(truth, noisy), follows=True)
+    (found,) = [law for law in judge_all(case) if law.law == "variables_match_reference"]
+    assert found.status == status
+    assert all(finding.index is None for finding in found.findings)

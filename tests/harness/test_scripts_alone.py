@@ -59,10 +59,6 @@ model.fit(x, x.sum(axis=1, keepdims=True), verbose=0)
                     _EACH,
                     "builds a MirroredStrategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
                 ),
-                (
-                    _NONE,
-                    "has built no strategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
-                ),
                 (_TOLD, "builds CollectiveAllReduceStrategy after TF_CONFIG was set to another cluster than this one"),
                 (
                     _LATE,
@@ -76,9 +72,28 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, body: str, strategy
     """In place of what TensorFlow says, or of a green for trainings that never met."""
     script = tmp_path / "train.py"
     script.write_text(_HEAD + body)
-    with pytest.raises((RunFailed, UsageError)) as failed:
+    with pytest.raises(RunFailed) as failed:
         verify(["python", str(script)], strategy, explain=False, prove=False)
     assert said in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("mirrored-2", "has built no strategy; build a tf.distribute.Strategy"),
+        pytest.param(
+            "multi_worker-2",
+            "has built no strategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_a_script_without_a_strategy_is_a_usage_error(tmp_path: Path, strategy: str, said: str) -> None:
+    """There is nothing to verify, and no task has failed."""
+    script = tmp_path / "train.py"
+    script.write_text(_HEAD + _NONE)
+    with pytest.raises(UsageError, match=said):
+        verify(["python", str(script)], strategy, explain=False, prove=False)
 
 
 _LOADED = """

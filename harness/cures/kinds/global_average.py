@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from harness.cures.protocol import Source
@@ -27,11 +26,7 @@ class _GlobalAverage:
             if call.args and len(left) < len(call.keywords):
                 words = [f"{word.arg}={source.of(word.value)}" for word in left]
                 given = ", ".join([*map(source.of, call.args), *words])
-                yield source.replaced(call, f"{_function(source, call)}({given})")
-
-
-def _function(source: Source, call: ast.Call) -> str:
-    return source.of(call.func)
+                yield source.replaced(call, f"{source.of(call.func)}({given})")
 
 
 CURE = _GlobalAverage()

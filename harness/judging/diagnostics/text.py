@@ -21,7 +21,7 @@ def text_of(verdict: Facts, width: int = WIDTH, paint: Paint | None = None) -> s
     """What a verdict says to who reads it first, in lines of `width` characters, but for those of the source."""
     if (found := diagnostic_of(verdict)) is None:
         return "\n".join((*heading(verdict, width), *resolved(verdict, width)))
-    return diagnostic_text(found, width, paint or _plain)
+    return diagnostic_text(found, width, paint)
 
 
 def diagnostic_text(found: Diagnostic, width: int = WIDTH, paint: Paint | None = None) -> str:
@@ -46,9 +46,9 @@ def _lines(found: Diagnostic, width: int, paint: Paint) -> Iterator[str]:
             yield f"{' ' * gutter}{paint('place', '::>')} {label.where}"
         yield from _shown(label, gutter, width, paint, first=label is found.label, above=number == 0)
     for fact in found.facts:
-        yield from _aside(f"{' ' * gutter} = ", fact, width, paint)
+        yield from wrapped(f"{' ' * gutter} = ", fact, width, paint, "aside")
     for note in found.notes:
-        yield from _aside(f"{' ' * gutter} = note: ", note, width, paint)
+        yield from wrapped(f"{' ' * gutter} = note: ", note, width, paint, "aside")
     if found.help:
         yield from wrapped("help: ", found.help, width, paint, "help")
 
@@ -92,10 +92,6 @@ def _cells(text: str) -> int:
 _CUT = "…"
 _BESIDE_MIN = 36
 """What is said stands beside the marks if there is so much room."""
-
-
-def _aside(label: str, text: str, width: int, paint: Paint) -> Iterator[str]:
-    yield from wrapped(label, text, width, paint, "aside")
 
 
 def wrapped(label: str, text: str, width: int, paint: Paint = _plain, style: str = "") -> Iterator[str]:

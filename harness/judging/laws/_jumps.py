@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.comparing import finite_elements
+from harness.evidence.comparing import errors
 from harness.evidence.observed import History, history
 from harness.judging.laws._wholes import Wholes
 from harness.judging.laws.protocol import Case, Finding
@@ -120,9 +120,8 @@ class Jumps:
         truth, found = self._reference[step][name], run.get(step, {}).get(name)
         if found is None or found.array.shape != truth.array.shape or not truth.array.size:
             return np.zeros((1,))
-        known = finite_elements(truth.array) & finite_elements(found.array)
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.where(known, np.abs(_wide(found.array) - _wide(truth.array)), 0.0)
+        error = errors(found.array, truth.array)
+        return np.where(np.isfinite(error), error, 0.0)
 
     @cached_property
     def _run(self) -> History:
@@ -137,9 +136,3 @@ def _wholes(found: Sequence[Found], seen: _Seen) -> Sequence[Found]:
     most, furthest = max(map(len, seen.wholes)), max(itertools.chain([0.0], *seen.wholes))
     alike = len(found) <= _MORE * most and all(ratio <= _MORE * furthest for _, ratio in found)
     return found if alike else ()
-
-
-def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

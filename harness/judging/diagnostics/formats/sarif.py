@@ -46,7 +46,7 @@ class _Sarif:
 
 def _version() -> str | None:
     try:
-        return version("lockstep")
+        return version("tf-lockstep")
     except PackageNotFoundError:  # a checkout that has not been installed
         return None
 
