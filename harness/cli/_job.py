@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from harness.cli._incarnations import Chapter, described, histories_of, warnings_of
 from harness.cli._progress import Progress
 from harness.cli._saved_job import Job, make_place, renew_place, save_job
+from harness.report.incarnations import Chapter, described, histories_of, warnings_of
+from harness.report.timeline import Recovery, read_timelines, recovery_of
 from simulator import Cluster, FaultPlan, LockstepError, RunFailed, RunResult, TaskResult, UsageError
 from simulator.out import NotKept
 from simulator.results import PlannedFault
@@ -29,12 +30,14 @@ class Done:
         result: its outcome, if there is one.
         failure: how it failed, if it did.
         not_kept: why that could not be written where it was wanted, if so.
+        recovery: what became of it after an interruption, if there was one.
         data: all of it.
     """
 
     result: RunResult | None
     failure: LockstepError | None
     not_kept: NotKept | None
+    recovery: Recovery | None
     data: dict[str, Any]
 
 
@@ -63,7 +66,7 @@ def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, 
         except UsageError:
             raise
         except LockstepError as error:
-            return Done(None, error, None, as_json(job.command, str(plan.topology), None, error, plan))
+            return Done(None, error, None, None, as_json(job.command, str(plan.topology), None, error, plan))
         if out is not None:
             renew_place(out)
             # What is wanted is there already if the run is interrupted.
@@ -76,13 +79,14 @@ def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, 
             result, failure = error.result, error
         except LockstepError as error:
             failure = error
-        data = as_json(job.command, str(plan.topology), result, failure, plan)
+        recovery = None if result is None else _recovery(result)
+        data = as_json(job.command, str(plan.topology), result, failure, plan, recovery)
         try:
             if out is not None:
                 save_job(out, job, plan, data)
         except NotKept as error:
             not_kept = error
-    return Done(result, failure, not_kept, data)
+    return Done(result, failure, not_kept, recovery, data)
 
 
 def _joined(cluster: Cluster, job: Job, *, quiet: bool) -> RunResult:
@@ -94,18 +98,24 @@ def _joined(cluster: Cluster, job: Job, *, quiet: bool) -> RunResult:
         return started.join()
 
 
+def _recovery(result: RunResult) -> Recovery | None:
+    with contextlib.suppress(LockstepError):  # a journal that could not be written has failed the run already
+        return recovery_of(read_timelines(result.directory)[0])
+    return None
+
+
 def counted_by(result: RunResult) -> list[str]:
     """The ways in which steps were counted, none twice."""
     return list(dict.fromkeys(task.counted_by for task in result.values() if task.counted_by))
 
 
-def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
+def summary(result: RunResult, plan: FaultPlan | None = None, recovery: Recovery | None = None) -> str:
     """One line for each task, each of its incarnations if there were several, each fault and each link condition.
 
-    Then lost packets, and in what way steps were counted.
+    Then whether it recovered, lost packets, and in what way steps were counted.
     """
     lines = []
-    histories = histories_of(result)
+    histories = _histories(result)
     killed = {name: fault.name for fault in result.faults for name in fault.ended}
     for name, task in result.items():
         end = f"ended by fault {killed[name]}" if name in killed else "stopped by Lockstep" if task.stopped else ""
@@ -123,6 +133,7 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
     for fault in result.faults:
         what = "struck" if fault.fired else "did not strike"
         lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.when}")
+    lines += [] if recovery is None else [recovery.text]
     lines += [f"link: {condition}" for condition in _conditions(plan)]
     if packets := sum(link.packets for link in result.links):
         lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")
@@ -130,6 +141,10 @@ def summary(result: RunResult, plan: FaultPlan | None = None) -> str:
     lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {unknown}")
     lines += [f"warning: {text}" for text in (*warnings_of(histories), *_strangers(result))]
     return "\n".join(lines)
+
+
+def _histories(result: RunResult) -> dict[str, tuple[Chapter, ...]]:
+    return histories_of({name: task.incarnations for name, task in result.items()})
 
 
 def _strangers(result: RunResult) -> list[str]:
@@ -154,10 +169,11 @@ def as_json(
     result: RunResult | None,
     error: LockstepError | None,
     plan: FaultPlan | None = None,
+    recovery: Recovery | None = None,
 ) -> dict[str, Any]:
     """The outcome as data; the keys are the same for every outcome."""
     cause = error.root_cause if isinstance(error, RunFailed) else None
-    histories = {} if result is None else histories_of(result)
+    histories = {} if result is None else _histories(result)
     return {
         "command": list(command),
         "topology": topology,
@@ -167,6 +183,7 @@ def as_json(
         "steps_counted_by": [] if result is None else counted_by(result),
         "tasks": {} if result is None else {name: _task(task, histories[name]) for name, task in result.items()},
         "faults": [] if result is None else [_fault(fault) for fault in result.faults],
+        "recovery": None if recovery is None else recovery.as_data,
         "links": [] if result is None else msgspec.to_builtins(result.links),
         "conditions": _conditions(plan),
         "warnings": [*warnings_of(histories), *([] if result is None else _strangers(result))],

@@ -133,7 +133,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         click.echo(msgspec.json.encode(done.data))
     elif result is not None:
         state = "ended well" if failure is None else "failed"
-        show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan)}")
+        show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan, done.recovery)}")
     if done.not_kept is not None:
         show(str(done.not_kept), err=True)
     if failure is not None:

@@ -196,6 +196,7 @@ def test_a_planned_kill_strikes_at_its_step(program: Program) -> None:
     path = program(STEPS)
     fault = ["--fault", "kind=kill,task=worker:1,step=2"]
     found = _json("--worker", "2", "--restarts", "1", *fault, "--", sys.executable, path)
+    assert found["recovery"]["text"].startswith("recovered: "), found["recovery"]
     first = found["tasks"]["worker:1"]["incarnations"][0]
     assert (first["signal"], first["steps"]) == ("SIGKILL", 2)
     assert found["tasks"]["worker:1"]["steps"] == 4

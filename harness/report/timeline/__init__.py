@@ -3,6 +3,7 @@
 from harness.report.timeline.model import FaultRow, Life, LinkCondition, Mark, Save, Sighting, Timeline
 from harness.report.timeline.page import timeline_page, timeline_svg
 from harness.report.timeline.read import journals, read_timeline, read_timelines, timeline_of
+from harness.report.timeline.recovery import Recovery, recovery_of
 from harness.report.timeline.text import as_data, lines
 from harness.report.timeline.trace import trace_json
 
@@ -11,6 +12,7 @@ __all__ = [
     "Life",
     "LinkCondition",
     "Mark",
+    "Recovery",
     "Save",
     "Sighting",
     "Timeline",
@@ -19,6 +21,7 @@ __all__ = [
     "lines",
     "read_timeline",
     "read_timelines",
+    "recovery_of",
     "timeline_of",
     "timeline_page",
     "timeline_svg",

@@ -10,7 +10,7 @@ import msgspec
 from harness.report.timeline.machines import maybe_earlier
 from harness.report.timeline.model import FaultRow, Life, MachineRow, Sighting
 
-__all__ = ["fault_rows"]
+__all__ = ["ended_by", "fault_rows"]
 
 Event = Mapping[str, Any]
 
@@ -115,10 +115,10 @@ def _may_have_broken(row: FaultRow, life: Life) -> bool:
 def _suspicion(row: FaultRow, at: float, lives: Sequence[Life]) -> tuple[bool, bool, float]:
     struck = row.struck or 0.0
     in_force = row.undone is None or at <= row.undone
-    return bool(_ended_by(row, lives)), in_force, struck
+    return bool(ended_by(row, lives)), in_force, struck
 
 
-def _ended_by(row: FaultRow, lives: Sequence[Life]) -> list[Life]:
+def ended_by(row: FaultRow, lives: Sequence[Life]) -> list[Life]:
     """The processes of its tasks that ended between its strike and its proof; a crash loop ends several of one task."""
     until = row.fired if row.fired is not None else row.undone
     if row.struck is None or until is None:
@@ -131,7 +131,7 @@ def _ended_by(row: FaultRow, lives: Sequence[Life]) -> list[Life]:
 def _recovery(row: FaultRow, lives: Sequence[Life]) -> Sighting | None:
     if row.struck is None:
         return None
-    dead = _ended_by(row, lives)
+    dead = ended_by(row, lives)
     last = {life.task: life.incarnation for life in dead}  # in order, so the last one of each task stays
     if last:
         after = row.struck

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.report.timeline.model import FaultRow, Life, Save, Sighting, Timeline
+from harness.report.timeline.recovery import recovery_of
 
 __all__ = ["as_data", "lines"]
 
@@ -36,6 +37,8 @@ def lines(timeline: Timeline, width: int | None = None) -> list[str]:
             row if width is None or len(row) <= width else row[: width - 1] + "…" for row in _table([_TITLES], timeline)
         )
     told += [f"    {problem}" for problem in timeline.problems]
+    if recovery := recovery_of(timeline):
+        told += [recovery.text]
     if timeline.fenced:
         told += [f"ignored from replaced processes: {timeline.fenced} messages"]
     told += list(_links(timeline))
@@ -144,8 +147,13 @@ def _links(timeline: Timeline) -> Iterator[str]:
 
 
 def as_data(timeline: Timeline) -> dict[str, Any]:
-    """The timeline as JSON types; each fault has `detection_seconds` and `recovery_seconds`, null if there was none."""
+    """The timeline as JSON types; each fault has `detection_seconds` and `recovery_seconds`, and the whole `recovery`.
+
+    They are null where there was none.
+    """
     data: dict[str, Any] = msgspec.to_builtins(timeline)
     for table, fault in zip(data["faults"], timeline.faults, strict=True):
         table.update(detection_seconds=fault.detection_seconds, recovery_seconds=fault.recovery_seconds)
+    recovery = recovery_of(timeline)
+    data["recovery"] = recovery and recovery.as_data
     return data

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from harness.cli._incarnations import described, histories_of, warnings_of
-from simulator import RunResult, TaskResult
+from harness.report.incarnations import described, histories_of, warnings_of
 from simulator.results import Incarnation, Saved
 
 
@@ -19,24 +16,21 @@ def _read(path: str | None, failed: str | None = None) -> Saved:
     return Saved("tf.train.Checkpoint.restore", path, 0, restores=True, failed=failed)
 
 
-def _result(**tasks: list[tuple[int, tuple[Saved, ...]]]) -> RunResult:
+def _tasks(**tasks: list[tuple[int, tuple[Saved, ...]]]) -> dict[str, list[Incarnation]]:
     """Of each task its processes: how many steps each made, and what it saved and restored."""
-    found = {}
-    for name, processes in tasks.items():
-        each = tuple(
+    return {
+        name.replace("_", ":"): [
             Incarnation(number, 0, None, None, steps, stopped=False, saves=saves)
             for number, (steps, saves) in enumerate(processes)
-        )
-        task = name.replace("_", ":")
-        found[task] = TaskResult(task, None, None, 0, None, "", len(each) - 1, each[-1].steps, stopped=False)
-        found[task] = TaskResult(**{**vars(found[task]), "incarnations": each})
-    return RunResult(found, 1.0, Path())
+        ]
+        for name, processes in tasks.items()
+    }
 
 
 def test_a_process_that_went_on_says_from_where_and_what_was_lost() -> None:
     """The checkpoint of step 3 of 5 loses two; the next one begins with three behind it."""
     first, second = (5, (_saved("a/ckpt-1", 3),)), (4, (_read("a/ckpt-1"), _saved("a/ckpt-2", 3)))
-    histories = histories_of(_result(worker_0=[first, second, (2, (_read("a/ckpt-2"),))]))
+    histories = histories_of(_tasks(worker_0=[first, second, (2, (_read("a/ckpt-2"),))]))
     history = histories["worker:0"]
     assert [(each.begins, each.lost) for each in history] == [(0, 2), (3, 1), (6, 0)]
     assert described(history)[1] == (
@@ -48,53 +42,51 @@ def test_a_process_that_went_on_says_from_where_and_what_was_lost() -> None:
 def test_a_save_that_was_cut_off_at_its_end_is_known() -> None:
     """Killed right after it had written: what it has written was there to be restored. A whole one says more."""
     cut_off = Saved("tf.train.Checkpoint.save", "a/1", 4, restores=False, failed=None, unfinished=True)
-    history = histories_of(_result(worker_0=[(5, (cut_off,)), (1, (_read("a/1"),))]))["worker:0"]
+    history = histories_of(_tasks(worker_0=[(5, (cut_off,)), (1, (_read("a/1"),))]))["worker:0"]
     assert history[0].lost == 1
     assert "saved at step 4 of incarnation 0, which ended before the save had returned; 1" in described(history)[1]
-    whole = histories_of(_result(worker_0=[(5, (_saved("a/1", 3), cut_off)), (1, (_read("a/1"),))]))["worker:0"]
+    whole = histories_of(_tasks(worker_0=[(5, (_saved("a/1", 3), cut_off)), (1, (_read("a/1"),))]))["worker:0"]
     assert "saved at step 3 of incarnation 0; 1" in described(whole)[1]
 
 
 def test_a_restore_that_was_cut_off_is_none() -> None:
     """The process has ended within it, and went on from nothing."""
     read = Saved("tf.train.Checkpoint.restore", "a/1", 0, restores=True, failed=None, unfinished=True)
-    history = histories_of(_result(worker_0=[(5, (_saved("a/1", 4),)), (0, (read,))]))["worker:0"]
+    history = histories_of(_tasks(worker_0=[(5, (_saved("a/1", 4),)), (0, (read,))]))["worker:0"]
     assert history[1].restored is None
 
 
 def test_what_another_task_has_saved_is_known() -> None:
     """The chief saves for all."""
-    result = _result(
-        worker_0=[(5, (_saved("a/1", 4),)), (1, (_read("a/1"),))], worker_1=[(5, ()), (1, (_read("a/1"),))]
-    )
+    result = _tasks(worker_0=[(5, (_saved("a/1", 4),)), (1, (_read("a/1"),))], worker_1=[(5, ()), (1, (_read("a/1"),))])
     assert [each.lost for each in histories_of(result)["worker:1"]] == [1, 0]
 
 
 @pytest.mark.parametrize("read", [(), (_read(None),), (_read("a/1", failed="NotFoundError"),)])
 def test_a_process_that_began_anew_has_lost_everything(read: tuple[Saved, ...]) -> None:
     """Also where nothing was found, or restoring failed."""
-    history = histories_of(_result(worker_0=[(5, (_saved("a/1", 4),)), (3, read)]))["worker:0"]
+    history = histories_of(_tasks(worker_0=[(5, (_saved("a/1", 4),)), (3, read)]))["worker:0"]
     assert [each.lost for each in history] == [5, 0]
     assert "incarnation 1: began from scratch; 3 steps" in described(history)
 
 
 def test_what_nobody_of_this_job_has_saved_leaves_open_what_was_lost() -> None:
     """It may be of an earlier job, of which nothing is known; at the first start it counts for nothing."""
-    history = histories_of(_result(worker_0=[(5, (_read("old/1"),)), (3, (_read("old/2"),))]))["worker:0"]
+    history = histories_of(_tasks(worker_0=[(5, (_read("old/1"),)), (3, (_read("old/2"),))]))["worker:0"]
     assert [(each.begins, each.lost) for each in history] == [(0, None), (None, 0)]
     assert "how many of them were lost is not known" in described(history)[0]
 
 
 def test_a_directory_that_is_new_each_time_is_warned_of() -> None:
     """Not of one that stays, nor where the second process has found something."""
-    result = _result(worker_0=[(5, (_saved("x/1", 4),)), (3, (_saved("y/1", 2),))])
+    result = _tasks(worker_0=[(5, (_saved("x/1", 4),)), (3, (_saved("y/1", 2),))])
     (warning,) = warnings_of(histories_of(result))
     assert "worker:0 saved into x in incarnation 0 and into y in incarnation 1" in warning
     for second in ((_saved("x/2", 2),), (_read("x/1"), _saved("y/1", 2))):
-        result = _result(worker_0=[(5, (_saved("x/1", 4),)), (3, second)])
+        result = _tasks(worker_0=[(5, (_saved("x/1", 4),)), (3, second)])
         assert warnings_of(histories_of(result)) == []
 
 
 def test_one_process_needs_no_lines() -> None:
     """A job that was never started again is as it was."""
-    assert described(histories_of(_result(worker_0=[(5, (_saved("x/1", 4),))]))["worker:0"]) == []
+    assert described(histories_of(_tasks(worker_0=[(5, (_saved("x/1", 4),))]))["worker:0"]) == []

@@ -7,7 +7,6 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator import RunResult
 from simulator.results import Incarnation, Saved
 
 __all__ = ["Chapter", "Restored", "described", "histories_of", "warnings_of"]
@@ -56,9 +55,8 @@ class Chapter:
     folders: frozenset[str]
 
 
-def histories_of(result: RunResult) -> dict[str, tuple[Chapter, ...]]:
-    """By task the processes that it had."""
-    every = {name: task.incarnations for name, task in result.items()}
+def histories_of(every: Mapping[str, Sequence[Incarnation]]) -> dict[str, tuple[Chapter, ...]]:
+    """By task what each of its processes went on from, and left to the next."""
     return {name: _history(name, every) for name in every}
 
 
