@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from harness.evidence.observed import unique_names
+from harness.evidence.paired import Place, common_places, placed
 from harness.evidence.trace import ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
 
 __all__ = [
@@ -33,7 +34,6 @@ OWN_DRAWS = ("own", "statistics")
 """The kinds of a `DrawSeen` that say what each replica has for itself."""
 
 _FILLED = ("loss", "examples")
-_Kinds = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def rows_of(seen: Seen) -> list[int]:
@@ -58,7 +58,7 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     """These traces of one program, each step with what was seen of it and was reported in none of them.
 
     A program that never called `record.step` has the steps that were seen. Something is put into a step only if it was
-    seen at this step in all traces and clients, a variable only if it has the same name, dtype and shape everywhere.
+    seen at this step in all traces and clients, a variable only if it has its pair everywhere.
 
     Args:
         traces: the reference's first.
@@ -75,7 +75,8 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     steps = _Steps(whole)
     filled = [RunTrace(tuple(_filled(client, steps, free) for client in trace.clients)) for trace in whole]
     raised = dict.fromkeys(sentence for client in clients for sentence in client.counters.raised)
-    notes = (*raised, *overwritten(traces), *(() if recorded else _notes(clients)))
+    told = () if recorded else _notes(clients)
+    notes = (*raised, *overwritten(traces), *told, *_not_compared("not everybody has as many", steps.left_out))
     if "examples" in free and with_examples:
         compared, why = _with_examples(filled[:with_examples])
         filled[:with_examples] = compared
@@ -126,26 +127,34 @@ def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) ->
     whole = [RunTrace(tuple(map(with_steps, trace.clients))) for trace in (*reference, *parts)]
     clients = [client for trace in whole for client in trace.clients]
     seen = [step.seen for client in clients for step in client.steps if step.seen is not None]
-    kinds = [_kinds(each.variables) for each in seen if each.variables]
-    first = kinds[0] if kinds else {}
-    names = frozenset(name for name, kind in first.items() if all(other.get(name) == kind for other in kinds))
-    left_out = sorted({name for each in kinds for name in each} - names)
-    traces = [RunTrace(tuple(_with_variables(client, names) for client in trace.clients)) for trace in whole]
-    notes = _notes(clients)
-    if left_out:
-        notes = (*notes, f"not compared, since not every step has them: {', '.join(left_out)}")
+    every = [each.variables for each in seen if each.variables]
+    places = common_places(every) if every else ()
+    left_out = _left_out(every, places)
+    traces = [RunTrace(tuple(_with_variables(client, places) for client in trace.clients)) for trace in whole]
+    notes = (*_notes(clients), *_not_compared("not every step has them", left_out))
     compared, why = _with_examples([traces[0], *traces[len(reference) :]])
     return Completed((compared[0], *traces[1 : len(reference)], *compared[1:]), (*notes, *why))
 
 
-def _with_variables(client: ClientTrace, names: frozenset[str]) -> ClientTrace:
-    steps = (_with_named(step, names) for step in client.steps)
+def _left_out(every: Iterable[Sequence[SeenVariable]], places: Sequence[Place]) -> set[str]:
+    """The names of those that have no pair."""
+    return {place[0][0] for each in every for place, _ in placed(each) if place not in places}
+
+
+def _not_compared(why: str, names: Iterable[str]) -> tuple[str, ...]:
+    shown = ", ".join(sorted(names))
+    return (f"not compared, since {why}: {shown}",) if shown else ()
+
+
+def _with_variables(client: ClientTrace, places: Sequence[Place]) -> ClientTrace:
+    steps = (_with_placed(step, places) for step in client.steps)
     return msgspec.structs.replace(client, steps=tuple(steps))
 
 
-def _with_named(step: Step, known: frozenset[str]) -> Step:
-    """The step with those variables that were seen, and not reported, besides those that were."""
-    kept = [each for each in (step.seen and step.seen.variables) or () if each.name in known]
+def _with_placed(step: Step, places: Sequence[Place]) -> Step:
+    """The step with the variables at these places that were seen, and not reported, besides those that were."""
+    seen = dict(placed((step.seen and step.seen.variables) or ()))
+    kept = [seen[place] for place in places if place in seen]
     if not kept:
         return step
     reported = step.variables or ()
@@ -211,22 +220,13 @@ class _Steps:
         common = set.intersection(*(set(steps) for steps in seen)) if seen else set()
         everywhere = {index: [steps[index] for steps in seen] for index in common}
         self.loss = {index for index, all_ in everywhere.items() if all(one is not None and one.loss for one in all_)}
-        self.variables = {index: _alike(all_) for index, all_ in everywhere.items()}
-
-
-def _alike(all_: Sequence[Seen | None]) -> frozenset[str]:
-    """The names under which everybody saw the same variables."""
-    kinds = [_kinds(() if seen is None else seen.variables or ()) for seen in all_]
-    first = kinds[0] if kinds else {}
-    return frozenset(name for name, kind in first.items() if all(other.get(name) == kind for other in kinds))
-
-
-def _kinds(variables: Sequence[SeenVariable]) -> dict[str, _Kinds]:
-    """By name, the dtype and shape of each variable of this name."""
-    found: dict[str, _Kinds] = {}
-    for variable in variables:
-        found[variable.name] = (*found.get(variable.name, ()), (variable.copies[0].dtype, variable.copies[0].shape))
-    return found
+        found = {
+            index: [() if one is None else one.variables or () for one in all_] for index, all_ in everywhere.items()
+        }
+        self.variables = {index: common_places(every) for index, every in found.items()}
+        """The places of the variables that everybody saw."""
+        shown = {index: every for index, every in found.items() if all(every)}
+        self.left_out = {name for index, every in shown.items() for name in _left_out(every, self.variables[index])}
 
 
 def _filled(client: ClientTrace, steps: _Steps, free: Sequence[str]) -> ClientTrace:
@@ -239,8 +239,8 @@ def _filled_step(step: Step, steps: _Steps, free: Sequence[str]) -> Step:
         return step
     if "loss" in free and step.index in steps.loss:
         step = msgspec.structs.replace(step, loss=seen.loss)
-    if names := steps.variables.get(step.index):
-        step = _with_named(step, names)
+    if places := steps.variables.get(step.index):
+        step = _with_placed(step, places)
     return step
 
 

@@ -93,6 +93,7 @@ def write_client(path: Path, trace: ClientTrace) -> None:
         for frame in (
             trace.header,
             trace.start,
+            *trace.starts,
             *trace.seen,
             *trace.evaluated,
             *trace.steps,

@@ -110,7 +110,8 @@ class _Touched:
     def _note(self, text: str, reads: bool, writes: bool) -> None:
         full = os.path.realpath(text)
         compiled = "__pycache__" in full or full.endswith(".pyc")
-        if compiled or full.startswith(self._left_out) or "://" in text or self._notes >= _NOTES_MAX:
+        # A nameless file is opened by the name of its folder.
+        if compiled or f"{full}/".startswith(self._left_out) or "://" in text or self._notes >= _NOTES_MAX:
             return
         # What it only reads, it reads as often as it likes; between reads of what it writes, another may have written.
         if reads and (full in self._written or full not in self._read) and _holds_something(full):

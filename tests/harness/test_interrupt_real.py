@@ -31,8 +31,9 @@ def _rule_of(verdict: Verdict) -> str | None:
     assert verdict.explanation is not None, str(verdict)
     # A process that follows is given the examples of the run, so that wrong ones make no wrong variables.
     only_data = verdict.explanation.rule == "data_restarted" and verdict.ledger is not None
-    law = "examples_match_reference" if only_data else "resumes_exactly"
-    assert law in _laws(verdict, "broken"), str(verdict)
+    # Nor does it go on from a slot that was lost: the part begins otherwise.
+    laws = {"examples_match_reference"} if only_data else {"resumes_exactly", "begins_alike"}
+    assert laws & _laws(verdict, "broken"), str(verdict)
     return verdict.explanation.rule
 
 

@@ -36,8 +36,7 @@ for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tenso
 """
 
 
-@pytest.mark.full  # in the quick profile tests/harness/test_laws_of_steps.py pairs them
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.full), True])
 def test_variables_without_names_are_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
     """None is compared with another one, where they begin and at each step."""
     mean = "loss = tf.reduce_mean(tf.reduce_sum((predicted - y) ** 2, 1))"

@@ -12,7 +12,7 @@ from harness.judging.explain._view import Floats, View
 from harness.judging.interruption import Interruption
 from harness.judging.laws.updates_counted import COUNTERS
 
-__all__ = ["SLOT", "Resumption", "resumption_of"]
+__all__ = ["SLOT", "Resumption", "last_of", "resumption_of"]
 
 SLOT = re.compile(r"(?:^|[/_])(momentum|velocity|m|v)(?:/|#|:|$)")
 """Names of slots that decay by a constant: Keras 3 `adam/dense_kernel_momentum`, tf_keras `Adam/m/dense/kernel`."""
@@ -75,9 +75,8 @@ class Resumption:
         """A variable that counts updates: (name, observed and expected after the first resumed step, if begun anew)."""
         truth = self.view.reference["variables"].get(self.first, {})
         for name in self.names:
-            last = name.rpartition("/")[2].partition(":")[0].partition("#")[0]
             scalar = is_integer(truth[name].dtype) and truth[name].array.shape == ()
-            if last in COUNTERS and scalar and name in self.variables.get(self.begin, {}):
+            if last_of(name) in COUNTERS and scalar and name in self.variables.get(self.begin, {}):
                 observed = self.view.value("variables", self.first, name)
                 expected = self.view.truth("variables", self.first, name)
                 return name, int(observed), int(expected), int(self.known(self.begin, name))
@@ -87,6 +86,11 @@ class Resumption:
     def where(self) -> str:
         """`Killed after step 5, the run resumed at step 4`."""
         return f"Killed after step {self.found.at_step}, the run resumed at step {self.found.resumed_at}"
+
+
+def last_of(name: str) -> str:
+    """The last part of a variable's name, without what numbers it."""
+    return name.rpartition("/")[2].partition(":")[0].partition("#")[0]
 
 
 def resumption_of(view: View) -> Resumption | None:

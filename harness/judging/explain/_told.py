@@ -67,6 +67,7 @@ def _told(case: Case, *, losses: bool) -> Case:
         reference=filled(case.reference),
         tolerance=_over(case.tolerance, filled),
         share=share if loss else None,
+        told=frozenset([*["loss"] * loss, *["gradients"] * gradients]),
     )
 
 

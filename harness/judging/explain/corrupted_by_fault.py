@@ -46,7 +46,8 @@ def _at(step: int | None) -> float:
 
 def _first(view: View) -> _First | None:
     """None if nothing is wrong, or first of all something that does not depend on what a program computes."""
-    findings = [finding for law in judge_all(view.case) for finding in law.findings if finding.observable is not None]
+    found = [finding for law in judge_all(view.case) for finding in law.findings if finding.observable is not None]
+    findings = [finding for finding in found if finding.observable not in view.case.told]
     if not findings:
         return None
     step = min((finding.step for finding in findings), key=_at)

@@ -12,6 +12,7 @@ from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
+from harness.judging.laws._begun import begun
 
 __all__ = ["RULES"]
 
@@ -27,11 +28,33 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None or for_coordinator(view.case.run):  # whose workers begin their data anew, as TensorFlow has it
         return
+    yield _on_restored(found)
     # Right values do not come from wrong examples, but where the reference was given them, too.
     if not (view.case.follows or view.wrong("variables", found.first) + view.wrong("loss", found.first)):
         return
     yield _same_ids(found)
     yield _ahead(found)
+
+
+def _on_restored(found: Resumption) -> Attempt | None:
+    """All steps were done again, on variables that the training did not begin with."""
+    part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].start
+    if found.first > found.begin or found.found.in_epochs or part is None or training is None:
+        return None
+    pairs = zip(*begun([part, training]), strict=True)
+    restored = [(ours.name, ours.value, anew.value) for ours, anew in pairs if ours.value != anew.value]
+    if not restored:
+        return None
+    name, *values = restored[0]
+    ours, anew = (value.numpy().reshape(-1) for value in values)
+    at = int((ours != anew).argmax())
+    where = f"{name!r}{f'[{at}]' if ours.size > 1 else ''}"
+    return evident(
+        _ID,
+        f"Killed after step {found.found.at_step}, the run has restored variables ({where} is {ours[at]:.6g}, and the "
+        f"training began with {anew[at]:.6g}), and began with step 1 of its loop and its input: steps that these have "
+        "were done again.",
+    )
 
 
 def _same_ids(found: Resumption) -> Attempt | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from harness.judging.explain._begun_anew import begun_anew, shown
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
-from harness.judging.explain._resumption import SLOT, Resumption, resumption_of
+from harness.judging.explain._resumption import SLOT, Resumption, last_of, resumption_of
 from harness.judging.explain._view import Floats, View
 from harness.judging.explain.protocol import Attempt, Rule
+from harness.judging.laws.updates_counted import COUNTERS
 
 __all__ = ["RULES"]
 
@@ -25,6 +27,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None or found.first == found.begin or found.found.in_epochs or _restored_wrongly(found):
         return
+    yield _begun_anew(found)
     kinds: dict[str, list[str]] = {}
     for name in found.floats:
         if match := SLOT.search(name):
@@ -35,6 +38,18 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         yield _momentum_missing(found)
         yield _first_of_adam(found)
     yield _fresh_counter(found)
+
+
+def _begun_anew(found: Resumption) -> Attempt | None:
+    """What the resumed part begins with is known: the slots, and nothing else but a counter, are empty again."""
+    lost = begun_anew(found)
+    if lost is None or not lost.kept or lost.memory or lost.others:
+        return None
+    slots = [name for name in lost.names if SLOT.search(name)]
+    others = {name for name in lost.names if last_of(name) not in COUNTERS} - set(slots)
+    if not slots or others:
+        return None
+    return evident(_ID, f"{_opening(found)}: {shown(lost.said)}.")
 
 
 def _restored_wrongly(found: Resumption) -> bool:

@@ -27,4 +27,4 @@ def all_laws() -> tuple[Law, ...]:
 
 def judge_all(case: Case) -> tuple[Judgement, ...]:
     """What every law says of one run that it concerns."""
-    return tuple(replace(law.judge(case), suffices=law.suffices) for law in all_laws() if law.concerns(case))
+    return tuple(replace(law.judge(case), suffices=law.suffices_for(case)) for law in all_laws() if law.concerns(case))

@@ -86,7 +86,8 @@ class Case:
     of the whole run, known to its last part. `where` names the part of a run in parts. `notes` are what a verdict says
     of what the harness saw by itself. `apart` says by step why one replica could not compute it; the end of the run
     follows from its last step. `follows` is whether the reference followed the run, step by step. `share` is, where a
-    rule reads losses that nobody reported, by what that of each replica counts: 1, or one by their number.
+    rule reads losses that nobody reported, by what that of each replica counts: 1, or one by their number; `told` are
+    the observables that only a rule reads so, and no law judges.
     """
 
     run: RunTrace
@@ -101,6 +102,7 @@ class Case:
     apart: Mapping[int, str] = field(default_factory=dict)
     follows: bool = False
     share: float | None = None
+    told: frozenset[str] = frozenset()
 
     @property
     def begin(self) -> int:
@@ -139,6 +141,10 @@ class Law:
     def concerns(self, case: Case) -> bool:
         """Whether it has a place in the report of such a run: one about resuming has none where nothing resumed."""
         return True
+
+    def suffices_for(self, case: Case) -> bool:
+        """`suffices`, where that depends on the run."""
+        return self.suffices
 
     def judge(self, case: Case) -> Judgement:
         """Compare whatever was recorded; say `not_judged` when that is nothing."""

@@ -98,6 +98,8 @@ class Derived:
         truth = _wide(value.array)
         if truth.shape != observed.shape or truth.shape != before.shape:
             return None
+        if not (np.isfinite(observed).all() and np.isfinite(before).all()):
+            return None  # as one number it would be none
         cast, computed = self._cast(observable, name)
         # Each element rounds by itself; without reruns these are all that is allowed for.
         roundings = (1.0 if self.perturbed else self._floor(observable)) * computed + REPORT * cast
