@@ -21,7 +21,7 @@ from harness.evidence.trace import (
     merge,
 )
 from harness.judging.conditions import conditions_of, not_drawn
-from harness.judging.laws import Case, Judgement, all_laws
+from harness.judging.laws import Case, Judgement, all_laws, judge_all
 from harness.judging.own import settled
 from harness.judging.tolerance import Derived, Exact
 from harness.judging.verdict import Verdict
@@ -56,6 +56,18 @@ def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
         assert (found.status, found.compared) == ("broken", 2)
         assert found.findings[0].text.startswith("before step 1, variable 'w'")
     assert _judged("begins_alike", Case(truth, truth, Derived(truth, []))).status == "held"
+
+
+@pytest.mark.parametrize(("start", "suffices"), [(None, True), ({"w": np.float32(1)}, False)])
+def test_right_examples_suffice_where_nothing_is_trained(start: dict[str, Any] | None, suffices: bool) -> None:
+    """A step that has variables makes something of its examples, of which these say nothing."""
+    steps = [step(k, examples=[[2 * k, 2 * k + 1]]) for k in (1, 2)]
+    run = _trace(start=start)
+    run = RunTrace((msgspec.structs.replace(run.clients[0], steps=tuple(steps)),))
+    found = {law.law: law for law in judge_all(Case(run, run, Exact()))}
+    assert (found["examples_match_reference"].status, found["examples_match_reference"].suffices) == ("held", suffices)
+    held = Verdict("p", "s", tuple(found.values()), tolerance="exact")
+    assert held.outcome == ("consistent" if suffices else "abstained")
 
 
 @pytest.mark.parametrize(("rates", "status"), [((0.1, 0.1, 0.05), "broken"), ((0.1, 0.05, 0.05), "held")])

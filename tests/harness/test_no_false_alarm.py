@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from harness.evidence.trace import merge, read_client
 from harness.judging.laws import Case, Judgement, judge_all
 from harness.judging.tolerance import Derived
+from harness.running.making import FIRST_SEEDS, MORE_SEEDS
 from simulator import Cluster, Topology
 
 Report = Callable[[str, Mapping[str, object]], None]
 # Configurations per cluster run: a process costs more than a configuration.
 _A_RUN = 5
 _ROUNDS = 54
-_NOISES = (101, -101, 102, -102)
+_NOISES = (*FIRST_SEEDS, *MORE_SEEDS)
 # The smallest mistakes; each is applied to the distributed run only.
 _MISTAKES = ("example_dropped", "divisor_off_by_one", "copy_off_by_8_ulp")
 

@@ -133,6 +133,14 @@ def _trained(factor: float, rate: float, shape: tuple[int, ...] = (32, 32)) -> J
     return judged["variables_match_reference"]
 
 
+def test_a_run_that_has_overflowed_is_no_whole() -> None:
+    """What it adds to infinity is no number; its elements are found by themselves."""
+    one, lost = np.ones(_SHAPE, np.float32), np.full(_SHAPE, np.inf, np.float32)
+    found = _judged(_run(lost, lost, start=one), _run(one, one, start=one), [_run(one, one, start=one)])
+    assert found["variables_match_reference"].status == "broken"
+    assert not any("as a whole" in finding.text for finding in found["variables_match_reference"].findings)
+
+
 def test_the_update_of_a_variable_is_judged_as_a_whole() -> None:
     """A hundredth more than one device adds is a finding, and no element shows it."""
     assert _trained(1.0, 0.1).status == "held"

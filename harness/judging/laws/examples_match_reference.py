@@ -18,11 +18,7 @@ class _ExamplesMatchReference(Law):
     id = "examples_match_reference"
     order = 40
     suffices = True
-
-    def suffices_for(self, case: Case) -> bool:
-        """Where nothing is trained: right examples say nothing of what a step makes of them."""
-        starts = [client.start for client in case.run.clients if client.start is not None]
-        return not any(start.variables for start in starts)
+    counts = True
 
     def judge(self, case: Case) -> Judgement:
         both = aligned(case.run, case.reference)

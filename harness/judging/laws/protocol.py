@@ -132,19 +132,24 @@ class Law:
         id: the name in reports; also the name of the file.
         order: the place in reports, lowest first.
         suffices: whether a run of which it alone could be judged counts as consistent: it compares with the truth.
+        counts: whether it says nothing of what a step makes of its examples, so that it suffices only where nothing is
+            trained.
     """
 
     id: str
     order: int
     suffices: bool
+    counts: bool = False
 
     def concerns(self, case: Case) -> bool:
         """Whether it has a place in the report of such a run: one about resuming has none where nothing resumed."""
         return True
 
     def suffices_for(self, case: Case) -> bool:
-        """`suffices`, where that depends on the run."""
-        return self.suffices
+        """Whether it does of such a run."""
+        starts = [client.start for client in case.run.clients if client.start is not None]
+        trained = any(start.variables for start in starts)
+        return self.suffices and not (self.counts and trained)
 
     def judge(self, case: Case) -> Judgement:
         """Compare whatever was recorded; say `not_judged` when that is nothing."""

@@ -16,6 +16,7 @@ class _ResumesExactly(Law):
     id = "resumes_exactly"
     order = 35
     suffices = True
+    counts = True
 
     def concerns(self, case: Case) -> bool:
         return case.interruption is not None

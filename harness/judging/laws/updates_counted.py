@@ -18,6 +18,7 @@ class _UpdatesCounted(Law):
     id = "updates_counted"
     order = 110
     suffices = True
+    counts = True
 
     def judge(self, case: Case) -> Judgement:
         scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]

@@ -57,7 +57,6 @@ class Noise:
     def active(self) -> Iterator[None]:
         """Perturb what the program does in this context."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_as_written())
             for seam in self._seams:
                 stack.enter_context(seam.active(self._source))
             yield
@@ -83,21 +82,3 @@ class Noise:
         """Perturb these variables in place, after a step."""
         for variable in given:
             variables.perturb(self._source, tensor_of(variable))
-
-
-@contextlib.contextmanager
-def _as_written() -> Iterator[None]:
-    """Carry out graphs in this context as they were built.
-
-    TensorFlow rewrites each graph before its first run, to save time in later ones. A rerun with noise has few steps,
-    and so many operations that rewriting them takes longer than all steps. What it changes is within rounding.
-    """
-    import tensorflow as tf
-
-    before = tf.config.optimizer.get_experimental_options()
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    try:
-        yield
-    finally:
-        off = {"disable_meta_optimizer": before.get("disable_meta_optimizer", False)}
-        tf.config.optimizer.set_experimental_options(off)
