@@ -133,7 +133,7 @@ def around(verdict: Facts) -> Iterator[str]:
 def _near(verdict: Facts) -> str:
     near = verdict.closest
     if near is None:
-        return "; none comes near"
+        return ""
     share = f"{100 * (1 - near.unexplained):.3g} % of the mismatch"
     return f"; the closest, {near.rule}, explains {share} and is off by {near.ratio:.3g} times its bound"
 
