@@ -17,6 +17,7 @@ from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 
 __all__ = [
+    "COUNTED",
     "DRAWN_DATA",
     "EQUAL_DRAWS",
     "ORDER",
@@ -36,7 +37,7 @@ __all__ = [
 
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
-PLACED, UNREAD = "placed_by_hand", "unread_state"
+PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
 _OTHER = "the run was given examples that one device is not given"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"

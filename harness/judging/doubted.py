@@ -16,7 +16,7 @@ from harness.evidence.seen import rows_of
 from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.judging.closures_script import SERVERS, Alone, not_comparable, why_not_judged, wrong_together
-from harness.judging.conditions import OWN, SHUFFLED
+from harness.judging.conditions import COUNTED, OWN, SHUFFLED, Condition
 from harness.judging.laws.protocol import Finding
 from harness.judging.native_scale import SCALED, Native, times_of
 from harness.judging.resumed_script import (
@@ -91,8 +91,19 @@ def doubted(
     if of_scale and not _stands(verdict, told, whatever):
         return without_judgement(verdict, of_scale[0])
     reasons = _reasons_of(verdict, run, reference, parts if again else None)
-    why = next(chain.from_iterable(reasons), None)
-    return verdict if why is None else without_judgement(verdict, why)
+    if (why := next(chain.from_iterable(reasons), None)) is not None:
+        return without_judgement(verdict, why)
+    return dataclasses.replace(verdict, conditions=(*verdict.conditions, *_counted(verdict, told, natively)))
+
+
+def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], Native]) -> Iterator[Condition]:
+    """That the number of replicas is meant, where one device computes something else with its own, such as a rate."""
+    unknown = [each for each in told if each.trust == "unknown" and each.taken != "1"]
+    if verdict.outcome == "consistent" and unknown and natively().verdict is None:
+        yield Condition(
+            COUNTED,
+            f"that the number of replicas is meant, which is 1 on one device: {_places(unknown)} is {unknown[0].taken}",
+        )
 
 
 def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], Native]) -> Finding | None:

@@ -348,6 +348,18 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
         assert doubted(right, run, reference, 2, natively=partial(Native, factor)).outcome == outcome
 
 
+def test_a_rate_by_the_number_of_replicas_is_a_condition() -> None:
+    """Where the share of each is right, and one device has another rate; not where it computes the same."""
+    for taken, alone, codes in (("2", None, ["count_of_replicas"]), ("1", None, []), ("2", "consistent", [])):
+        told = (StandIn("num_replicas_in_sync divides 0.1", "train.py:9", taken, "unknown"),)
+        run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
+        right = Verdict("train.py", "mirrored-2", (HOLDS,))
+        verdict = doubted(right, run, reference, 2, natively=partial(Native, 1.0, right if alone else None))
+        assert verdict.outcome == "consistent"
+        assert [each.code for each in verdict.conditions] == codes
+        assert all("train.py:9 is 2" in each.text for each in verdict.conditions)
+
+
 def test_a_share_that_cannot_be_checked_is_not_taken_for_right() -> None:
     """If the script depends on the size of the cluster; one that does not is what it is on one device."""
     right = Verdict("train.py", "mirrored-2", (HOLDS,))
