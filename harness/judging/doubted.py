@@ -98,11 +98,11 @@ def doubted(
 
 def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], Native]) -> Iterator[Condition]:
     """That the number of replicas is meant, where one device computes something else with its own, such as a rate."""
-    unknown = [each for each in told if each.trust == "unknown" and each.taken != "1"]
-    if verdict.outcome == "consistent" and unknown and natively().verdict is None:
+    meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
+    if verdict.outcome == "consistent" and meant and natively().verdict is None:
         yield Condition(
             COUNTED,
-            f"that the number of replicas is meant, which is 1 on one device: {_places(unknown)} is {unknown[0].taken}",
+            f"that the number of replicas is meant, which is 1 on one device: {_places(meant)} is {meant[0].taken}",
         )
 
 
@@ -117,7 +117,7 @@ def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], Native])
 
 def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Sequence[StandIn]], bool]) -> bool:
     """Whether what was found stands, though it is not known what the number of replicas means somewhere."""
-    doubtful = [each for each in told if each.trust != "sure"]
+    doubtful = [each for each in told if each.trust in ("assumed", "unknown")]
     counts = all(each.what.startswith(COUNT) for each in doubtful)
     return verdict.outcome == "inconsistent" and bool(doubtful) and counts and whatever(doubtful)
 

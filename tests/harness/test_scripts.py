@@ -263,7 +263,7 @@ def test_the_count_of_replicas_knows_where_it_is_used() -> None:
     assert found == {
         "whole batch": (64.0, "sure"),
         "batch of each": (32.0, "sure"),
-        "learning rate": (0.2, "sure"),
+        "learning rate": (0.2, "meant"),
         "size of each": (32.0, "sure"),
         "sum of parts": (4.0, "sure"),
         "one part": (1.0, "unknown"),
@@ -348,10 +348,11 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
         assert doubted(right, run, reference, 2, natively=partial(Native, factor)).outcome == outcome
 
 
-def test_a_rate_by_the_number_of_replicas_is_a_condition() -> None:
+@pytest.mark.parametrize("trust", ["unknown", "meant"])
+def test_a_rate_by_the_number_of_replicas_is_a_condition(trust: str) -> None:
     """Where the share of each is right, and one device has another rate; not where it computes the same."""
     for taken, alone, codes in (("2", None, ["count_of_replicas"]), ("1", None, []), ("2", "consistent", [])):
-        told = (StandIn("num_replicas_in_sync divides 0.1", "train.py:9", taken, "unknown"),)
+        told = (StandIn("num_replicas_in_sync divides 0.1", "train.py:9", taken, trust),)
         run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
         right = Verdict("train.py", "mirrored-2", (HOLDS,))
         verdict = doubted(right, run, reference, 2, natively=partial(Native, 1.0, right if alone else None))

@@ -48,9 +48,9 @@ class Count:
         # Without any strategy it is the only replica of the default one.
         return tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
 
-    def _as_whole(self, how: str) -> int:
+    def _as_whole(self, how: str, trust: str = "sure") -> int:
         """Of a size or a count."""
-        return self.taken("in a replica", 1, "assumed") if self._inside else self.taken(how, self._replicas)
+        return self.taken("in a replica", 1, "assumed") if self._inside else self.taken(how, self._replicas, trust)
 
     def __index__(self) -> int:
         if self._inside:
@@ -116,7 +116,7 @@ class Count:
         if isinstance(other, int):  # such as the batch, also where a replica asks for it
             return other * self.taken("multiplies", self._replicas)
         if isinstance(other, float) and not self._inside:
-            return other * self.taken("multiplies", self._replicas)
+            return other * self.taken("multiplies", self._replicas, "meant")
         return other * self.taken("multiplies", self._replicas, "unknown")
 
     __rmul__ = __mul__
@@ -128,16 +128,18 @@ def _is_formatted(frame: FrameType) -> bool:
     return dis.opname[code[offset]].startswith("BINARY")
 
 
-def _forward(name: str, function: Callable[..., Any], *, swapped: bool = False) -> None:
+def _forward(name: str, function: Callable[..., Any], *, swapped: bool = False, trust: str = "meant") -> None:
     def method(self: Count, other: Any) -> Any:
-        own = self._as_whole("in arithmetic")
+        own = self._as_whole("in arithmetic", trust)
         other = own if isinstance(other, Count) else other
         return function(other, own) if swapped else function(own, other)
 
     setattr(Count, name, method)
 
 
-for _name in ("add", "sub", "truediv", "floordiv", "mod", "pow", "eq", "ne", "lt", "le", "gt", "ge"):
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _forward(f"__{_name}__", getattr(operator, _name), trust="sure")
+for _name in ("add", "sub", "truediv", "floordiv", "mod", "pow"):
     _forward(f"__{_name}__", getattr(operator, _name))
 for _name in ("add", "sub", "mod", "pow"):
     _forward(f"__r{_name}__", getattr(operator, _name), swapped=True)
