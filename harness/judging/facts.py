@@ -26,6 +26,11 @@ _Facts = TypeVar("_Facts", bound="Facts")
 
 WIDTH = 110
 """Of the longer texts, where the terminal does not say."""
+_OF_STEPS = "variables_match_reference"
+_REPORT = (
+    "Report its variables, loss or gradients by record.step in a function, or give the variables of a script names of "
+    "their own; -v tells what was seen"
+)
 _WAY_OUT = (
     "Have the layers that they belong to compute in float32, such as a last one with dtype='float32', and keep "
     "variables in float32; or verify with a larger rate"
@@ -97,6 +102,13 @@ class Facts:
             return "inconsistent"
         shown = any(judgement.suffices for judgement in self.with_status("held"))
         return "consistent" if shown and self.why_abstained is None else "abstained"
+
+    @property
+    def nothing_compared(self) -> str:
+        """What is said where nothing was compared that a step computes, and nothing else tells why."""
+        of_steps = next((law.reason for law in self.with_status("not_judged") if law.law == _OF_STEPS), None)
+        why = f" ({_OF_STEPS}: {of_steps})" if of_steps else ""
+        return f"nothing that a step computes was compared with the reference{why}. {_REPORT}"
 
     @property
     def why_abstained(self) -> str | None:

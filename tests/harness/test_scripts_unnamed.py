@@ -46,3 +46,37 @@ def test_variables_without_names_are_paired(tmp_path: Path, monkeypatch: pytest.
     verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
     assert next(law for law in verdict.judgements if law.law == "begins_alike").status == "held"
+
+
+_ACCUMULATING = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+x = np.random.default_rng(0).normal(size=(32, 3)).astype("float32")
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3]))
+sums = [tf.Variable(tf.zeros([3])) for _ in strategy.experimental_local_results(w)]
+
+def replica_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum((x @ w[:, None] - 1.0) ** 2) / 8
+    return tape.gradient(loss, w)
+
+for step, x in enumerate(strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8))):
+    for own, gradient in zip(sums, strategy.experimental_local_results(strategy.run(replica_step, args=(x,)))):
+        own.assign_add(gradient)
+    if step % 2:
+        w.assign_sub(0.05 * tf.add_n([own.value() for own in sums]))
+        for own in sums:
+            own.assign(tf.zeros([3]))
+"""
+
+
+def test_what_each_device_keeps_for_itself_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One replica has one sum where the run has two, and cannot be given what they hold."""
+    (tmp_path / "train.py").write_text(_ACCUMULATING)
+    monkeypatch.chdir(tmp_path)
+    verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
+    assert verdict.outcome == "abstained", str(verdict)
+    assert "nothing that a step computes was compared" in " ".join(str(verdict).split())

@@ -106,7 +106,7 @@ def heading(verdict: Facts, width: int) -> Iterator[str]:
     if (why := verdict.why_abstained) is not None:
         yield from _wrapped("  ", why, width)
     elif verdict.outcome == "abstained":
-        yield "  nothing was compared with the reference"
+        yield from _wrapped("  ", verdict.nothing_compared, width)
     if verdict.forced:
         yield "  forced: each step is judged from the run's own variables, as always"
     for line in given(verdict.conditions):

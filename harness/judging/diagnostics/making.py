@@ -48,7 +48,7 @@ def diagnostic_of(verdict: Facts) -> Diagnostic | None:
 def _named(verdict: Facts) -> tuple[str, str]:
     """The code, and the sentence: of the rule that explains it, or of the law that is broken."""
     if verdict.outcome == "abstained":
-        return NOT_JUDGED, verdict.why_abstained or "nothing was compared with the reference"
+        return NOT_JUDGED, verdict.why_abstained or verdict.nothing_compared
     if (why := verdict.explanation) is not None:
         cause = next((each.what for each in all_causes() if each.id == why.cause), None)
         return why.rule, cause or says(why.rule)
