@@ -76,7 +76,13 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     filled = [RunTrace(tuple(_filled(client, steps, free) for client in trace.clients)) for trace in whole]
     raised = dict.fromkeys(sentence for client in clients for sentence in client.counters.raised)
     told = () if recorded else _notes(clients)
-    notes = (*raised, *overwritten(traces), *told, *_not_compared("not everybody has as many", steps.left_out))
+    reported = {each.name for client in clients for step in client.steps for each in step.variables or ()}
+    notes = (
+        *raised,
+        *overwritten(traces),
+        *told,
+        *_not_compared("not everybody has as many", steps.left_out - reported),
+    )
     if "examples" in free and with_examples:
         compared, why = _with_examples(filled[:with_examples])
         filled[:with_examples] = compared

@@ -28,7 +28,7 @@ from harness.evidence.steps import (
 from harness.evidence.trace import DrawSeen, RunTrace
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.ids import Ids
-from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rows_axis
+from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rows_axis, same_rows
 from harness.recording.steps.mixing import Examples
 from harness.running.resuming import segments_by_state
 
@@ -357,3 +357,14 @@ def test_ids_that_come_from_the_run_are_replaced_by_own_ones() -> None:
     assert ids.own(((5, 6), (7, 8))) is None
     ids.add(0, np.array([5, 6]), np.array([1, 2]))
     assert ids.own(((9, 10),)) is None
+
+
+def test_the_rows_of_an_evaluation_are_told_in_any_order() -> None:
+    """All tensors of a row together: what belongs to another row is another batch."""
+    x, y = np.arange(12.0).reshape(4, 3), np.arange(4)
+    order = [2, 0, 3, 1]
+    assert same_rows([x[order], y[order]], [x, y])
+    assert same_rows([x[order], y[order], np.array(1.0)], [x, y, np.array(2.0)])
+    assert not same_rows([x[order], y], [x, y])
+    assert not same_rows([x[:3], y[:3]], [x, y])
+    assert not same_rows([x, y[:3]], [x, y[:3]])

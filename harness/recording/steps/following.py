@@ -6,7 +6,7 @@ So what the step leaves follows from what the run's step had, and from nothing t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
@@ -14,7 +14,7 @@ from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.ids import Ids
-from harness.recording.steps.joining import Apart, joined_draw, joined_rows, repeated_rows
+from harness.recording.steps.joining import Apart, joined_draw, joined_rows, repeated_rows, same_rows, sizes_of
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, held_by, set_to, wide
@@ -228,6 +228,9 @@ class Following:
 
         def recall(*values: Any) -> list[Any]:
             found = [self._rows(place, replica, value) for place, value in zip(places, values, strict=True)]
+            trains = self._evaluated is None and (self._step is None or self._step.trained)
+            if not trains and same_rows(found, values):
+                return list(values)  # what an evaluation gives back is in the order of what it was given
             if self._is_compared and self._replicas == 1:
                 rows = [k for k, value in enumerate(values) if value.ndim]
                 self._compare([found[k] for k in rows], [values[k] for k in rows])
@@ -351,7 +354,7 @@ class Following:
             with self._lock:
                 if self._is_compared:
                     self._draws_seen[source.statistics] = None
-                return np.array(_sizes((self._step or step).rows(), int(rows), len(parts)), np.int32)
+                return np.array(sizes_of((self._step or step).rows(), int(rows), len(parts)), np.int32)
 
         if not traced:
             return None if inputs.shape[0] is None else tf.constant(sizes(inputs.shape[0]))
@@ -453,14 +456,6 @@ def _values(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list
         wide = np.complex128 if dtype.kind == "c" else np.float64
         return [np.mean([copy.astype(wide) for copy in copies], axis=0).astype(dtype)]
     return copies[:1]
-
-
-def _sizes(given: Iterable[tuple[int, ...]], rows: int, replicas: int) -> list[int]:
-    """How many of so many rows belong to each replica: as many times those that it was given, or else equal shares."""
-    for sizes in given:
-        if (whole := sum(sizes)) and rows % whole == 0:
-            return [size * rows // whole for size in sizes]
-    return [rows // replicas] * (replicas - 1) + [rows - rows // replicas * (replicas - 1)]
 
 
 def _per_replica(values: Sequence[Any]) -> Any:

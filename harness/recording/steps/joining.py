@@ -6,13 +6,13 @@ along which that is as long as the parts together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Apart", "joined_draw", "joined_rows", "repeated_rows", "rows_axis"]
+__all__ = ["Apart", "joined_draw", "joined_rows", "repeated_rows", "rows_axis", "same_rows", "sizes_of"]
 
 Parts = Sequence["np.ndarray[Any, Any]"]
 
@@ -89,6 +89,17 @@ def _padded(parts: Parts) -> Parts:
     ]
 
 
+def same_rows(found: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> bool:
+    """Whether two batches, each with several tensors, have the same rows in whatever order."""
+    every = [[value for value in batch if value.ndim] for batch in (found, own)]
+    if any(len({len(value) for value in batch}) != 1 for batch in every):
+        return False
+    one, other = (
+        sorted(b"".join(row.tobytes() for row in rows) for rows in zip(*batch, strict=True)) for batch in every
+    )
+    return one == other
+
+
 def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = False) -> np.ndarray[Any, Any]:
     """What all replicas drew, as one replica would have drawn it.
 
@@ -117,3 +128,11 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = Fal
         text = f"each replica draws numbers of its own, of shape {list(own.shape)}, that belong to no example"
         raise Apart(text, is_own=True)
     return parts[0]
+
+
+def sizes_of(given: Iterable[tuple[int, ...]], rows: int, replicas: int) -> list[int]:
+    """How many of so many rows belong to each replica: as many times those that it was given, or else equal shares."""
+    for sizes in given:
+        if (whole := sum(sizes)) and rows % whole == 0:
+            return [size * rows // whole for size in sizes]
+    return [rows // replicas] * (replicas - 1) + [rows - rows // replicas * (replicas - 1)]

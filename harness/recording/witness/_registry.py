@@ -38,6 +38,9 @@ class Named:
     number: int
 
 
+_NO_STATE = ("a random generator", "a count of batches")
+
+
 @dataclass(eq=False)
 class Entry:
     """A variable that was made.
@@ -79,7 +82,7 @@ class Entry:
         """
         import tensorflow as tf
 
-        if variable.dtype.base_dtype.name in _NOT_NUMBERS or self.owner in ("a metric", "a random generator"):
+        if variable.dtype.base_dtype.name in _NOT_NUMBERS or self.owner in ("a metric", *_NO_STATE):
             return False
         if getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             return False
@@ -153,7 +156,7 @@ class Registry:
 
     def state(self) -> list[tuple[Named, Any]]:
         """All that are numbers and still there. States of random generators belong to what is drawn."""
-        return [(named, variable) for named, entry, variable in self._named() if entry.owner != "a random generator"]
+        return [(named, variable) for named, entry, variable in self._named() if entry.owner not in _NO_STATE]
 
     def report(self, variables: Iterable[Any]) -> list[tuple[Named, Any]]:
         """Note that the program reports these, which may be variables of Keras, or copies of distributed ones."""
