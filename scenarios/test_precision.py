@@ -31,8 +31,17 @@ def _flavour(loop: str) -> models.Flavour:
     "loop", ["keras3_loop:bfloat16", pytest.param("tf_keras_loop:bfloat16", marks=pytest.mark.full)]
 )
 def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
-    """A bfloat16 model without loss scaling."""
-    assert verify(precision.make(_flavour(loop), "mixed_bfloat16"), strategy)
+    """A bfloat16 model without loss scaling.
+
+    With tf_keras TensorFlow adds up the gradient of a bias in bfloat16 itself, whose roundings move the first one by
+    most of what a step adds. So there nothing is wrong, and it is said of that bias that it was not judged.
+    """
+    verdict = verify(precision.make(_flavour(loop), "mixed_bfloat16"), strategy)
+    if loop.startswith("tf_keras") and strategy.replicas > 1:
+        assert verdict.outcome == "abstained", str(verdict)
+        assert "'dense/bias'" in str(verdict.why_abstained)
+    else:
+        assert verdict
 
 
 @REPLICATED

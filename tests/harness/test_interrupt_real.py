@@ -81,7 +81,7 @@ def test_the_kill_comes_before_the_program_can_save_the_step(at: int) -> None:
         # tests/harness/test_interrupt_rules.py has these two from recorded numbers.
         pytest.param("counter", "slots_not_restored", marks=pytest.mark.full),
         ("data", "data_restarted"),
-        ("loop", "data_restarted"),
+        pytest.param("loop", "data_restarted", marks=pytest.mark.full),
     ],
 )
 def test_mistakes_in_resuming_are_named(mistake: str, rule: str, optimizer: str) -> None:
@@ -98,7 +98,8 @@ def test_mistakes_in_resuming_are_named(mistake: str, rule: str, optimizer: str)
         assert "48 too many, 48 missing of 96" in verdict.ledger
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", pytest.param("adam", marks=pytest.mark.full)])
+@pytest.mark.full  # tests/harness/test_interrupt_rules.py has the same from recorded numbers
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_missing_slots_are_named_where_they_were_not_reported(optimizer: str) -> None:
     """From the variables' first update alone."""
     assert _rule(training("slots", optimizer, slots=False), "mirrored-2", 5) == "slots_not_restored"

@@ -86,8 +86,8 @@ def test_who_is_not_needed_is_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("least", "cores", "program", "worth"), [
     (0, 2, trains, True),
-    (1 << 40, 2, trains, False),
-    (0, 1, trains, False),
+    pytest.param(1 << 40, 2, trains, False, marks=pytest.mark.full),
+    pytest.param(0, 1, trains, False, marks=pytest.mark.full),
     (0, 2, writes, False),
 ])  # fmt: skip
 def test_it_is_made_where_it_pays_and_harms_nobody(
@@ -109,6 +109,7 @@ def test_it_is_made_where_it_pays_and_harms_nobody(
     assert begun == ([[PLAIN, NOISE]] if worth else [])
 
 
+@pytest.mark.full
 def test_its_bounds_are_those_of_a_run_that_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit: who made it when changes no number."""
     found = []

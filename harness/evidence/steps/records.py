@@ -58,20 +58,15 @@ class Passed(msgspec.Struct, frozen=True):
 class Held(msgspec.Struct, frozen=True):
     """What a variable held when a step began.
 
-    `name` is what Keras or TensorFlow calls it, and it is the `number`-th of that name and shape, from 0. `how` tells
-    what the copies are of the whole: each of them is the whole (`copies`, of which one is kept), they are its parts
-    (`sum`, `mean`), or each replica has something of its own (`own`).
+    `name` is what Keras or TensorFlow calls it, and it is the `number`-th of that name, from 0. `how` tells what the
+    copies are of the whole: each of them is the whole (`copies`, of which one is kept), they are its parts (`sum`,
+    `mean`), or each replica has something of its own (`own`).
     """
 
     name: str
     number: int
     how: How
     copies: tuple[Stored, ...]
-
-    @property
-    def place(self) -> tuple[str, tuple[int, ...], int]:
-        """Which one it is: others may share its name."""
-        return self.name, self.copies[0].shape, self.number
 
 
 class StepEvidence(msgspec.Struct, frozen=True):

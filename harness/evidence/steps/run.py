@@ -122,11 +122,11 @@ class RunStep:
 
 def _own(held: Sequence[tuple[EvidenceReader, Held]]) -> Iterator[str]:
     """The variables of which not every copy holds the same, over all tasks."""
-    copies: dict[tuple[str, tuple[int, ...], int], set[bytes]] = {}
+    copies: dict[tuple[str, int], set[bytes]] = {}
     for reader, each in held:
-        found = copies.setdefault(each.place, set())
+        found = copies.setdefault((each.name, each.number), set())
         found.update(reader.array(copy).tobytes() for copy in each.copies)
-    yield from (name for (name, *_), found in copies.items() if len(found) > 1)
+    yield from (name for (name, _), found in copies.items() if len(found) > 1)
 
 
 class RunEvidence:

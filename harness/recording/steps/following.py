@@ -6,7 +6,7 @@ So what the step leaves follows from what the run's step had, and from nothing t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
@@ -76,7 +76,6 @@ class Following:
         self._places = Places()
         self._repeats = Repeats()
         self._draws_seen: dict[DrawSeen, None] = {}
-        self._besides: dict[Hashable, bytes] = {}
 
     @property
     def draws(self) -> tuple[DrawSeen, ...]:
@@ -149,17 +148,14 @@ class Following:
             self._reports += 1
 
     def _set(self, variables: Variables, held: Sequence[tuple[EvidenceReader, Held]]) -> None:
-        found: dict[tuple[str, tuple[int, ...], int], list[tuple[EvidenceReader, Held]]] = {}
+        by_name: dict[tuple[str, int], list[tuple[EvidenceReader, Held]]] = {}
         for reader, each in held:
-            found.setdefault(each.place, []).append((reader, each))
+            by_name.setdefault((each.name, each.number), []).append((reader, each))
         with self._silent():
             for named, variable in variables:
-                if values := _values(found.pop((named.name, tuple(variable.shape), named.number), []), self._replicas):
+                values = _values(by_name.get((named.name, named.number), []), self._replicas)
+                if values and all(value.shape == tuple(variable.shape) for value in values):
                     self._begin_with(variable, values)
-        for place, ((reader, each), *_) in found.items():  # such as one for each device
-            now = reader.array(each.copies[0]).tobytes()
-            if self._besides.setdefault(place, now) != now:
-                self._set_apart(f"the run keeps {each.name!r} from step to step, for which one replica has none")
 
     def _begin_with(self, variable: Any, values: list[np.ndarray[Any, Any]]) -> None:
         """Set a variable, with noise to what the step shows as it is computed; see `_take_back`."""

@@ -20,7 +20,7 @@ class Named(Protocol):
 
     @property
     def number(self) -> int:
-        """Of those of this name and shape which one it is, from 0, in the order in which they were made."""
+        """Of those of this name which one it is, from 0, in the order in which they were made."""
 
 
 Variables = Sequence[tuple[Named, Any]]

@@ -32,7 +32,7 @@ _NOT_NUMBERS = ("string", "resource", "variant")
 
 @dataclass(frozen=True)
 class Named:
-    """A variable by its name, and its number among those of that name and its shape, from 0."""
+    """A variable by its name, and its number among those of that name, from 0."""
 
     name: str
     number: int
@@ -194,7 +194,7 @@ class Registry:
         return entry.judged(variable, alone=self._alone)
 
     def _named(self) -> Iterator[tuple[Named, Entry, Any]]:
-        seen: Counter[tuple[str, str]] = Counter()
+        seen: Counter[str] = Counter()
         wholes: set[int] = set()
         for entry in self._entries:
             if (variable := entry.made()) is None or variable.dtype.base_dtype.name in _NOT_NUMBERS:
@@ -205,9 +205,8 @@ class Registry:
                 if id(variable) in wholes:
                     continue
                 wholes.add(id(variable))
-            kind = name, str(variable.shape)
-            yield Named(name, seen[kind]), entry, variable
-            seen[kind] += 1
+            yield Named(name, seen[name]), entry, variable
+            seen[name] += 1
 
     def judged(self) -> list[tuple[Entry, Any]]:
         """Those that are judged and still there."""
