@@ -29,10 +29,8 @@ def owner_of() -> str:
     frame = inspect.currentframe()
     while frame is not None:
         caller = frame.f_locals.get("self")
-        if frame.f_code.co_name == _COUNTS and type(caller).__module__.partition(".")[0] in _PACKAGES:
-            return "a count of batches"
         for kind in type(caller).__mro__:
             if kind.__name__ in _OWNERS and kind.__module__.partition(".")[0] in _PACKAGES:
-                return _OWNERS[kind.__name__]
+                return "a count of batches" if frame.f_code.co_name == _COUNTS else _OWNERS[kind.__name__]
         frame = frame.f_back
     return _PROGRAM

@@ -1,0 +1,40 @@
+"""Whose a variable is, by who is making it."""
+
+from __future__ import annotations
+
+from harness.recording.owners import owner_of
+
+
+class Model:
+    """Stands for that of tf_keras, by its name and its module."""
+
+    def build(self) -> str:
+        """Makes a weight."""
+        return owner_of()
+
+    def _create_counter_variable(self) -> str:
+        return owner_of()
+
+    def counts(self) -> str:
+        """Makes a count of batches."""
+        return self._create_counter_variable()
+
+
+class Trainer(Model):
+    """A program's own."""
+
+
+Model.__module__ = "tf_keras.src.engine.training"
+Trainer.__module__ = "train"
+
+
+def test_counts_of_batches_are_not_the_models_own() -> None:
+    """tf_keras neither saves nor uses them."""
+    assert Model().build() == "a model"
+    assert Model().counts() == "a count of batches"
+    assert owner_of() == "the program"
+
+
+def test_a_model_of_the_program_has_them_as_well() -> None:
+    """Its class is the program's, and the method is tf_keras's."""
+    assert Trainer().counts() == "a count of batches"
