@@ -9,7 +9,7 @@ from harness.evidence.trace import MEMORY, Array, Variable
 from harness.judging.explain._resumption import Resumption
 from harness.judging.laws._begun import begun
 
-__all__ = ["Lost", "begun_anew", "shown"]
+__all__ = ["Lost", "begun_anew", "restored", "shown"]
 
 _ROUNDING = 1e-4
 _SHOWN = 4
@@ -45,6 +45,18 @@ def begun_anew(found: Resumption) -> Lost | None:
         return lost
     forgot = _lost(*begun([run, reference, first], [MEMORY]))
     return Lost(forgot.names, forgot.said, lost.kept, memory=True) if forgot.names and not forgot.others else lost
+
+
+def restored(found: Resumption) -> list[tuple[Variable, Variable]] | None:
+    """The variables that the resumed part does not begin with as the training did, with what that did.
+
+    None where that is not known.
+    """
+    part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].start
+    if part is None or training is None:
+        return None
+    pairs = zip(*begun([part, training]), strict=True)
+    return [(ours, anew) for ours, anew in pairs if ours.value != anew.value]
 
 
 def shown(said: Sequence[str]) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from harness.evidence.seen import for_coordinator
 from harness.evidence.trace import RunTrace
+from harness.judging.explain._begun_anew import restored
 from harness.judging.explain._examples import listed
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
-from harness.judging.laws._begun import begun
 
 __all__ = ["RULES"]
 
@@ -38,15 +38,9 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
 
 def _on_restored(found: Resumption) -> Attempt | None:
     """All steps were done again, on variables that the training did not begin with."""
-    part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].start
-    if found.first > found.begin or found.found.in_epochs or part is None or training is None:
+    if found.first > found.begin or found.found.in_epochs or not (others := restored(found)):
         return None
-    pairs = zip(*begun([part, training]), strict=True)
-    restored = [(ours.name, ours.value, anew.value) for ours, anew in pairs if ours.value != anew.value]
-    if not restored:
-        return None
-    name, *values = restored[0]
-    ours, anew = (value.numpy().reshape(-1) for value in values)
+    name, (ours, anew) = others[0][0].name, (each.value.numpy().reshape(-1) for each in others[0])
     at = int((ours != anew).argmax())
     where = f"{name!r}{f'[{at}]' if ours.size > 1 else ''}"
     return evident(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from harness.judging.explain._begun_anew import restored
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule
-from harness.judging.laws._begun import begun
 
 __all__ = ["RULES"]
 
@@ -32,7 +32,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
             f"{found.first}{_sample(found)}: variables are fresh. {found.found.kept}."
         )
         yield judged(_ID, said, _as_in_step_1(found))
-    elif not any(view.wrong(what, found.first) for what in ("loss", "variables")) and _is_fresh(found):
+    elif not any(view.wrong(what, found.first) for what in ("loss", "variables")) and not restored(found):
         lost = found.found.at_step
         steps, kept = "epochs" if found.found.in_epochs else "steps", found.found.kept
         yield evident(
@@ -40,14 +40,6 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
             f"Killed after step {lost}, the run recorded all {found.found.recorded} {steps} again, from the "
             f"reference's values of step {found.begin} on{_sample(found)}: the work of {lost} steps was lost. {kept}.",
         )
-
-
-def _is_fresh(found: Resumption) -> bool:
-    """Whether nothing that the part begins with was restored, as far as that is known."""
-    part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].start
-    if part is None or training is None:
-        return True
-    return all(ours.value == anew.value for ours, anew in zip(*begun([part, training]), strict=True))
 
 
 def _as_in_step_1(found: Resumption) -> list[Check]:
