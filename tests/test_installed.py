@@ -101,7 +101,8 @@ def test_from_the_sdist_comes_the_same_wheel(tmp_path: Path) -> None:
     code = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
     name = run_there(folder, sys.executable, "-c", code).stdout.split()[-1]
     with tarfile.open(folder / "dist" / name) as packed:
-        packed.extractall(tmp_path, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # which early Pythons of 3.11 do not have
+        packed.extractall(tmp_path)
     source = tmp_path / name.removesuffix(".tar.gz")
     assert {path.name for path in source.iterdir()} == {
         *PACKAGES,
