@@ -1,91 +1,77 @@
-"""What a consistent verdict costs, with its proof, next to a plain run of the same training under the same strategy."""
+"""What a consistent verdict costs, next to the same training started by hand: a script, and a function with its proof.
+
+All that a user waits for counts on both sides, the import of TensorFlow included.
+"""
 
 from __future__ import annotations
 
 import functools
-import time
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
-import psutil
+import portpicker
 
 from benchmarks import trainings
+from benchmarks.costing import Cost, cost_of
 from benchmarks.measure import Figure, main, median
-from harness import verify
-from harness.subject.strategies import strategy_case
-from simulator import Cluster
+from simulator.topology import Topology
 
 __all__ = ["MEASUREMENTS"]
 
 _ROUNDS = 3
-_WALL_MAX, _PROCESSOR_MAX = 2.0, 4.0
-_MODELS = (trainings.cnn, trainings.mobilenet, trainings.transformer)
+_WALL_MAX, _PROCESSORS_MAX = 2.0, 4.0
+_MODELS = ("cnn", "transformer", "mobilenet")
 _STRATEGIES = ("mirrored-2", "multi_worker-2")
+_FORMS = ("script", "function")
+_FILE = trainings.__file__
+_LOCKSTEP = [sys.executable, "-c", "from _lockstep.command import main; main()"]
 
 
-class _Nobody:
-    """A record that keeps nothing."""
-
-    def step(self, **values: Any) -> None:
-        """A step was done."""
-
-    def final(self, **values: Any) -> None:
-        """The training was done."""
-
-
-def _plain(name: str, case: Any) -> None:
-    getattr(trainings, name)(case.build(), _Nobody())
+def _by_hand(name: str, strategy: str) -> Cost:
+    command = [sys.executable, _FILE, name, "by-hand"]
+    if strategy == "mirrored-2":
+        return cost_of(command)
+    cluster = Topology(worker=2)
+    addresses = {task: f"localhost:{portpicker.pick_unused_port()}" for task in cluster.tasks}
+    told = [{"TF_CONFIG": str(cluster.tf_config(task, addresses))} for task in cluster.tasks]
+    with ThreadPoolExecutor(len(told)) as pool:
+        costs = list(pool.map(functools.partial(cost_of, command), told))
+    return Cost(max(each.wall for each in costs), sum(each.processors for each in costs))
 
 
-def _run(name: str, strategy: str) -> None:
-    case = strategy_case(strategy)
-    with Cluster(case.topology, timeout=600) as cluster:
-        cluster.run(_plain, name, case)
+def _script(name: str, strategy: str) -> Cost:
+    cluster = ["--devices", "cpu:2"] if strategy == "mirrored-2" else ["--worker", "2"]
+    return cost_of([*_LOCKSTEP, "verify", *cluster, "--", "python", _FILE, name, strategy])
 
 
-def _verify(name: str, strategy: str) -> None:
-    verdict = verify(getattr(trainings, name), strategy, timeout=600)
-    assert verdict, str(verdict)
-    assert verdict.proof is not None
-
-
-def _cost(action: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of wall time, and of the processors' for this process and what it has started."""
-    before, began = _processor_seconds(), time.monotonic()
-    action()
-    return time.monotonic() - began, _processor_seconds() - before
-
-
-def _processor_seconds() -> float:
-    """With those of processes that have ended: who has waited for them counts theirs."""
-    mine = psutil.Process()
-    return sum(sum(each.cpu_times()[:4]) for each in (mine, *mine.children(recursive=True)))
+def _function(name: str, strategy: str) -> Cost:
+    return cost_of([*_LOCKSTEP, "verify", f"{_FILE}:{name}", "--strategy", strategy])
 
 
 @functools.cache
-def _costs(name: str, strategy: str) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Of verdicts and of plain runs, in turns, after one of each that has imported what they need."""
-    verdicts, runs = [], []
-    for each in range(_ROUNDS + 1):
-        run, verdict = _cost(lambda: _run(name, strategy)), _cost(lambda: _verify(name, strategy))
-        if each:
-            runs.append(run)
-            verdicts.append(verdict)
-    return verdicts, runs
+def _costs(name: str, strategy: str) -> dict[str, list[Cost]]:
+    """Of all three in turns."""
+    ways = {"by hand": _by_hand, "script": _script, "function": _function}
+    found: dict[str, list[Cost]] = {way: [] for way in ways}
+    for _ in range(_ROUNDS):
+        for way, run in ways.items():
+            found[way].append(run(name, strategy))
+    return found
 
 
-def _figures(name: str, strategy: str) -> Iterator[Callable[[], Figure]]:
-    for index, (what, most) in enumerate((("wall", _WALL_MAX), ("processors", _PROCESSOR_MAX))):
+def _figures(name: str, strategy: str, form: str) -> Iterator[Callable[[], Figure]]:
+    for what, most in (("wall", _WALL_MAX), ("processors", _PROCESSORS_MAX)):
 
-        def measured(index: int = index, what: str = what, most: float = most) -> Figure:
-            verdicts, runs = _costs(name, strategy)
+        def measured(what: str = what, most: float = most) -> Figure:
+            costs = _costs(name, strategy)
             return Figure(
-                name=f"a verdict on {name}, {strategy}, {what}; peer: a run",
-                figure=median([each[index] for each in verdicts]),
+                name=f"verify {name}, {form}, {strategy}, {what}",
+                figure=median([getattr(each, what) for each in costs[form]]),
                 unit="s",
                 target=most,
                 limit_of="ratio",
-                peer=median([each[index] for each in runs]),
+                peer=median([getattr(each, what) for each in costs["by hand"]]),
                 samples=_ROUNDS,
             )
 
@@ -93,7 +79,11 @@ def _figures(name: str, strategy: str) -> Iterator[Callable[[], Figure]]:
 
 
 MEASUREMENTS = tuple(
-    figure for model in _MODELS for strategy in _STRATEGIES for figure in _figures(model.__name__, strategy)
+    figure
+    for model in _MODELS
+    for strategy in _STRATEGIES
+    for form in _FORMS
+    for figure in _figures(model, strategy, form)
 )
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
-"""Trainings of ten steps whose verdicts are timed: a CNN with dropout, MobileNetV2, and a small transformer."""
+"""Trainings of ten steps whose verdicts are timed: a CNN with dropout, MobileNetV2, and a small transformer.
+
+Each is a function to be verified. As a script this file trains one of them under a strategy that it builds itself:
+`python trainings.py cnn mirrored-2`, or `by-hand`, on two logical devices, or as one of several workers.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -83,3 +89,29 @@ def _train(strategy: Any, record: Any, build: Callable[[], Any], inputs: Any) ->
     for x, y in strategy.experimental_distribute_dataset(data):
         record.step(loss=step(x, y), variables=model.trainable_variables)
     record.final(variables=model.trainable_variables)
+
+
+class _Nobody:
+    """A record that keeps nothing."""
+
+    def step(self, **values: Any) -> None:
+        """A step was done."""
+
+    def final(self, **values: Any) -> None:
+        """The training was done."""
+
+
+def _strategy(name: str) -> Any:
+    import tensorflow as tf
+
+    if "TF_CONFIG" in os.environ:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if name == "by-hand":
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        return tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+    return tf.distribute.MirroredStrategy()
+
+
+if __name__ == "__main__":
+    {"cnn": cnn, "mobilenet": mobilenet, "transformer": transformer}[sys.argv[1]](_strategy(sys.argv[2]), _Nobody())

@@ -155,9 +155,9 @@ class Attempt:
             return self.judged(reference, tasks), reference
 
         phase("following the run with one replica" if runs.follow else "running it on one device")
-        verdict, reference = judged(runs.plain())
-        check_whole(self.program, reference.trace, self.changes)
         derived = self.asked.derived
+        verdict, reference = judged(runs.plain(derived=derived and of is None))
+        check_whole(self.program, reference.trace, self.changes)
         for noisy in () if not derived else NOISY_RUNS if runs.follow else [PAIR]:
             if not is_open(asked(verdict)) or (reference.perturbed and is_plain(asked(verdict))):
                 break

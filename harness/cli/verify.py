@@ -181,8 +181,6 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
-    from harness.running.interpreter import Interpreter
-    from harness.running.places import check_machines
     from harness.subject.over import Over
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
@@ -215,6 +213,11 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     asked["faults"] = plan if plan.faults or plan.links or options["plan"] is not None else None
     cases = [strategy_case(name, hardware, network, over) for name in dict.fromkeys(options["names"])]
     under_test = Program.of(program[0]) if len(program) == 1 else script_of(program, options)
+    if hardware == "cpu" and over is None:
+        _begin(under_test)
+    from harness.running.interpreter import Interpreter
+    from harness.running.places import check_machines
+
     # What is wrong with the command line is said before it is said that something runs.
     for case in cases:
         check_machines(case)
@@ -229,6 +232,13 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
                 phases.show_seconds()
     write(form, [found for _, found, _ in outcomes], [each for _, _, each in outcomes])
     return worst(code for code, _, _ in outcomes)
+
+
+def _begin(program: Program) -> None:
+    """Have TensorFlow imported for the tasks, while this process imports what it needs itself."""
+    from simulator.launch import DEFAULT_PRELOAD, at_import, forkserver
+
+    forkserver(DEFAULT_PRELOAD, at_import({**os.environ, **program.task_environ})).begin()
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.steps import RunEvidence, Segment, evidence_folder
 from harness.evidence.trace import Header
+from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
 from harness.recording.rehearsing import rehearsing
@@ -164,8 +165,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
             stack.enter_context(noise.active())
         if case.family.draws_apart:
             stack.enter_context(own_shuffles(client))
+        stack.enter_context(as_reference(assignment))
         if assignment.replicas > 1:
-            stack.enter_context(averaging())
             stack.enter_context(counted_as_one())
         if watch is not None:
             stack.enter_context(watch.active())
@@ -181,6 +182,16 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         scheduled=closures.count, retried=closures.retried, unseeded=drawn.times, work=done, placement=placed
     )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+@contextlib.contextmanager
+def as_reference(assignment: Assignment) -> Iterator[None]:
+    """What is around a program that follows a run, as a function or as a script."""
+    with (
+        without_autotune() if assignment.follows else contextlib.nullcontext(),
+        averaging() if assignment.replicas > 1 else contextlib.nullcontext(),
+    ):
+        yield
 
 
 @contextlib.contextmanager

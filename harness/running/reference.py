@@ -15,10 +15,11 @@ from harness.running.cache import kept_in_cache
 from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
 from harness.running.making import FIRST_SEEDS, Wanted, made
-from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs
+from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.running.resuming import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
+from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["NOISY_RUNS", "PAIR", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
@@ -34,6 +35,9 @@ _TF32_NOTE = (
     "TF32 is on: products of float32 have factors with 10 bits of mantissa, and what that changes is allowed for, so "
     "that only larger errors are found than without it"
 )
+
+_WORTH_BYTES = 1 << 18
+"""Of what a run has left, from which on its reference is made on two cores."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class ReferenceRuns:
         place: where those go that follow.
         follows: whether to follow the run if it has left evidence.
         first: whether only its first part is followed.
+        stack: ends what is under way and was not needed.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class ReferenceRuns:
         strategy: str,
         venue: Venue,
         place: Path,
+        stack: contextlib.ExitStack,
         *,
         follows: bool = True,
         first: bool = False,
@@ -101,6 +107,7 @@ class ReferenceRuns:
         self._run = f"the run under {strategy}"
         self._directory = directory
         self._place = place
+        self._stack = stack
         self._parts = read_parts(directory)
         segments = segments_by_state(self._parts) if follows else ()
         self._segments = segments[:1] if first else segments
@@ -115,8 +122,11 @@ class ReferenceRuns:
         """Whether they follow the run."""
         return bool(self._segments)
 
-    def plain(self) -> Reference:
+    def plain(self, *, derived: bool = False) -> Reference:
         """What one replica makes of each step.
+
+        Args:
+            derived: whether noise will be asked for if this leaves something open; it may then be under way.
 
         Raises:
             NothingObserved: it reported nothing.
@@ -124,7 +134,7 @@ class ReferenceRuns:
             RunFailed: the program fails with one replica.
         """
         if self.follow:
-            self._follow()
+            self._follow(beside=derived and self._is_worth_it)
         return self.with_noise(0)
 
     def with_noise(self, runs: int, *, sure: bool = False) -> Reference:
@@ -146,10 +156,23 @@ class ReferenceRuns:
         notes = (*found.notes, *((_TF32_NOTE,) if self._venue.tf32 else ()))
         return replace(found, notes=notes, touched=self._checked(), earlier=earlier)
 
-    def _follow(self) -> None:
+    @property
+    def _is_worth_it(self) -> bool:
+        """Whether a run with noise may be made beside the one without: on a core of its own, and ended if not needed.
+
+        The run may have written no files, which who is ended would leave half written. A small training is over before
+        it pays.
+        """
+        venue, traces = self._venue, self._directory / TRACES
+        if venue.hardware != "cpu" or venue.replicas > 1 or venue.python is not None or cores() == 1:
+            return False
+        kept = sum(each.stat().st_size for each in traces.rglob("*") if each.is_file())
+        return kept >= _WORTH_BYTES and not any(each.writes for each in read_touched(traces))
+
+    def _follow(self, *, beside: bool) -> None:
         """Find out where the parts of the run stand, and what has to be followed apart."""
         segments = self._segments
-        self._last, found = self._following(segments)
+        self._last, found = self._following(segments, beside=beside and len(segments) == 1)
         if len(segments) == 1:
             return
         if (counted := segments_by_counts(self._parts, found)) != segments:
@@ -158,7 +181,7 @@ class ReferenceRuns:
         for number in undone(self._parts, found):
             self._earlier[number], _ = self._following(segments[: number + 1])
 
-    def _following(self, segments: tuple[Segment, ...]) -> tuple[Runs, Reference]:
+    def _following(self, segments: tuple[Segment, ...], *, beside: bool = False) -> tuple[Runs, Reference]:
         place = self._place / str(self._count)
         place.mkdir()
         venue = self._venue
@@ -175,6 +198,8 @@ class ReferenceRuns:
             apart=venue.apart,
         )
         self._count += 1
+        if beside:
+            self._stack.enter_context(runs.beside([PLAIN, noisy(FIRST_SEEDS[0])]))
         return runs, self._made(runs, Wanted())
 
     def _free(self, wanted: Wanted) -> Reference:
@@ -212,8 +237,8 @@ def reference_runs(
     program: Program, directory: Path, strategy: str, venue: Venue, **parts: bool
 ) -> Iterator[ReferenceRuns]:
     """Those of one run; the arguments are those of `ReferenceRuns`, with `parts` for its `follows` and `first`."""
-    with scratch("followed") as place:
-        yield ReferenceRuns(program, directory, strategy, venue, place, **parts)
+    with scratch("followed") as place, contextlib.ExitStack() as stack:
+        yield ReferenceRuns(program, directory, strategy, venue, place, stack, **parts)
 
 
 def undisturbed(

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -66,6 +66,7 @@ class Runs:
         noisy: whether some with noise may be wanted.
         apart: whether they draw otherwise than the run wherever the program leaves that open: by other seeds, and by a
             clock of another day.
+        begun: those that are under way, by name; see `beside`.
     """
 
     program: Program
@@ -79,6 +80,7 @@ class Runs:
     hardware: str = "cpu"
     noisy: bool = True
     apart: bool = False
+    begun: dict[str, Run] = field(default_factory=dict, compare=False)
 
     def trace(self, name: str) -> Path:
         """The trace file of a run."""
@@ -105,30 +107,49 @@ class Runs:
             for name in missing:  # each may want the only GPU that there is
                 self.make([name])
             return
-        case = strategy_case("default" if self.replicas == 1 else f"mirrored-{self.replicas}", self.hardware)
         with contextlib.ExitStack() as stack:
-            runs: list[tuple[Path, Run]] = []
+            fresh = self._started([name for name in missing if name not in self.begun], stack)
             for name in missing:
-                cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout, env=self._environ(name)))
-                assignment = self._assignment(name)
-                view = stack.enter_context(viewed(self.program, self._folder(name)))
-                work = (client_of(self.program), self.program, case, msgspec.structs.replace(assignment, view=view))
-                runs.append((self._folder(name), stack.enter_context(cluster.start(*work))))
-            for folder, run in runs:
-                try:
-                    result = run.join()
-                except RunFailed as failure:
-                    if failure.root_cause.kind == CANNOT:
-                        raise Abstained(failure.root_cause.message) from failure
-                    if failure.root_cause.kind == NoRoom.__name__:
-                        raise NoRoom(failure.root_cause.message) from failure
-                    follows = " that follows the run" if self.follows else ""
-                    during = f"the reference run{follows} (default strategy, one device)"
-                    raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
-                if not result["local:0"].value["observed"]:
-                    raise NothingObserved(self.program.name)
-                script = None if self.program.script is None else self.program.script.path
-                _complete(folder, read_touched(folder), script)
+                self._join(name, fresh[name] if name in fresh else self.begun.pop(name))
+
+    @contextlib.contextmanager
+    def beside(self, names: Sequence[str]) -> Iterator[None]:
+        """Have these under way from now on, while the caller goes on and `make`s what it finds that it needs.
+
+        What nobody has asked for by the end is ended.
+        """
+        with contextlib.ExitStack() as stack:
+            self.begun.update(self._started(names, stack))
+            stack.callback(self.begun.clear)
+            yield
+
+    def _started(self, names: Sequence[str], stack: contextlib.ExitStack) -> dict[str, Run]:
+        """Runs that have begun, each of which the stack ends."""
+        case = strategy_case("default" if self.replicas == 1 else f"mirrored-{self.replicas}", self.hardware)
+        found = {}
+        for name in names:
+            cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout, env=self._environ(name)))
+            assignment = self._assignment(name)
+            view = stack.enter_context(viewed(self.program, self._folder(name)))
+            work = (client_of(self.program), self.program, case, msgspec.structs.replace(assignment, view=view))
+            found[name] = stack.enter_context(cluster.start(*work))
+        return found
+
+    def _join(self, name: str, run: Run) -> None:
+        try:
+            result = run.join()
+        except RunFailed as failure:
+            if failure.root_cause.kind == CANNOT:
+                raise Abstained(failure.root_cause.message) from failure
+            if failure.root_cause.kind == NoRoom.__name__:
+                raise NoRoom(failure.root_cause.message) from failure
+            follows = " that follows the run" if self.follows else ""
+            during = f"the reference run{follows} (default strategy, one device)"
+            raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
+        if not result["local:0"].value["observed"]:
+            raise NothingObserved(self.program.name)
+        folder, script = self._folder(name), None if self.program.script is None else self.program.script.path
+        _complete(folder, read_touched(folder), script)
 
     def _environ(self, name: str) -> dict[str, str]:
         """Of the run with other kernels, those that the plain one, which was made before, has not used."""

@@ -160,6 +160,11 @@ class Forkserver:
             adopter: int | None = self._server._forkserver_pid  # noqa: SLF001 - no other way is offered
             return [] if adopter is None or self.pid is None else kill_orphans(adopter, self.pid)
 
+    def begin(self) -> None:
+        """Start the server, if it does not run yet, and let it import while this process goes on."""
+        with self._lock:
+            self._ensure_running()
+
     def warm_up(self) -> None:
         """Start the server, if it does not run yet, and wait until its imports are done."""
         launched = self.start(_nothing, (), "warm-up")

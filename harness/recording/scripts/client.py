@@ -16,6 +16,7 @@ from harness.evidence.trace import Header, Placement
 from harness.recording.client import (
     Assignment,
     as_here,
+    as_reference,
     bound_threads,
     check_shape,
     folder_of,
@@ -39,7 +40,6 @@ from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import BuildsNoStrategy, StandIns
 from harness.recording.scripts.unscoped import unscoped_named
-from harness.recording.steps.averaging import averaging
 from harness.recording.touched import note_files
 from harness.recording.turns import in_turns
 from harness.recording.unseeded import own_shuffles, seeded_generators
@@ -232,8 +232,7 @@ def _around(
     client = case.clients.index(task_name())
     if case.family.draws_apart or started:
         stack.enter_context(own_shuffles(client + len(case.clients) * started))
-    if assignment.replicas > 1:
-        stack.enter_context(averaging())
+    stack.enter_context(as_reference(assignment))
     if case.name == "default" or assignment.replicas > 1:
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.replicas}
         stack.enter_context(one_replica(stand_ins, **told))

@@ -1,0 +1,65 @@
+"""Runs of a reference iterate without the thread of tf.data that may make the end of an iterator wait."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from harness import observe, verify
+from harness.evidence.observed import history
+from simulator import Cluster, Topology
+
+
+def _tuned(iterator: Any) -> bool:
+    return iterator._dataset.options().autotune.enabled is not False
+
+
+def _elements() -> list[tuple[bool, list[int]]]:
+    """Of one dataset, with the thread and without."""
+    import tensorflow as tf
+
+    from harness.recording.autotune import without_autotune
+
+    found = []
+    for around in (contextlib.nullcontext, without_autotune):
+        tf.random.set_seed(3)
+        data = tf.data.Dataset.range(8).map(lambda x: 2 * x, num_parallel_calls=tf.data.AUTOTUNE).shuffle(8)
+        with around():
+            iterator = iter(data)
+            found.append((_tuned(iterator), [int(x) for x in (*iterator, *data)]))
+    return found
+
+
+def tells(strategy: Any, record: Any) -> None:
+    """Trains, and says whether its own dataset is tuned."""
+    import tensorflow as tf
+
+    with strategy.scope():
+        weight = tf.Variable(1.0, aggregation=tf.VariableAggregation.MEAN)
+
+    def replica(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weight * x)
+        weight.assign_sub(0.0 * tape.gradient(loss, weight))
+
+    iterator = iter(tf.data.Dataset.range(4, output_type=tf.float32).batch(2))
+    for x in iterator:
+        strategy.run(replica, args=(x,))
+        record.step(loss=float(_tuned(iterator)))
+
+
+def test_nothing_but_the_thread_is_another() -> None:
+    """The elements and their order stay."""
+    with Cluster(Topology(worker=1)) as cluster:
+        tuned, untuned = cluster.run(_elements)["worker:0"].value
+    assert tuned[0]
+    assert not untuned[0]
+    assert sorted(tuned[1]) == sorted(untuned[1]) == sorted([*range(0, 16, 2)] * 2)
+    assert tuned[1] == untuned[1]
+
+
+def test_it_is_the_reference_that_does_without() -> None:
+    """A run is what the user's program makes of it."""
+    assert [float(each["loss"].array) for each in history(observe(tells, "default"), "loss").values()] == [1.0, 1.0]
+    verdict = verify(tells, "mirrored-2", explain=False, prove=False)
+    assert {(found.observed, found.expected) for found in verdict.findings} == {(1.0, 0.0)}

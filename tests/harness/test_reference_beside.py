@@ -1,0 +1,120 @@
+"""A run with noise that is made beside the one without, before anybody knows whether it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness import verify
+from harness.running import reference
+from harness.running.making import FIRST_SEEDS
+from harness.running.repeated import PLAIN, Runs, noisy
+from harness.subject.program import Program
+
+NOISE = noisy(FIRST_SEEDS[0])
+
+
+def reports(strategy: Any, record: Any) -> None:
+    """One number, from which process it came."""
+    record.step(loss=float(os.getpid()))
+
+
+def trains(strategy: Any, record: Any) -> None:
+    """A layer by Adam, with a sum long enough for rounding to show."""
+    import tensorflow as tf
+
+    with strategy.scope():
+        weight = tf.Variable(tf.random.stateless_normal([64, 8], [1, 2]), aggregation=tf.VariableAggregation.MEAN)
+        second = tf.Variable(tf.zeros([64, 8]), aggregation=tf.VariableAggregation.MEAN)
+
+    def replica(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(tf.tanh(x @ weight))) / 16
+        gradient = tape.gradient(loss, weight)
+        (gradient,) = tf.distribute.get_replica_context().all_reduce("SUM", [gradient])
+        second.assign(0.9 * second + 0.1 * gradient**2)
+        weight.assign_sub(0.01 * gradient / (tf.sqrt(second) + 1e-7))
+        return loss
+
+    @tf.function
+    def step(x: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(replica, args=(x,)), axis=None)
+
+    data = tf.data.Dataset.from_tensor_slices(tf.random.stateless_normal([48, 64], [3, 4])).batch(16)
+    for x in strategy.experimental_distribute_dataset(data):
+        record.step(loss=step(x), variables=[weight])
+
+
+def writes(strategy: Any, record: Any) -> None:
+    """The same, and leaves a file."""
+    Path("written-by-a-training").write_text("so")
+    trains(strategy, record)
+
+
+def _runs(place: Path) -> Runs:
+    return Runs(Program.of(reports), place, seed=3, timeout=60)
+
+
+def test_who_is_under_way_is_joined_and_not_started_again(tmp_path: Path) -> None:
+    """Both are whole afterwards, each from its own process, and a third one is made as ever."""
+    runs = _runs(tmp_path)
+    with runs.beside([PLAIN, NOISE]):
+        assert set(runs.begun) == {PLAIN, NOISE}
+        runs.make([PLAIN])
+        assert set(runs.begun) == {NOISE}
+        runs.make([PLAIN, NOISE])
+        assert not runs.begun
+        runs.make([noisy(102)])
+    assert all(runs.trace(name).exists() for name in (PLAIN, NOISE, noisy(102)))
+
+
+def test_who_is_not_needed_is_ended(tmp_path: Path) -> None:
+    """Whether nobody asks for it, or what was asked for has failed; what it has left does not count as made."""
+    runs = _runs(tmp_path)
+    with contextlib.suppress(ZeroDivisionError), runs.beside([PLAIN, NOISE]):
+        pids = [task.pid for run in runs.begun.values() for task in run.tasks.values()]
+        runs.make([PLAIN])
+        raise ZeroDivisionError
+    assert not runs.begun
+    assert not any(pid and psutil.pid_exists(pid) for pid in pids)
+
+
+@pytest.mark.parametrize(("least", "cores", "program", "worth"), [
+    (0, 2, trains, True),
+    pytest.param(1 << 40, 2, trains, False, marks=pytest.mark.full),
+    pytest.param(0, 1, trains, False, marks=pytest.mark.full),
+    (0, 2, writes, False),
+])  # fmt: skip
+def test_it_is_made_where_it_pays_and_harms_nobody(
+    least: int, cores: int, program: Any, worth: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not for a small training, nor on one core, nor for a program that would leave a file half written."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reference, "_WORTH_BYTES", least)
+    monkeypatch.setattr(reference, "cores", lambda: cores)
+    begun = []
+    beside = Runs.beside
+
+    def noted(runs: Runs, names: Any) -> Any:
+        begun.append(list(names))
+        return beside(runs, names)
+
+    monkeypatch.setattr(Runs, "beside", noted)
+    assert verify(program, "mirrored-2").outcome == "consistent"
+    assert begun == ([[PLAIN, NOISE]] if worth else [])
+
+
+@pytest.mark.full
+def test_its_bounds_are_those_of_a_run_that_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit: who made it when changes no number."""
+    found = []
+    for least in (0, 1 << 40):
+        monkeypatch.setattr(reference, "_WORTH_BYTES", least)
+        verdict = verify(trains, "mirrored-2")
+        found.append([(law.law, law.worst_ratio, law.resolution) for law in verdict.judgements])
+    assert found[0] == found[1]
