@@ -13,9 +13,18 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["ENTRANCE_VARIABLE", "enter"]
+__all__ = ["ENTRANCE_VARIABLE", "enter", "of_interpreter"]
 
 ENTRANCE_VARIABLE = "LOCKSTEP_ENTRANCE"
+# Where this interpreter looked for modules when it began.
+_found = list(sys.path)
+_given = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+
+
+def of_interpreter() -> list[str]:
+    """Where it finds modules whatever PYTHONPATH says: the standard library, and what is installed."""
+    given = {os.path.abspath(entry) for entry in _given}  # noqa: PTH100 - as Python has it
+    return [entry for entry in _found if os.path.abspath(entry) not in given]  # noqa: PTH100 - as above
 
 
 def enter(entrance: str) -> None:

@@ -15,10 +15,10 @@ from typing import Any, cast
 import msgspec
 
 from _lockstep import names
-from harness.subject.environment import set_before_tensorflow
 from harness.subject.script import Script
 from simulator import UsageError
 from simulator.launch import pack, unpack
+from simulator.launch.before_import import set_before_tensorflow
 
 __all__ = ["Program"]
 

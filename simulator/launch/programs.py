@@ -13,8 +13,10 @@ import msgspec
 
 from simulator.agent.graph_errors import readable
 from simulator.agent.program import Program, become
+from simulator.agent.script import Script, become_script
 from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
+from simulator.launch.preloaded import preloaded
 from simulator.launch.protocol import End, Entry, Failure, Process
 from simulator.machines.local.room import full_disk
 from simulator.topology import Topology
@@ -118,11 +120,14 @@ class Programs:
     def entry(self, spec: TaskSpec) -> Entry:
         """The process becomes the program.
 
-        It is forked by a forkserver that has imported next to nothing: PR_SET_PDEATHSIG follows the *thread* that
-        forked, and the caller's thread may be a short-lived one.
+        One that is not `preloaded` is forked by a forkserver that has imported next to nothing: PR_SET_PDEATHSIG
+        follows the *thread* that forked, and the caller's thread may be a short-lived one.
         """
         bare = msgspec.structs.replace(spec, environ={}, tensorflow=False, server=False)
         environ = self.environment(spec.environ, msgspec.json.encode(bare), spec.devices)
+        if (found := preloaded(self.argv, self.cwd, spec.environ)) is not None:
+            script = Script(argv=found.argv, cwd=self.cwd, environ=environ, log=spec.log)
+            return Entry(found.modules, become_script, (script,), found.variables)
         return Entry((), become, (Program(argv=self.argv, cwd=self.cwd, environ=environ, log=spec.log),))
 
     def launch(self, spec: TaskSpec) -> Process:

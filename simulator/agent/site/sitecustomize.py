@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-__all__ = ["SAVES", "watch"]
+__all__ = ["SAVES", "STEPS", "answer_stacks", "patch", "watch"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the time of a start
 # Modules of a program, and which functions of simulator.agent.steps to call with each as soon as it has been imported.
@@ -34,7 +34,7 @@ SAVES = {
     "tf_keras.src.engine.training": ("saves.saving:keras_models",),
     "tf_keras.src.saving.saving_api": ("saves.saving:keras_functions",),
 }
-_STEPS = {
+STEPS = {
     "tensorflow": ("steps.patches:on_tensorflow",),
     "tensorflow.python.distribute.coordinator.cluster_coordinator": ("steps.patches:count_closures",),
     "tensorflow.python.distribute.distribute_lib": ("steps.patches:count_runs",),
@@ -76,7 +76,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
         def run_and_patch(module: ModuleType) -> None:
             run_module(module)
             for name in names:
-                _patch(name, module)
+                patch(name, module)
 
         spec.loader.exec_module = run_and_patch  # type: ignore[method-assign]
         return spec
@@ -102,7 +102,8 @@ def watch(patches: Mapping[str, Sequence[str]]) -> None:
     sys.meta_path.insert(0, _Watcher(patches))
 
 
-def _patch(name: str, module: ModuleType) -> None:
+def patch(name: str, module: ModuleType) -> None:
+    """Call a function of `simulator.agent`, `PLACE:NAME`, with a module that has been imported."""
     place, _, function = name.partition(":")
     try:
         getattr(importlib.import_module(f"{_simulator()}.agent.{place}"), function)(module)
@@ -129,8 +130,13 @@ def _say(text: str) -> None:
     sys.stderr.write(f"lockstep: {text}\n")
 
 
-def _answer_stacks(path: str) -> None:
+def answer_stacks() -> None:
     """SIGUSR2 writes all stacks into the task's file, in the process that leads the task's group."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        _answer_into(json.loads(os.environ["LOCKSTEP_AGENT"])["stacks"])
+
+
+def _answer_into(path: str) -> None:
     if os.getpid() == os.getpgrp():
         stacks = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         faulthandler.register(signal.SIGUSR2, file=stacks, all_threads=True, chain=False)
@@ -147,10 +153,9 @@ def _run_other_sitecustomize() -> None:
 
 
 def _begin() -> None:
-    watch({name: (*_STEPS.get(name, ()), *SAVES.get(name, ())) for name in (*_STEPS, *SAVES)})
+    watch({name: (*STEPS.get(name, ()), *SAVES.get(name, ())) for name in (*STEPS, *SAVES)})
     sys.meta_path.append(_Home())
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        _answer_stacks(json.loads(os.environ["LOCKSTEP_AGENT"])["stacks"])
+    answer_stacks()
 
 
 if __name__ == "sitecustomize" and "LOCKSTEP_AGENT" in os.environ:

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-__all__ = ["set_before_tensorflow"]
+__all__ = ["Before", "before_tensorflow", "set_before_tensorflow"]
 
 _READERS = ("tensorflow", "keras", "tf_keras")
 """Packages that read the environment when they are imported."""
 
 
-def set_before_tensorflow(tree: ast.Module, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a file sets at its top, in the order in which Python would, by values that its text has.
+@dataclass(frozen=True)
+class Before:
+    """What a file does at its top before it imports TensorFlow.
+
+    Attributes:
+        variables: that it sets, by values that its text has.
+        whole: whether these are all that it sets there by `os.environ`.
+        imports: whether it imports TensorFlow, or Keras, at all.
+    """
+
+    variables: dict[str, str]
+    whole: bool
+    imports: bool
+
+
+def before_tensorflow(tree: ast.Module, environ: Mapping[str, str]) -> Before:
+    """Read a file, in the order in which Python would run it.
 
     What stands in a branch or a function, and what is computed, is not known.
 
@@ -23,9 +39,14 @@ def set_before_tensorflow(tree: ast.Module, environ: Mapping[str, str]) -> dict[
     reading = _Reading(environ)
     for node in tree.body:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) and any(map(_imports_reader, ast.walk(node))):
-            break
+            return Before(reading.found, reading.whole, imports=True)
         reading.take(node)
-    return reading.found
+    return Before(reading.found, reading.whole, imports=False)
+
+
+def set_before_tensorflow(tree: ast.Module, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `before_tensorflow`, which has the arguments."""
+    return before_tensorflow(tree, environ).variables
 
 
 def _imports_reader(node: ast.AST) -> bool:
@@ -42,10 +63,12 @@ class _Reading:
 
     Attributes:
         found: what they set.
+        whole: whether that is all.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
+        self.whole = True
         self._before = environ
         self._texts: dict[str, str | None] = {}
         # What `os.environ` is called here.
@@ -102,6 +125,7 @@ class _Reading:
                 self._set(keyword.arg, self._text(keyword.value) if sure else None)
 
     def _set(self, name: str | None, text: str | None) -> None:
+        self.whole = self.whole and name is not None and text is not None
         if name is None:
             return
         self.found.pop(name, None)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness import verify
-from harness.subject.environment import set_before_tensorflow
 from harness.subject.program import Program
+from simulator.launch.before_import import set_before_tensorflow
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,204 @@
+"""The process of a task becomes a Python script, in a fork of one that has imported TensorFlow already."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import importlib.abc
+import importlib.machinery
+import io
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Sequence
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn
+
+import msgspec
+
+from _lockstep.children import PRELOAD
+from simulator.agent.process import fresh_signals, join_no_one, redirect_output
+from simulator.agent.site import sitecustomize as site
+
+__all__ = ["Script", "become_script"]
+
+# Not to be seen until the script imports one of them.
+_HIDDEN = ("tensorflow", "keras", "tf_keras", "harness")
+_NEEDED_AT_END = {"sys", "builtins", "__main__"}
+# By the forkserver.
+_imported: set[str] = set()
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What the process of a task needs to become the script: `argv` is its `sys.argv`, which begins with its file."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    environ: dict[str, str]
+    log: str
+
+
+def become_script(script: Script) -> NoReturn:
+    """Run it as `python FILE` does; called in the forked process, and never returns."""
+    join_no_one()
+    fresh_signals(python=True)
+    redirect_output(script.log)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.chdir(script.cwd)
+    os.environ.clear()
+    os.environ.update(script.environ)
+    _imported.update(sys.modules)
+    _renew_streams()
+    _renew_modules()
+    sys.argv = list(script.argv)
+    sys.path[:] = _path(script)
+    _Hidden.hide()
+    site.answer_stacks()
+    code = _run(script.argv[0])
+    # Nothing of the script is held from here on: what it holds itself is let go as Python ends.
+    if isinstance(code, KeyboardInterrupt):
+        _end_by(signal.SIGINT)
+    _leave(code)
+
+
+def _run(file: str) -> object:
+    """Run a file as `__main__`; what it ends with."""
+    whole = os.path.abspath(file)  # noqa: PTH100 - as Python has it
+    main = _main(whole)
+    try:
+        with io.open_code(whole) as source:
+            code = compile(source.read(), whole, "exec")
+        exec(code, main.__dict__)  # noqa: S102 - the script that was asked for
+    except SystemExit as end:
+        return end.code
+    except BaseException as error:  # noqa: BLE001 - whatever it raises
+        _show(error, error.__traceback__ and error.__traceback__.tb_next)
+        return KeyboardInterrupt() if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _main(whole: str) -> ModuleType:
+    main = ModuleType("__main__")
+    main.__dict__.update(
+        __file__=whole,
+        __builtins__=sys.modules["builtins"],
+        __loader__=importlib.machinery.SourceFileLoader("__main__", whole),
+        __package__=None,
+        __spec__=None,
+        __cached__=None,
+        __annotations__={},
+    )
+    sys.modules["__main__"] = main
+    return main
+
+
+def _path(script: Script) -> list[str]:
+    """Where the script finds modules: its folder, what PYTHONPATH says, and what this interpreter has found itself."""
+    given = [entry for entry in script.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    mine = [os.path.abspath(entry) for entry in given]  # noqa: PTH100 - as Python has it
+    first = os.path.dirname(os.path.realpath(script.argv[0]))  # noqa: PTH120 - as Python has it
+    return list(dict.fromkeys([first, *mine, *sys.modules[PRELOAD].of_interpreter()]))
+
+
+def _renew_streams() -> None:
+    """The streams as Python makes them at its start (`create_stdio` in its pylifecycle.c)."""
+    encoding, errors = sys.stdout.encoding, {1: sys.stdout.errors, 2: sys.stderr.errors}
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        raw = io.FileIO(number, "w" if number else "r", closefd=False)
+        raw.name = f"<{name}>"
+        whole: Any = io.BufferedReader(raw) if not number else raw if unbuffered else io.BufferedWriter(raw)
+        by_line = number == 2 and not unbuffered
+        stream: Any = io.TextIOWrapper(whole, encoding, errors[number or 1], None, by_line, unbuffered)
+        stream.mode = raw.mode[0]
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _renew_modules() -> None:
+    """What modules have remembered of the forkserver."""
+    tempfile.tempdir = None
+    if (random := sys.modules.get("numpy.random")) is not None:
+        random.seed()
+    if (process := sys.modules.get("multiprocessing.process")) is not None:
+        vars(process)["ORIGINAL_DIR"] = os.path.abspath(os.curdir)  # noqa: PTH100 - as Python has it
+    gc.enable()
+
+
+class _Hidden(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """TensorFlow and Keras are there, and are imported when the script does so: what that brings about happens then."""
+
+    def __init__(self, modules: dict[str, ModuleType]) -> None:
+        self._modules = modules
+        self._specs: dict[str, importlib.machinery.ModuleSpec | None] = {}
+
+    @classmethod
+    def hide(cls) -> None:
+        """Hide them, and what only Lockstep has imported."""
+        names = [name for name in sys.modules if name.partition(".")[0] in _HIDDEN]
+        found = {name: sys.modules.pop(name) for name in names}
+        modules = {name: module for name, module in found.items() if not name.startswith("harness")}
+        site.watch({name: each for name, each in site.STEPS.items() if name not in modules})
+        sys.meta_path[:] = [each for each in sys.meta_path if not type(each).__module__.startswith("_lockstep")]
+        sys.meta_path.insert(0, cls(modules))
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Show all of them at the first import of one."""
+        if fullname not in self._modules:
+            return None
+        sys.meta_path.remove(self)
+        sys.modules.update({name: module for name, module in self._modules.items() if name != fullname})
+        self._specs[fullname] = self._modules[fullname].__spec__
+        return importlib.machinery.ModuleSpec(fullname, self)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """The one that is there."""
+        return self._modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is run again; who looks at steps begins to do so."""
+        module.__spec__ = self._specs[module.__name__]
+        for name, patches in sorted(site.STEPS.items(), key=lambda each: each[0] == "tensorflow"):
+            for patch in patches if name in self._modules else ():
+                site.patch(patch, self._modules[name])
+
+
+def _show(error: BaseException, frames: TracebackType | None) -> None:
+    """As Python does with what nobody has caught, without the frame of this file."""
+    try:
+        sys.excepthook(type(error), error.with_traceback(frames), frames)
+    except Exception:  # noqa: BLE001 - a hook of the script's
+        traceback.print_exc()
+
+
+def _leave(code: object) -> NoReturn:
+    """End as Python does: threads are joined, exit handlers run, and what the script has made is let go.
+
+    What its forkserver has imported is not: taking it apart would copy the memory that all tasks share.
+    """
+    number = 0 if code is None else code if isinstance(code, int) else 1
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+    python = ctypes.pythonapi
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what Python calls first at its end
+    atexit._run_exitfuncs()  # noqa: SLF001 - and then
+    shared = {name: sys.modules.pop(name) for name in _imported - _NEEDED_AT_END if name in sys.modules}
+    python.Py_IncRef(ctypes.py_object(shared))
+    python.Py_Exit(ctypes.c_int(number))
+    os._exit(number)
+
+
+def _end_by(number: int) -> NoReturn:
+    """End by a signal, as Python does where nobody has caught Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)

@@ -1,0 +1,99 @@
+"""Which commands start from a forkserver that has imported TensorFlow, as functions do.
+
+Importing TensorFlow costs each Python two seconds and 240 MB. A script that imports it at its top, and is run by the
+Python that Lockstep runs in, is forked from a process that has it, and shares its memory with the others. It sees what
+`python FILE` sees; what cannot be so is started as from a shell.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from _lockstep.names import PACKAGES
+from simulator.launch.before_import import before_tensorflow
+from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import
+
+__all__ = ["FRESH", "Preloaded", "preloaded"]
+
+FRESH = "LOCKSTEP_FRESH"
+"""A variable by which every command is started as from a shell."""
+# Options that change nothing of what a script computes, and that one process may have and its forkserver not.
+_HARMLESS = ("-u", "-B")
+# What is read when Python starts; a forkserver has that of its parent.
+_OF_PYTHON = ("LD_", "PYTHON", "MALLOC_", "GLIBC_")
+_SAME = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """A command that is forked.
+
+    Attributes:
+        argv: as its `sys.argv` is to be, beginning with the file.
+        modules: that the forkserver has imported.
+        variables: of the forkserver's environment, which count when it imports them.
+    """
+
+    argv: tuple[str, ...]
+    modules: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
+
+
+def preloaded(argv: Sequence[str], cwd: str, environ: Mapping[str, str]) -> Preloaded | None:
+    """How a command is forked; None where it is started as from a shell.
+
+    Args:
+        argv: the command.
+        cwd: where it runs.
+        environ: in which.
+    """
+    rest = argv[1:]
+    while rest and rest[0] in _HARMLESS:
+        rest = rest[1:]
+    if environ.get(FRESH) or not rest or rest[0].startswith("-") or not _is_this_python(argv[0], environ):
+        return None
+    file = Path(cwd, rest[0])
+    if file.suffix != ".py" or not file.is_file() or _has_other_start(environ) or _has_others(file.parent, environ):
+        return None
+    try:
+        before = before_tensorflow(ast.parse(file.read_bytes()), environ)
+    except (OSError, SyntaxError, ValueError):  # Python says so
+        return None
+    if not (before.imports and before.whole):
+        return None
+    return Preloaded(tuple(rest), DEFAULT_PRELOAD, at_import({**environ, **before.variables}))
+
+
+def _is_this_python(program: str, environ: Mapping[str, str]) -> bool:
+    """Whether a command is started by the Python of this process; a virtual environment is the folder of its own."""
+    found = shutil.which(program, path=environ.get("PATH"))
+    if found is None:
+        return False
+    here, there = Path(sys.executable), Path(found)
+    names = ("python", f"python{sys.version_info.major}", "python{}.{}".format(*sys.version_info))
+    return there.name in names and there.absolute().parent.resolve() == here.absolute().parent.resolve()
+
+
+def _has_other_start(environ: Mapping[str, str]) -> bool:
+    """Whether the environment says something of how Python begins that it does not say here."""
+    names = {name for name in (*environ, *os.environ) if name.startswith(_OF_PYTHON) and name not in _SAME}
+    return any(environ.get(name) != os.environ.get(name) for name in names)
+
+
+def _has_others(folder: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the script may import another module by a name of which the forkserver has imported one."""
+    places = [folder, *map(Path, filter(None, environ.get("PYTHONPATH", "").split(os.pathsep)))]
+    for name in (*PACKAGES, *DEFAULT_PRELOAD, "keras", "numpy"):
+        spec = importlib.util.find_spec(name)
+        mine = None if spec is None or spec.origin is None else Path(spec.origin).resolve().parents[1]
+        there = (place for place in places for each in (name, f"{name}.py") if (place / each).exists())
+        if any(place.resolve() != mine for place in there):
+            return True
+    return False
