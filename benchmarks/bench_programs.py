@@ -24,19 +24,8 @@ _REDUCING = str(Path(__file__).with_name("reducing.py"))
 
 def added_to_a_script() -> Figure:
     """A small CNN on two devices: the import of TensorFlow counts on both sides."""
-    run = [
-        *_LOCKSTEP,
-        "run",
-        "--quiet",
-        "--devices",
-        "cpu:2",
-        "--",
-        sys.executable,
-        trainings.__file__,
-        "cnn",
-        "mirrored-2",
-    ]
-    hand = [sys.executable, trainings.__file__, "cnn", "by-hand"]
+    script = [sys.executable, trainings.__file__, "cnn"]
+    run, hand = [*_RUN, "--devices", "cpu:2", "--", *script, "mirrored-2"], [*script, "by-hand"]
     costs = [(cost_of(run).wall, cost_of(hand).wall) for _ in range(_ROUNDS)]
     return Figure(
         name="lockstep run of a CNN; peer: python",
@@ -54,16 +43,7 @@ def _workers(fresh: str) -> tuple[float, float]:
     """Seconds of a whole run of workers that reduce once, and the MiB of each."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
-        command = [
-            *_LOCKSTEP,
-            "run",
-            "--quiet",
-            f"--worker={_WORKERS}",
-            f"--out={out}",
-            "--",
-            sys.executable,
-            _REDUCING,
-        ]
+        command = [*_RUN, f"--worker={_WORKERS}", f"--out={out}", "--", sys.executable, _REDUCING]
         seconds = cost_of(command, {FRESH: fresh}).wall
         logs = [log.read_text() for log in out.rglob("worker-*.log")]
     return seconds, median(
