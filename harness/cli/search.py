@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,8 @@ Exit codes:
 @click.command(epilog=_EPILOG)
 @click.argument("program", metavar="FILE.py:FUNCTION")
 @click.option("--strategy", default="mirrored-2", show_default=True, metavar="NAME", help="See `lockstep strategies`.")
-@click.option("--budget", default="10m", show_default=True, metavar="DURATION", help="How long to search.")
+@click.option("--budget", default="10m", show_default=True, metavar="DURATION", help="How long it may take in all.")
+@click.option("--plans", type=click.IntRange(min=1), metavar="N", help="Draw no more plans than these.")
 @seed_option("Decides which plans are drawn.", 0)
 @click.option(
     "--profile",
@@ -125,7 +127,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
     topology, room = case.topology, room_of(case, options["restart_policy"])
     wanted = [word.strip() for word in (options["kinds"] or "").split(",") if word.strip()]
     kinds = choose_kinds(wanted, topology, room)
-    budget = parse_duration(options["budget"], "budget")
+    budget, began = parse_duration(options["budget"], "budget"), time.monotonic()
     parse_duration(options["chaos"], "chaos")
     acceptance = Acceptance.parse(options["accept"])
     try_out(options["out"])
@@ -142,7 +144,11 @@ def _search(program: str, options: dict[str, Any]) -> int:
         space = Space(
             topology, subject.steps, kinds, drawn_by, options["chaos"], faults_max=options["faults"], room=room
         )
-        searching = Search(subject.run, space, budget, options["seed"], acceptance, _say)
+
+        def run(plan: FaultPlan) -> Outcome:
+            return subject.run(plan, seconds=max(1.0, searching.left))
+
+        searching = Search(run, space, budget, options["seed"], options["plans"], began, acceptance, _say)
         interrupted, seconds = False, 0.0
         try:
             # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
@@ -179,13 +185,15 @@ def _reported(
     path = None
     lacking = None if interrupted or hunt.tried else _why_nothing_was_tried(hunt, options, seconds)
     if plan is not None and outcome is not None:
-        path = write_test(options["out"], program, subject.case.name, plan, str(outcome.symptom), _kept(options))
+        path = write_test(options["out"], program, subject.case.name, plan, outcome, _kept(options))
     if options["as_json"]:
         click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
     else:
         show(_summary(hunt) if lacking is None else f"nothing was searched: {lacking}")
         if plan is not None and outcome is not None:
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
+            if hunt.found is not None and not hunt.found.whole:
+                how += f"; the budget of {options['budget']} ended before it was shrunk, and less may do as well"
             show(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
     if path is not None:
         return Exit.INCONSISTENT
@@ -244,6 +252,7 @@ def _as_json(
         "unfired": hunt.unfired,
         "voids": hunt.voids,
         "interrupted": interrupted,
+        "whole": hunt.found is not None and hunt.found.whole,
         "plan": None if plan is None else plan.to_mapping(),
         "drawn": None if hunt.found is None else hunt.found.drawn.to_mapping(),
         "symptom": None if outcome is None else outcome.symptom,

@@ -237,7 +237,9 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
 def _begin(program: Program) -> None:
     """Have TensorFlow imported for the tasks, while this process imports what it needs itself."""
     from simulator.launch import DEFAULT_PRELOAD, at_import, forkserver
+    from simulator.launch.programs import working_directory
 
+    working_directory()  # which may be gone
     forkserver(DEFAULT_PRELOAD, at_import({**os.environ, **program.task_environ})).begin()
 
 

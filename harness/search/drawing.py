@@ -23,8 +23,8 @@ _FAULTS_MAX = 4
 # How much likelier a step is than each other trigger. The others may never come: a program may save nothing, and what a
 # link carries is not known before.
 _STEPS_AMONG_TRIGGERS = 4
-# How often a point of a save is passed at most.
-_TIMES_MAX = 3
+# As often a point of a save is mostly passed before a fault strikes; at most it is as often as there are steps.
+_TIMES_FEW = 3
 _ON_LINKS: Mapping[str, Sequence[Any]] = {"bytes": ("10KB", "1KB", "30KB", "100KB"), "connections": (1, 2, 3)}
 # How soon a fault brings back the task that it has ended; without it the restart policy does.
 _RESTARTS = (None, "0s", "1s")
@@ -161,7 +161,8 @@ def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, An
         return {**ends, chosen: draw(st.sampled_from(_ON_LINKS[chosen]))}
     if chosen == "phase":
         phases = [phase for phase in PHASES if phase != "at_barrier" or (others and not topology.ps)]
-        when: dict[str, Any] = {"phase": draw(st.sampled_from(phases)), "nth": draw(st.integers(1, _TIMES_MAX))}
+        times = draw(st.sampled_from((_TIMES_FEW, max(_TIMES_FEW, space.steps))))
+        when: dict[str, Any] = {"phase": draw(st.sampled_from(phases)), "nth": draw(st.integers(1, times))}
     else:
         when = {"step": draw(st.integers(1, space.steps))}
     if chosen == "step of all":

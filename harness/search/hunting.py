@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+
+import msgspec
 
 from harness.search.drawing import Space, draw_plans
 from harness.search.outcome import Outcome
@@ -16,8 +19,6 @@ __all__ = ["Found", "Hunt", "Search", "drawn"]
 
 # So many plans are drawn at once; each such batch has a seed of its own.
 _BATCH = 16
-# A plan that is found at the very end is worth this share of the budget on top.
-_EXTRA = 0.5
 Runner = Callable[[FaultPlan], Outcome]
 Listener = Callable[[str, int, FaultPlan, Outcome], None]
 
@@ -26,7 +27,8 @@ Listener = Callable[[str, int, FaultPlan, Outcome], None]
 class Found:
     """A failing plan: as it was drawn, the smallest that fails alike, and what the latter's last failing run was like.
 
-    `failed` of `runs` runs of the smallest one failed.
+    `failed` of `runs` runs of the smallest one failed. `whole` says that nothing smaller fails alike; else there was no
+    time to find out.
     """
 
     drawn: FaultPlan
@@ -34,6 +36,7 @@ class Found:
     outcome: Outcome
     failed: int
     runs: int
+    whole: bool = True
 
 
 @dataclass
@@ -74,7 +77,9 @@ class Search:
     Attributes:
         run: runs a plan once.
         space: what plans are drawn from.
-        budget: seconds. Shrinking may take half as long again.
+        budget: seconds, shrinking included.
+        plans: how many are drawn at most; None for as many as there is time for.
+        began: from when on the budget counts, on the monotonic clock; None for when the search begins.
         seed: the same seed draws the same plans.
         acceptance: how many runs of a plan must fail.
         listener: called after each run with `plan` or `shrink`, its number, the plan and the outcome.
@@ -85,26 +90,33 @@ class Search:
     space: Space
     budget: float
     seed: int = 0
+    plans: int | None = None
+    began: float | None = None
     acceptance: Acceptance = field(default_factory=Acceptance)
     listener: Listener = lambda *_: None
     hunt: Hunt = field(default_factory=Hunt)
 
     def go(self) -> Hunt:
         """Search until a plan fails, the budget is spent, or there are no more plans."""
-        self._began = time.monotonic()
+        self.began = time.monotonic() if self.began is None else self.began
         hunt = self.hunt
         for plan in drawn(self.space, self.seed):
-            if self._spent() >= self.budget:
+            if self.left <= 0 or hunt.plans == self.plans:
                 break
             hunt.plans += 1
             outcome = self._run("plan", hunt.plans, plan)
             if outcome.failed and self._confirm(plan, outcome):
                 break
-        hunt.seconds = self._spent()
+        hunt.seconds = self.budget - self.left
         return hunt
 
+    @property
+    def left(self) -> float:
+        """Seconds of the budget."""
+        return self.budget - (0.0 if self.began is None else time.monotonic() - self.began)
+
     def _confirm(self, plan: FaultPlan, outcome: Outcome) -> bool:
-        """Whether it fails often enough; if so, shrink it."""
+        """Whether it fails often enough, or there is no time to find out; if so, shrink it."""
         hunt = self.hunt
         hunt.suspect, hunt.outcome = plan, outcome
         latest = {plan.to_json(): outcome}
@@ -117,17 +129,16 @@ class Search:
             latest[candidate.to_json()] = found
             return True
 
-        limit = self.budget * (1 + _EXTRA)
         verdicts: Verdicts[FaultPlan] = Verdicts(
-            fails, lambda candidate: candidate.to_json(), self.acceptance, lambda: self._spent() >= limit
+            fails, lambda candidate: candidate.to_json(), self.acceptance, lambda: self.left <= 0
         )
         verdicts.note(plan, failed=True)
-        if not verdicts(plan):
+        if not verdicts(plan) and not verdicts.cut:
             hunt.suspect = hunt.outcome = None
             return False
-        smallest = shrink_plan(plan, verdicts)
+        smallest = shrink_plan(_of_those_that_struck(plan, outcome, verdicts), verdicts)
         failed, runs = verdicts.rate(smallest)
-        hunt.found = Found(plan, smallest, latest[smallest.to_json()], failed, runs)
+        hunt.found = Found(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
         return True
 
     def _run(self, why: str, number: int, plan: FaultPlan) -> Outcome:
@@ -139,5 +150,9 @@ class Search:
         self.listener(why, number, plan, outcome)
         return outcome
 
-    def _spent(self) -> float:
-        return time.monotonic() - self._began
+
+def _of_those_that_struck(plan: FaultPlan, outcome: Outcome, fails: Verdicts[FaultPlan]) -> FaultPlan:
+    """The plan without faults whose trigger never came, if that fails alike."""
+    struck = tuple(itertools.compress(plan.faults, outcome.struck))
+    without = msgspec.structs.replace(plan, faults=struck)
+    return without if 0 < len(struck) < len(plan.faults) and fails(without) else plan

@@ -27,6 +27,7 @@ from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, RunFailed, TaskError
+from simulator.faults import all_kinds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing from Python 3.11 on
@@ -35,7 +36,8 @@ __all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
 
 # What the injector says of a fault that could not be made: a plan that was drawn may ask for what never comes.
 _UNFIRED = ("FaultNotFired", "FaultWithoutEffect")
-_STUCK = ("Hang", "NoProgress")
+_LATE = "Hang"
+_STUCK = (_LATE, "NoProgress")
 _SEED = 20
 
 
@@ -65,21 +67,30 @@ class Subject:
         """How many steps the reference recorded."""
         return len(self.reference.trace.clients[0].steps)
 
-    def run(self, plan: FaultPlan, out: Path | None = None) -> Outcome:
-        """Run the program once under a plan and judge it; `out` keeps traces, logs, the journal and the verdict."""
+    def run(self, plan: FaultPlan, out: Path | None = None, seconds: float | None = None) -> Outcome:
+        """Run the program once under a plan and judge it.
+
+        Args:
+            plan: what goes wrong.
+            out: keeps traces, logs, the journal and the verdict.
+            seconds: that are left for it. A run that needs more is void.
+        """
         began = time.monotonic()
         disturbance = Disturbance(plan, self.restarts, self.restart_policy)
         disturbance.check(self.case, self.asked.timeout)
         causes: tuple[TaskError, ...] = ()
         found, whole = Outcome(), True
         with kept_in(out) as directory:
-            asked = dataclasses.replace(self.asked, keep=out is not None)
+            limit = self.asked.timeout if seconds is None else min(seconds, self.asked.timeout)
+            asked = dataclasses.replace(self.asked, keep=out is not None, timeout=limit)
             attempt = Attempt(self.program, self.case, disturbance, directory, asked, began)
             try:
                 result = attempt.run()
             except RunFailed as failure:
                 causes, result = failure.causes, failure.result
-                found = outcome_of_failure(plan, failure)
+                found = outcome_of_failure(failure)
+                if limit < self.asked.timeout and any(cause.kind == _LATE for cause in causes):
+                    found = Outcome(void="the time for the search was spent before this run was done")
                 # A plan that was drawn may ask for what never comes, which says nothing of the numbers.
                 whole = bool(found) and all(result[task].value is not None for task in self.case.clients)
             tasks = task_summaries(result)
@@ -92,6 +103,7 @@ class Subject:
                 found = Outcome() if verdict else Outcome(symptom="numbers", text=verdict.text())
                 if out is not None:
                     save_run(directory, verdict, reference)
+        found = dataclasses.replace(found, struck=tuple(fault.fired for fault in result.faults))
         return _finished(found, tasks, causes, time.monotonic() - began)
 
 
@@ -165,18 +177,24 @@ def survives(
         return subject.run(plan, None if out is None else Path(out))
 
 
-def outcome_of_failure(plan: FaultPlan, failure: RunFailed) -> Outcome:
+def outcome_of_failure(failure: RunFailed) -> Outcome:
     """What a run that did not end well says of the program.
 
-    Faults that could not be made say nothing; an error is what is asked for after a checkpoint was damaged.
+    Faults that could not be made say nothing, and excuse nothing; an error is what is asked for after a checkpoint was
+    damaged.
     """
     own = [cause for cause in failure.causes if cause.task not in ("plan", "network")]
     broken = [cause for cause in failure.causes if cause not in own and cause.kind not in _UNFIRED]
-    if own and not any(cause.kind in _STUCK for cause in own) and any(fault.may_end_run for fault in plan.faults):
+    if own and not any(cause.kind in _STUCK for cause in own) and _may_end(failure):
         return Outcome(text=f"ended with an error, as it may with a damaged checkpoint: {own[0]}")
     if own:
         return Outcome(symptom="liveness", text=f"the plan healed and restarts were allowed, yet {failure}")
     return Outcome(void=str(broken[0]) if broken else None)
+
+
+def _may_end(failure: RunFailed) -> bool:
+    """Whether a fault has struck after which a run may end with an error."""
+    return any(fault.fired and all_kinds()[fault.kind].may_end_run for fault in failure.result.faults)
 
 
 def _finished(

@@ -19,6 +19,7 @@ class Outcome:
             restarts were allowed; None if it survived.
         text: what was wrong, or what the run was like, as lines for a person.
         unfired: what the injector says of faults whose trigger never came, or that had nothing to strike.
+        struck: of each fault of the plan, whether it has struck; empty where that is not known.
         void: why the run says nothing about the program, if that is so; such an outcome is neither true nor a failure.
         restarts: how often the most restarted task was started again.
         seconds: how long it took.
@@ -27,6 +28,7 @@ class Outcome:
     symptom: Symptom | None = None
     text: str = ""
     unfired: tuple[str, ...] = ()
+    struck: tuple[bool, ...] = ()
     void: str | None = None
     restarts: int = 0
     seconds: float = 0.0

@@ -87,7 +87,7 @@ def _why_not(kind: type[Fault], topology: Topology, room: Room) -> str:
 
 
 def choose_kinds(wanted: Iterable[str], topology: Topology, room: Room = HERE) -> tuple[str, ...]:
-    """The kinds that were asked for, or all that can be drawn if none were.
+    """The kinds that were asked for, or if none were, all that can be drawn and that such a cluster can feel.
 
     Raises:
         UsageError: a kind that does not exist, or that cannot be searched with here; the message names those that can.
@@ -99,4 +99,4 @@ def choose_kinds(wanted: Iterable[str], topology: Topology, room: Room = HERE) -
         if kind not in possible:
             why = "is unknown" if known is None else _why_not(known, topology, room)
             raise UsageError(f"kind {kind!r} {why}; a search here draws from {', '.join(possible)}")
-    return chosen or possible
+    return chosen or tuple(kind for kind in possible if len(topology.tasks) > 1 or not all_kinds()[kind].felt_by_peers)

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from simulator import FaultPlan, Topology, UsageError
-from simulator.faults import Fault, goes_without_saying
+from simulator.faults import Fault, all_kinds, goes_without_saying
 from simulator.faults.protocol import fields_of
 from simulator.units import parse_duration, parse_size
 
@@ -66,6 +66,8 @@ class Verdicts(Generic[T]):
         key: what makes two candidates the same.
         acceptance: how many runs have to fail. Once the answer is certain, no more are made.
         exhausted: says that there is no time left; then every candidate that is not known counts as not failing.
+        runs: how many were made.
+        cut: whether there was no time for one of them.
     """
 
     fails: Callable[[T], bool]
@@ -73,6 +75,7 @@ class Verdicts(Generic[T]):
     acceptance: Acceptance = field(default_factory=Acceptance)
     exhausted: Callable[[], bool] = lambda: False
     runs: int = 0
+    cut: bool = False
     _known: dict[Hashable, list[bool]] = field(default_factory=dict)
 
     def note(self, candidate: T, *, failed: bool) -> None:
@@ -85,6 +88,7 @@ class Verdicts(Generic[T]):
         k, n = self.acceptance.k, self.acceptance.n
         while sum(seen) < k and len(seen) - sum(seen) <= n - k:
             if self.exhausted():
+                self.cut = True
                 return False
             self.runs += 1
             seen.append(self.fails(candidate))
@@ -155,14 +159,23 @@ def shrink_plan(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPla
 def simpler_faults(fault: Fault, topology: Topology) -> Iterator[Fault]:
     """The same fault with one thing less to it: fewer tasks, a key at its simplest value, an earlier trigger.
 
-    Each can be carried out in the topology, leaves nothing open, and is nearer to the simplest of its kind, so that
-    taking one after the other comes to an end.
+    Each can be carried out in the topology, leaves nothing open, and is nearer to the simplest of all, so that taking
+    one after the other comes to an end.
     """
-    for changes in (*_fewer_tasks(fault, topology), *_simpler_values(fault), *_earlier(fault)):
+    changed = (*_fewer_tasks(fault, topology), *_simpler_values(fault), *_earlier(fault))
+    for simpler in (*_plainer_kind(fault), *(msgspec.structs.replace(fault, **changes) for changes in changed)):
         try:
-            yield from FaultPlan(faults=(msgspec.structs.replace(fault, **changes),)).expand(topology).faults
+            yield from FaultPlan(faults=(simpler,)).expand(topology).faults
         except UsageError:  # a key may be needed by another
             continue
+
+
+def _plainer_kind(fault: Fault) -> Iterator[Fault]:
+    """The plainest that does the same to its tasks, at the same time."""
+    if fault.plainest not in ("", fault.kind):
+        plain = all_kinds()[fault.plainest]
+        keys = {each.name for each in fields_of(plain)}
+        yield plain(**{name: value for name, value in msgspec.structs.asdict(fault).items() if name in keys})
 
 
 def _fewer_tasks(fault: Fault, topology: Topology) -> Iterator[_Changes]:

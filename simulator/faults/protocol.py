@@ -127,6 +127,8 @@ class Fault(
         may_end_run: a program may end with an error after it, as long as it ends.
         of_machines: whether it strikes whole machines, so that it needs others than this one.
         needs_cable: whether it needs the command that pulls the cable of a machine.
+        plainest: the kind that does the same to its tasks, and needs the least.
+        felt_by_peers: whether it only lets time pass, which who is not waited for does not notice.
         anywhere: whether it can strike tasks on other machines: it needs nothing of a task but its agent and signals.
     """
 
@@ -157,6 +159,8 @@ class Fault(
     strikes_many: ClassVar[bool] = False
     may_end_run: ClassVar[bool] = False
     anywhere: ClassVar[bool] = False
+    plainest: ClassVar[str] = ""
+    felt_by_peers: ClassVar[bool] = False
     of_machines: ClassVar[bool] = False
     needs_cable: ClassVar[bool] = False
 

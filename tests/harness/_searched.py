@@ -64,7 +64,7 @@ def run_counting(plan: FaultPlan, mistake: str = "stale") -> Outcome:
             result = cluster.run(counting, folder, STEPS, mistake)
             unfired: tuple[str, ...] = ()
         except RunFailed as failure:
-            found = outcome_of_failure(plan, failure)
+            found = outcome_of_failure(failure)
             if not found:
                 return found
             result = failure.result

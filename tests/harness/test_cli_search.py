@@ -127,7 +127,9 @@ def test_a_search_that_has_tried_nothing_abstains(
 ) -> None:
     """That nothing was found says nothing if no plan was run, or no fault struck; what would be needed is said."""
     case = strategy_case("default")
-    subject = SimpleNamespace(case=case, steps=5, run=lambda plan: outcome if plan.faults else Outcome(seconds=2.0))
+    subject = SimpleNamespace(
+        case=case, steps=5, run=lambda plan, **_: outcome if plan.faults else Outcome(seconds=2.0)
+    )
     monkeypatch.setattr(harness.search, "subject_of", lambda *_, **__: subject)
     if budget != "1ms":  # which drawing takes, in earnest
         plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
@@ -202,7 +204,7 @@ def test_an_interruption_shows_what_was_found(train: str, tmp_path: Path, monkey
     """A plan that was being shrunk is written as it was drawn; without one the exit code is 130."""
     failed: list[FaultPlan] = []
 
-    def run(self: object, plan: FaultPlan) -> Outcome:
+    def run(self: object, plan: FaultPlan, **_: float) -> Outcome:
         if failed:
             raise KeyboardInterrupt
         failed.extend([plan] * (len(plan.faults) > 1))
@@ -233,7 +235,8 @@ def test_a_written_test_names_its_program_from_where_it_lies(train: str, tmp_pat
     plan = FaultPlan.from_mapping(
         {"fault": [{"kind": "kill", "task": "local:0", "step": 3, "id": "it's"}], "heal": "5s"}
     )
-    file = write_test(tmp_path / "tests" / "found", f"{train}:train", "default", plan, "numbers", {"timeout": 30.0})
+    given = ("default", plan, Outcome("numbers"), {"timeout": 30.0})
+    file = write_test(tmp_path / "tests" / "found", f"{train}:train", *given)
     namespace = _executed(file)
     assert namespace["PLAN"] == plan
     assert Path(namespace["PROGRAM"].rpartition(":")[0]).samefile(train)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections import Counter
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from harness.asked import Asked
+from harness.attempts import Attempt
 from harness.search import Acceptance, Outcome, Search, describe_plan
-from harness.search.drawing import Space
-from harness.search.judging import outcome_of_failure
+from harness.search.drawing import Space, draw_plans
+from harness.search.judging import Subject, outcome_of_failure
 from harness.search.profiles import choose_kinds, profile_of
+from harness.subject.program import Program
+from harness.subject.strategies import strategy_case
 from simulator import FaultPlan, RunFailed, RunResult, TaskError, Topology
+from simulator.results import PlannedFault
 from tests.harness._searched import STEPS, run_counting
 
 ALONE = Topology(worker=1)
@@ -130,31 +139,131 @@ def test_what_was_done_is_known_after_an_interruption() -> None:
     assert _pretend(search.hunt.suspect).failed
 
 
-def _failure(*causes: tuple[str, str]) -> RunFailed:
+def _failure(*causes: tuple[str, str], struck: str = "") -> RunFailed:
     errors = tuple(TaskError(task, kind, "said so", at=float(at)) for at, (task, kind) in enumerate(causes))
-    return RunFailed(errors, RunResult({}, 1.0, None))  # type: ignore[arg-type]
+    faults = (PlannedFault("one", struck or "torn_checkpoint", "worker:0", "step=1", fired=bool(struck)),)
+    return RunFailed(errors, RunResult({}, 1.0, None, faults=faults))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("kind", "causes", "symptom", "void"),
+    ("struck", "causes", "symptom", "void"),
     [
         ("kill", [("worker:0", "Hang")], "liveness", False),
         ("kill", [("worker:0", "NoProgress"), ("plan", "FaultNotFired")], "liveness", False),
         ("kill", [("worker:0", "ValueError")], "liveness", False),
-        ("kill", [("plan", "FaultNotFired"), ("plan", "FaultWithoutEffect")], None, False),
+        ("", [("plan", "FaultNotFired"), ("plan", "FaultWithoutEffect")], None, False),
         ("kill", [("plan", "FaultNotUndone")], None, True),
         ("kill", [("network", "RelayEnded")], None, True),
         ("torn_checkpoint", [("worker:0", "DataLossError")], None, False),
         ("torn_checkpoint", [("worker:0", "Hang")], "liveness", False),
+        ("", [("worker:0", "DataLossError"), ("plan", "FaultNotFired")], "liveness", False),
     ],
 )
-def test_what_a_run_that_failed_says(kind: str, causes: list[tuple[str, str]], symptom: str | None, void: bool) -> None:
-    """A program must get to its end, unless its checkpoint was damaged; a plan that could not be made is no failure."""
-    keys = "directory=saved" if kind == "torn_checkpoint" else "task=worker:0"
-    plan = FaultPlan(faults=(FaultPlan.parse_fault(f"kind={kind},{keys},step=1"),))
-    found = outcome_of_failure(plan, _failure(*causes))
+def test_what_a_run_that_failed_says(
+    struck: str, causes: list[tuple[str, str]], symptom: str | None, void: bool
+) -> None:
+    """A program must get to its end, unless its checkpoint was damaged; a plan that could not be made is no failure.
+
+    A damage that was planned and never came excuses nothing.
+    """
+    found = outcome_of_failure(_failure(*causes, struck=struck))
     assert (found.symptom, found.void is not None) == (symptom, void)
     assert bool(found) is (symptom is None and not void)
+
+
+def _trains(strategy: Any, record: Any) -> None:
+    """Nobody calls it."""
+
+
+def test_who_has_no_time_is_not_found_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that the end of the search cuts off says nothing; one that had all of its time does."""
+
+    def hangs(attempt: Attempt) -> RunResult:
+        raise _failure(("worker:0", "Hang"), struck="kill")
+
+    monkeypatch.setattr(Attempt, "run", hangs)
+    asked = Asked("derived", forced=False, explain=None, prove=None, seed=1, timeout=60.0, stream=False, keep=False)
+    subject = Subject(Program.of(_trains), strategy_case("multi_worker-2"), None, asked)  # type: ignore[arg-type]
+    plan = FaultPlan.from_mapping(_KILL)
+    assert subject.run(plan, seconds=5.0).void == "the time for the search was spent before this run was done"
+    assert subject.run(plan, seconds=100.0).symptom == "liveness"
+    assert subject.run(plan).symptom == "liveness"
+    assert subject.run(plan).struck == (True,)
+
+
+def test_the_plainest_kind_that_fails_alike_is_the_result() -> None:
+    """Whatever ends a task may be a kill."""
+
+    def run(plan: FaultPlan) -> Outcome:
+        ends = any(fault.plainest == "kill" and int(fault.step or 0) >= 2 for fault in plan.faults)
+        return Outcome(symptom="liveness" if ends else None)
+
+    found = Search(run, _space("oom", "restart", "crash_loop", "preempt"), 60.0).go().found
+    assert found is not None
+    assert found.drawn.faults[0].kind != "kill"
+    assert describe_plan(found.plan) == "kill worker:0 step=2"
+
+
+_SEVERAL = {"kill": 1, "pause": 2}
+
+
+def _kinds(plan: FaultPlan) -> Counter[str]:
+    return Counter(fault.kind for fault in plan.faults)
+
+
+def test_faults_that_have_not_struck_are_left_out_first() -> None:
+    """They need not be tried one after the other; if the plan does not fail without them, they stay."""
+    tried: list[int] = []
+
+    def run(plan: FaultPlan) -> Outcome:
+        tried.append(len(plan.faults))
+        kills = [fault.kind == "kill" for fault in plan.faults]
+        struck = tuple(kill and not any(kills[:number]) for number, kill in enumerate(kills))
+        return Outcome("numbers" if any(kills) else None, unfired=("so",) * (len(kills) - sum(struck)), struck=struck)
+
+    several = next(plan for plan in draw_plans(_space("kill", "pause", faults=4), 2, 100) if _kinds(plan) == _SEVERAL)
+    with mock.patch("harness.search.hunting.drawn", return_value=[several]):
+        found = Search(run, _space("kill", "pause"), 60.0).go().found
+    assert found is not None
+    assert tried[:2] == [3, 1]
+    assert describe_plan(found.plan) == "kill worker:0 step=1"
+
+
+def test_what_there_was_no_time_to_shrink_is_said_to_be_so() -> None:
+    """A plan that failed when the budget ended is a result, and not the smallest one."""
+
+    def run(plan: FaultPlan) -> Outcome:
+        if _pretend(plan).failed:
+            search.budget = 0.0
+        return _pretend(plan)
+
+    search = Search(run, _space("kill", "pause"), 60.0, seed=5, acceptance=Acceptance(2, 3))
+    found = search.go().found
+    assert found is not None
+    assert (found.plan, found.failed, found.runs, found.whole) == (found.drawn, 1, 1, False)
+    assert Search(_pretend, _space("kill", "pause"), 60.0, seed=5).go().found.whole  # type: ignore[union-attr]
+
+
+def test_no_more_plans_are_drawn_than_were_asked_for() -> None:
+    """However much time there is."""
+    hunt = Search(lambda _: Outcome(), _space("kill", "pause"), 60.0, plans=7).go()
+    assert (hunt.plans, hunt.runs) == (7, 7)
+
+
+def test_who_has_no_peers_is_not_paused() -> None:
+    """It would not notice; where it is asked for, it is done."""
+    alone, two = choose_kinds((), ALONE), choose_kinds((), Topology(worker=2))
+    assert {"pause", "slow"} <= set(two)
+    assert not {"pause", "slow"} & set(alone)
+    assert choose_kinds(("pause",), ALONE) == ("pause",)
+
+
+def test_late_saves_are_struck_too() -> None:
+    """Of a program of ten steps also the fifth save and those after it."""
+    space = dataclasses.replace(_space("kill"), steps=10)
+    times = {int(fault.nth) for plan in draw_plans(space, 3, 400) for fault in plan.faults if fault.phase}
+    assert {1, 2, 3, 5, 9} <= times
+    assert max(times) <= 10
 
 
 @pytest.mark.full

@@ -177,11 +177,12 @@ def test_a_simpler_fault_still_makes_sense(given: Fault) -> None:
         (
             Crash("worker:1", of="worker:*", phase="in_save"),
             {"of": 2},
-            "crash worker:1 of=worker:0+worker:1 phase=before_save",
+            "kill worker:1 of=worker:0+worker:1 phase=before_save",
         ),
         (Kill("worker:1", step=3, restart="1s"), {}, "kill worker:1 step=1"),
         (Kill("worker:1", step=3, restart="1s"), {"restart": ("0s", "1s")}, "kill worker:1 step=1 restart=0s"),
-        (CrashLoop("worker:1", step=3, restart="1s"), {}, "crash_loop worker:1 step=1 times=2"),
+        (CrashLoop("worker:1", step=3, restart="1s"), {}, "kill worker:1 step=1"),
+        (CrashLoop("worker:1", step=3, restart="1s"), {"times": (2, 3)}, "crash_loop worker:1 step=1 times=2"),
         (
             Kill("worker:0", src="worker:1", dst="worker:0", connections=3),
             {"connections": 2},
@@ -200,7 +201,7 @@ def test_each_key_is_made_as_simple_as_the_failure_allows(fault: Fault, needed: 
 
     def fails(candidate: FaultPlan) -> bool:
         (fault,) = candidate.faults
-        return all(_has(getattr(fault, key), value) for key, value in needed.items())
+        return all(_has(getattr(fault, key, None), value) for key, value in needed.items())
 
     plan = _plan(fault)
     assert fails(plan)

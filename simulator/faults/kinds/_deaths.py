@@ -23,6 +23,7 @@ class Death(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=True, om
     restart: str | None = None
 
     repeats: ClassVar[tuple[str, ...]] = ("ended", "restarted")
+    plainest: ClassVar[str] = "kill"
     anywhere: ClassVar[bool] = True
 
     def stay(self, scene: Scene) -> None:

@@ -28,6 +28,7 @@ class Pause(TaskFault, tag="pause", kw_only=True, frozen=True, forbid_unknown_fi
 
     repeats: ClassVar[tuple[str, ...]] = ("state", "continued")
     cause: ClassVar[str] = "hang"
+    felt_by_peers: ClassVar[bool] = True
     searched: ClassVar[Mapping[str, Sequence[Any]]] = {"duration": LASTING}
     strikes_many: ClassVar[bool] = True
 

@@ -33,6 +33,7 @@ class Slow(TaskFault, tag="slow", kw_only=True, frozen=True, forbid_unknown_fiel
 
     repeats: ClassVar[tuple[str, ...]] = ("state",)
     cause: ClassVar[str] = "hang"
+    felt_by_peers: ClassVar[bool] = True
     searched: ClassVar[Mapping[str, Sequence[Any]]] = {"per_step": ("20ms", "100ms"), "duration": LASTING}
     clients_only: ClassVar[bool] = True
 
