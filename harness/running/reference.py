@@ -19,7 +19,7 @@ from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.running.resuming import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
-from simulator.machines.local.host import cores
+from simulator.machines.local.host import idle_cores
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["NOISY_RUNS", "PAIR", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
@@ -164,7 +164,7 @@ class ReferenceRuns:
         it pays.
         """
         venue, traces = self._venue, self._directory / TRACES
-        if venue.hardware != "cpu" or venue.replicas > 1 or venue.python is not None or cores() == 1:
+        if venue.hardware != "cpu" or venue.replicas > 1 or venue.python is not None or idle_cores() <= 1:
             return False
         kept = sum(each.stat().st_size for each in traces.rglob("*") if each.is_file())
         return kept >= _WORTH_BYTES and not any(each.writes for each in read_touched(traces))

@@ -84,19 +84,19 @@ def test_who_is_not_needed_is_ended(tmp_path: Path) -> None:
     assert not any(pid and psutil.pid_exists(pid) for pid in pids)
 
 
-@pytest.mark.parametrize(("least", "cores", "program", "worth"), [
+@pytest.mark.parametrize(("least", "idle", "program", "worth"), [
     (0, 2, trains, True),
     pytest.param(1 << 40, 2, trains, False, marks=pytest.mark.full),
     pytest.param(0, 1, trains, False, marks=pytest.mark.full),
     (0, 2, writes, False),
 ])  # fmt: skip
 def test_it_is_made_where_it_pays_and_harms_nobody(
-    least: int, cores: int, program: Any, worth: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    least: int, idle: int, program: Any, worth: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Not for a small training, nor on one core, nor for a program that would leave a file half written."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reference, "_WORTH_BYTES", least)
-    monkeypatch.setattr(reference, "cores", lambda: cores)
+    monkeypatch.setattr(reference, "idle_cores", lambda: idle)
     begun = []
     beside = Runs.beside
 

@@ -11,7 +11,7 @@ from tests.harness._half import half
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.full)])
-@pytest.mark.parametrize("factor", [1.0, 1.01])
+@pytest.mark.parametrize("factor", [pytest.param(1.0, marks=pytest.mark.full), 1.01])
 def test_a_hundredth_on_gradients_is_found(dtype: str, factor: float) -> None:
     """By the whole of what a step adds, where the bounds of elements are wider than that; the right twin is green."""
     verdict = verify(half(dtype, factor=factor), "mirrored-2", explain=False, prove=False)

@@ -186,6 +186,16 @@ def test_quota_is_the_tightest_group_limit(tmp_path: Path, files: dict[str, str]
     assert host.cores_quota(tmp_path) == quota
 
 
+@pytest.mark.parametrize(("loads", "idle"), [("0 0 0 1/79 850", 4), ("9 9 9 3/82 9", 2), ("9 9 9 9/82 9", 0), ("", 4)])
+def test_a_core_is_idle_if_nobody_else_has_a_use_for_it(
+    loads: str, idle: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By how many threads could run at this moment, of which this one is one."""
+    monkeypatch.setattr(host, "cores", lambda: 4)
+    _write(tmp_path, "proc/loadavg", loads)
+    assert host.idle_cores(tmp_path) == idle
+
+
 def test_memory_is_the_smaller_of_installed_and_allowed(tmp_path: Path) -> None:
     """Memory is what is installed, unless a control group allows less; 0 stands for unknown."""
     assert host.memory_bytes(tmp_path) == 0

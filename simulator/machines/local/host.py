@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cores", "cores_affinity", "cores_quota", "memory_bytes"]
+__all__ = ["cores", "cores_affinity", "cores_quota", "idle_cores", "memory_bytes"]
 
 _ROOT = Path("/")
 
@@ -16,6 +16,13 @@ def cores() -> int:
     """How many threads of this process can run at once: whole CPUs, by affinity and by control groups, at least 1."""
     quota = cores_quota()
     return max(1, cores_affinity() if quota is None else min(cores_affinity(), math.floor(quota)))
+
+
+def idle_cores(root: Path = _ROOT) -> int:
+    """How many of these nobody else has a use for at this moment; all of them where the kernel does not say."""
+    words = _read(root / "proc/loadavg").split()
+    runnable = words[3].partition("/")[0] if len(words) > 3 else "1"
+    return max(0, cores() - max(0, int(runnable) - 1))  # this process is one
 
 
 def cores_affinity() -> int:
