@@ -9,12 +9,14 @@ import importlib.abc
 import importlib.machinery
 import io
 import os
+import runpy
 import signal
 import sys
 import tempfile
 import threading
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
@@ -34,7 +36,10 @@ _imported: set[str] = set()
 
 
 class Script(msgspec.Struct, frozen=True):
-    """What the process of a task needs to become the script: `argv` is its `sys.argv`, which begins with its file."""
+    """What the process of a task needs to become the script.
+
+    Its `argv` is what stands after `python`: its file, or `-m` and its module, and arguments.
+    """
 
     argv: tuple[str, ...]
     cwd: str
@@ -43,7 +48,7 @@ class Script(msgspec.Struct, frozen=True):
 
 
 def become_script(script: Script) -> NoReturn:
-    """Run it as `python FILE` does; called in the forked process, and never returns."""
+    """Run it as `python FILE`, or `python -m MODULE`, does; called in the forked process, and never returns."""
     join_no_one()
     fresh_signals(python=True)
     redirect_output(script.log)
@@ -55,25 +60,28 @@ def become_script(script: Script) -> NoReturn:
     _imported.update(sys.modules)
     _renew_streams()
     _renew_modules()
-    sys.argv = list(script.argv)
-    sys.path[:] = _path(script)
+    is_module = script.argv[0] == "-m"
+    sys.argv = [script.argv[0], *script.argv[2 if is_module else 1 :]]
+    sys.path[:] = _path(Path.cwd() if is_module else Path(script.argv[0]).resolve().parent)
     _Hidden.hide()
     site.answer_stacks()
-    code = _run(script.argv[0])
+    code = _run(script.argv[1] if is_module else "", os.path.abspath(script.argv[0]))  # noqa: PTH100 - as Python has it
     # Nothing of the script is held from here on: what it holds itself is let go as Python ends.
     if isinstance(code, KeyboardInterrupt):
         _end_by(signal.SIGINT)
     _leave(code)
 
 
-def _run(file: str) -> object:
-    """Run a file as `__main__`; what it ends with."""
-    whole = os.path.abspath(file)  # noqa: PTH100 - as Python has it
-    main = _main(whole)
+def _run(module: str, file: str) -> object:
+    """Run a module, or else a file, as `__main__`; what it ends with."""
+    main = _main(file)
     try:
-        with io.open_code(whole) as source:
-            code = compile(source.read(), whole, "exec")
-        exec(code, main.__dict__)  # noqa: S102 - the script that was asked for
+        if module:
+            runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # noqa: SLF001 - what Python calls
+        else:
+            with io.open_code(file) as source:
+                code = compile(source.read(), file, "exec")
+            exec(code, main.__dict__)  # noqa: S102 - the script that was asked for
     except SystemExit as end:
         return end.code
     except BaseException as error:  # noqa: BLE001 - whatever it raises
@@ -97,12 +105,11 @@ def _main(whole: str) -> ModuleType:
     return main
 
 
-def _path(script: Script) -> list[str]:
+def _path(first: Path) -> list[str]:
     """Where the script finds modules: its folder, what PYTHONPATH says, and what this interpreter has found itself."""
-    given = [entry for entry in script.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    given = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     mine = [os.path.abspath(entry) for entry in given]  # noqa: PTH100 - as Python has it
-    first = os.path.dirname(os.path.realpath(script.argv[0]))  # noqa: PTH120 - as Python has it
-    return list(dict.fromkeys([first, *mine, *sys.modules[PRELOAD].of_interpreter()]))
+    return list(dict.fromkeys([str(first), *mine, *sys.modules[PRELOAD].of_interpreter()]))
 
 
 def _renew_streams() -> None:

@@ -22,6 +22,7 @@ from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import
 
 __all__ = ["FRESH", "Preloaded", "preloaded"]
 
+MODULE = "-m"
 FRESH = "LOCKSTEP_FRESH"
 """A variable by which every command is started as from a shell."""
 # Options that change nothing of what a script computes, and that one process may have and its forkserver not.
@@ -36,7 +37,7 @@ class Preloaded:
     """A command that is forked.
 
     Attributes:
-        argv: as its `sys.argv` is to be, beginning with the file.
+        argv: as its `sys.argv` is to be, beginning with the file, or with `-m` and the module.
         modules: that the forkserver has imported.
         variables: of the forkserver's environment, which count when it imports them.
     """
@@ -57,18 +58,36 @@ def preloaded(argv: Sequence[str], cwd: str, environ: Mapping[str, str]) -> Prel
     rest = argv[1:]
     while rest and rest[0] in _HARMLESS:
         rest = rest[1:]
-    if environ.get(FRESH) or not rest or rest[0].startswith("-") or not _is_this_python(argv[0], environ):
+    files = _files(rest, cwd)
+    if environ.get(FRESH) or not files or not _is_this_python(argv[0], environ) or _has_other_start(environ):
         return None
-    file = Path(cwd, rest[0])
-    if file.suffix != ".py" or not file.is_file() or _has_other_start(environ) or _has_others(file.parent, environ):
+    if _has_others(Path(cwd) if rest[0] == MODULE else files[-1].parent, environ):
         return None
     try:
-        before = before_tensorflow(ast.parse(file.read_bytes()), environ)
+        read = [before_tensorflow(ast.parse(file.read_bytes()), environ) for file in files]
     except (OSError, SyntaxError, ValueError):  # Python says so
         return None
-    if not (before.imports and before.whole):
+    if not all(each.whole for each in read) or not any(each.imports for each in read):
         return None
-    return Preloaded(tuple(rest), DEFAULT_PRELOAD, at_import({**environ, **before.variables}))
+    variables = {name: value for each in read for name, value in each.variables.items()}
+    return Preloaded(tuple(rest), DEFAULT_PRELOAD, at_import({**environ, **variables}))
+
+
+def _files(rest: Sequence[str], cwd: str) -> list[Path]:
+    """The files that Python runs one after another, the script last; none of another command."""
+    if not rest or (rest[0] == MODULE and len(rest) == 1):
+        return []
+    if rest[0] != MODULE:
+        script = Path(cwd, rest[0])
+        return [script] if script.suffix == ".py" and script.is_file() else []
+    *packages, last = rest[1].split(".")
+    folders = [Path(cwd, *packages[:number]) for number in range(1, len(packages) + 1)]
+    module = Path(cwd, *packages, last)
+    if module.is_dir():
+        folders.append(module)
+    script = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
+    first = [folder / "__init__.py" for folder in folders if (folder / "__init__.py").is_file()]
+    return [*first, script] if script.is_file() else []
 
 
 def _is_this_python(program: str, environ: Mapping[str, str]) -> bool:

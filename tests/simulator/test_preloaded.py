@@ -78,9 +78,13 @@ SCRIPTS = {
 def _left(folder: Path, text: str, *args: str) -> tuple[str, int | None, str | None]:
     """What a script prints, and how it ends."""
     (folder / "script.py").write_text(text)
+    return _ended(folder, "script.py", *args)
+
+
+def _ended(folder: Path, *command: str) -> tuple[str, int | None, str | None]:
     with Cluster(Topology(worker=1), preload=(), timeout=60) as cluster:
         try:
-            result = cluster.run_command(["python", "script.py", *args], cwd=folder)
+            result = cluster.run_command(["python", *command], cwd=folder)
         except RunFailed as failure:
             result = failure.result
         task = result["worker:0"]
@@ -133,7 +137,9 @@ print(same.__version__ == keras.__version__, len(tf.config.list_logical_devices(
         ("import tensorflow", ["python", "-u", "script.py", "-O"], {}, True),
         ("from keras import layers", [sys.executable, "script.py"], {}, True),
         ("import tensorflow", ["python", "-O", "script.py"], {}, False),
-        ("import tensorflow", ["python", "-m", "script"], {}, False),
+        ("import tensorflow", ["python", "-m", "script", "-x"], {}, True),
+        ("import tensorflow", ["python", "-m", "elsewhere"], {}, False),
+        ("import tensorflow", ["python", "-m"], {}, False),
         ("import tensorflow", ["/usr/bin/python3", "script.py"], {}, False),
         ("import tensorflow", ["sh", "-c", "python script.py"], {}, False),
         ("import tensorflow", ["python", "script.py"], {"LD_PRELOAD": "x"}, False),
@@ -152,6 +158,46 @@ def test_only_what_can_be_so_is_forked(
     (tmp_path / "script.py").write_text(text)
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **more}
     assert (preloaded(command, str(tmp_path), environ) is not None) == forked
+
+
+MODULE = """
+import sys
+from . import name
+print(sys.argv, sys.path, __name__, __file__, __package__, __spec__.name, sorted(vars()), name)
+raise ValueError('no data')
+"""
+
+
+@pytest.mark.parametrize("command", [["-m", "package.train", "--rate"], ["-m", "package"]])
+def test_a_module_sees_and_leaves_what_it_does_from_a_shell(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a package, or the package itself."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("name = __name__")
+    for file in ("train.py", "__main__.py"):
+        (package / file).write_text(NEVER + MODULE)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert preloaded(["python", *command], str(tmp_path), dict(os.environ)) is not None
+    forked = _ended(tmp_path, *command)
+    monkeypatch.setenv(FRESH, "1")
+    assert forked == _ended(tmp_path, *command)
+    assert forked[1] == 1
+
+
+def test_what_a_package_sets_counts_too(tmp_path: Path) -> None:
+    """Its `__init__.py` is run before the module."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/train.py").write_text("import tensorflow")
+    environ = {**os.environ, "PATH": str(Path(sys.executable).parent)}
+    for text, variables in (("", None), ("import os\nos.environ['KERAS_HOME'] = 'x'", "x")):
+        (tmp_path / "package/__init__.py").write_text(text)
+        found = preloaded(["python", "-m", "package.train"], str(tmp_path), environ)
+        assert found is not None
+        assert dict(found.variables).get("KERAS_HOME") == variables
+    (tmp_path / "package/__init__.py").write_text("import os\nos.environ['KERAS_HOME'] = os.sep")
+    assert preloaded(["python", "-m", "package.train"], str(tmp_path), environ) is None
 
 
 @pytest.mark.parametrize("name", ["simulator", "harness", "tensorflow", "keras", "numpy"])
