@@ -14,7 +14,7 @@ import msgspec
 from harness.cli._progress import Progress
 from harness.cli._saved_job import Job, make_place, renew_place, save_job
 from harness.report.incarnations import Chapter, described, histories_of, warnings_of
-from harness.report.timeline import Recovery, read_timelines, recovery_of
+from harness.report.timeline import Recovery, Timeline, read_timelines, recovery_of
 from simulator import Cluster, FaultPlan, LockstepError, RunFailed, RunResult, TaskResult, UsageError
 from simulator.out import NotKept
 from simulator.results import PlannedFault
@@ -31,6 +31,7 @@ class Done:
         failure: how it failed, if it did.
         not_kept: why that could not be written where it was wanted, if so.
         recovery: what became of it after an interruption, if there was one.
+        timeline: of the run, if its journal could be written.
         data: all of it.
     """
 
@@ -39,6 +40,7 @@ class Done:
     not_kept: NotKept | None
     recovery: Recovery | None
     data: dict[str, Any]
+    timeline: Timeline | None = None
 
 
 def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, quiet: bool = False) -> Done:
@@ -79,14 +81,15 @@ def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, 
             result, failure = error.result, error
         except LockstepError as error:
             failure = error
-        recovery = None if result is None else _recovery(result)
+        timeline = None if result is None else _timeline(result)
+        recovery = None if timeline is None else recovery_of(timeline)
         data = as_json(job.command, str(plan.topology), result, failure, plan, recovery)
         try:
             if out is not None:
                 save_job(out, job, plan, data)
         except NotKept as error:
             not_kept = error
-    return Done(result, failure, not_kept, recovery, data)
+    return Done(result, failure, not_kept, recovery, data, timeline)
 
 
 def _joined(cluster: Cluster, job: Job, *, quiet: bool) -> RunResult:
@@ -98,9 +101,9 @@ def _joined(cluster: Cluster, job: Job, *, quiet: bool) -> RunResult:
         return started.join()
 
 
-def _recovery(result: RunResult) -> Recovery | None:
+def _timeline(result: RunResult) -> Timeline | None:
     with contextlib.suppress(LockstepError):  # a journal that could not be written has failed the run already
-        return recovery_of(read_timelines(result.directory)[0])
+        return read_timelines(result.directory)[0]
     return None
 
 

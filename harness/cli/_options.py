@@ -183,6 +183,11 @@ def out_option(text: str, default: Path | None = None) -> Callable[[_Command], _
     )
 
 
+def html_option(text: str) -> Callable[[_Command], _Command]:
+    """`--html`."""
+    return click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=text)
+
+
 def try_out(directory: Path) -> None:
     """Fail before anything starts if the directory of `--out` cannot be had; there may be nothing to write into it.
 

@@ -1,14 +1,16 @@
-"""Writes the files that `lockstep report` is asked for, and over nothing but what it has written itself."""
+"""Writes pages and traces that a command is asked for, and over nothing but what a command has written itself."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from simulator import UsageError
 
-__all__ = ["check_written", "write_page", "write_trace"]
+__all__ = ["check_written", "write_page", "write_trace", "write_verdicts"]
 
 # What stands near the beginning of each.
 _PAGE, _TRACE = b"<title>Lockstep ", b'"traceEvents":'
@@ -33,7 +35,7 @@ def check_written(page: Path | None, trace: Path | None) -> None:
             raise UsageError(f"{option} {path} cannot be read: {error.strerror}") from error
         if beginning and mark not in beginning:
             raise UsageError(
-                f"{option} {path} exists, and `lockstep report` has not written it; name another file, or remove it"
+                f"{option} {path} exists, and Lockstep has not written it; name another file, or remove it"
             )
 
 
@@ -45,6 +47,19 @@ def _beginning(path: Path) -> bytes:
 def write_page(path: Path, text: str) -> None:
     """Write what `--html` names."""
     _write(path, text.encode(errors="backslashreplace"))
+
+
+def write_verdicts(path: Path, verdicts: Sequence[tuple[dict[str, Any], Path]]) -> None:
+    """Write what `--html` names: verdicts in their JSON form, each with the directory of its run."""
+    from harness.damaged import reading
+    from harness.report.pages import Verified, verified_page
+    from harness.report.timeline import read_timelines
+
+    runs = []
+    for verdict, directory in verdicts:
+        with reading(directory):
+            runs.append(Verified.of(verdict, read_timelines(directory), directory))
+    write_page(path, verified_page(runs))
 
 
 def write_trace(path: Path, data: bytes) -> None:

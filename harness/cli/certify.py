@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import click
@@ -74,8 +73,7 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
     name, text = "rehearsal" if rehearse else "certificate", "\n".join(found.lines())
     (directory / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found.to_json())))
     (directory / f"{name}.txt").write_text(f"{text}\n")
-    with contextlib.suppress(UsageError):  # without jinja2 there is no page
-        (directory / f"{name}.html").write_text(certificate_page(found))
+    (directory / f"{name}.html").write_text(certificate_page(found))
     if as_json:
         click.echo(msgspec.json.encode(found.to_json()))
     else:

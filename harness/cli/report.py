@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import msgspec
 
 from harness.cli._exits import Exit, of_outcome, worst
 from harness.cli._fitting import columns, fitted, show
-from harness.cli._options import verbose_option
+from harness.cli._options import html_option, verbose_option
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
 
 if TYPE_CHECKING:
@@ -34,12 +34,7 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "--html",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the matrix, the verdicts or the timeline as a page.",
-)
+@html_option("Write the matrix, the verdicts or the timeline as a page.")
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -171,12 +166,14 @@ def _matrix_lines(matrix: Matrix) -> Iterator[str]:
 
 def _judge_all(directory: Path, judged: list[Path], html: Path | None, form: str, *, verbose: bool) -> int:
     """Judge each run again; one that has left no verdict has failed."""
+    from harness.cli._written import write_verdicts
+
     unjudged = [
         path for path in sorted(directory.iterdir()) if judged != [directory] and path not in judged and _is_run(path)
     ]
     verdicts = [_judge(path) for path in judged]
     if html is not None:
-        _write_verdicts(html, verdicts, judged)
+        write_verdicts(html, [(verdict.to_json(), path) for verdict, path in zip(verdicts, judged, strict=True)])
     for verdict in verdicts:
         show_verdict(verdict, form, verbose=verbose)
     write(form, [verdict.to_json() for verdict in verdicts], [*map(reported, verdicts)])
@@ -185,19 +182,6 @@ def _judge_all(directory: Path, judged: list[Path], html: Path | None, form: str
     if unjudged:
         return Exit.FAILED
     return worst(of_outcome(verdict.outcome) for verdict in verdicts)
-
-
-def _write_verdicts(html: Path, verdicts: Sequence[Verdict], directories: Sequence[Path]) -> None:
-    from harness.cli._written import write_page
-    from harness.damaged import reading
-    from harness.report.pages import Verified, verified_page
-    from harness.report.timeline import read_timelines
-
-    runs = []
-    for verdict, directory in zip(verdicts, directories, strict=True):
-        with reading(directory):
-            runs.append(Verified.of(verdict.to_json(), read_timelines(directory), directory))
-    write_page(html, verified_page(runs))
 
 
 def _is_run(directory: Path) -> bool:

@@ -14,6 +14,7 @@ from harness.cli._fitting import show
 from harness.cli._job import as_json, carry_out, summary
 from harness.cli._options import (
     fault_options,
+    html_option,
     machines_options,
     network_option,
     out_option,
@@ -23,6 +24,8 @@ from harness.cli._options import (
     timeout_option,
 )
 from harness.cli._saved_job import Job, check_place
+from harness.cli._written import check_written, write_page
+from harness.report.timeline import timeline_page
 
 if TYPE_CHECKING:
     from simulator import Cluster, FaultPlan, Topology
@@ -76,6 +79,7 @@ Exit codes:
 )
 @timeout_option("Seconds for the job.  [default: no limit]")
 @out_option("Keep logs, journal and plan in DIR, in place of an earlier run there.")
+@html_option("Write the timeline of the run as a page.")
 @click.option("--dry-run", is_flag=True, help="Print each TF_CONFIG and the expanded plan; start nothing.")
 @click.option("--json", "as_data", is_flag=True, help="Print the outcome as JSON.")
 @click.option("--quiet", is_flag=True, help="Say nothing while it runs; the outcome is shown.")
@@ -112,6 +116,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
             "there is no command; write it after --, for example: lockstep run --worker 2 -- python train.py"
         )
     Programs.of(command, steps=options["steps"])
+    check_written(options["html"], None)
     plan = plan_of(options)
     topology = _topology(options, plan)
     plan = plan.expand(topology)
@@ -134,6 +139,8 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     elif result is not None:
         state = "ended well" if failure is None else "failed"
         show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan, done.recovery)}")
+    if options["html"] is not None and done.timeline is not None:
+        write_page(options["html"], timeline_page([done.timeline]))
     if done.not_kept is not None:
         show(str(done.not_kept), err=True)
     if failure is not None:

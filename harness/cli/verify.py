@@ -18,6 +18,7 @@ from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
+    html_option,
     machines_options,
     network_option,
     out_option,
@@ -29,6 +30,7 @@ from harness.cli._options import (
 )
 from harness.cli._scripts import names_of, script_of, script_options
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, told_phases, write
+from harness.cli._written import check_written, write_verdicts
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported
@@ -121,6 +123,7 @@ Examples:
 @verbose_option
 @fix_options
 @format_options
+@html_option("Write the verdicts as a page, with losses, timelines and logs.")
 @out_option("Keep traces, logs and verdicts in DIR, in place of earlier ones; DIR holds nothing else.")
 @click.option("--stream", is_flag=True, help="Show the tasks' output while they run.")
 def verify(program: tuple[str, ...], **options: Any) -> int:
@@ -165,6 +168,7 @@ def _check(options: dict[str, Any]) -> None:
     from simulator import UsageError
 
     check_fix(options)
+    check_written(options["html"], None)
     if options["resume_strategy"] is not None and options["interrupt_at"] is None:
         raise UsageError("--resume-strategy says how to go on after --interrupt-at STEP; give that as well")
     if options["strict"] and options["prove"] is False:
@@ -224,12 +228,15 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["reference_python"] is not None:
         asked["reference_python"] = Interpreter.of(options["reference_python"])
     outcomes = []
-    with _folders(options["out"], cases) as folders:
+    with _folders(options["out"], cases, page=options["html"] is not None) as folders:
         for case, folder in zip(cases, folders, strict=True):
             with told_phases(case.name, form) as phases:
                 outcomes.append(_one(under_test, program[0], case, {**asked, "out": folder}, options))
             if options["verbose"]:
                 phases.show_seconds()
+        judged = [(each, folder) for (_, each, _), folder in zip(outcomes, folders, strict=True) if "error" not in each]
+        if options["html"] is not None and judged:
+            write_verdicts(options["html"], [(each, folder) for each, folder in judged if folder is not None])
     write(form, [found for _, found, _ in outcomes], [each for _, _, each in outcomes])
     return worst(code for code, _, _ in outcomes)
 
@@ -244,15 +251,22 @@ def _begin(program: Program) -> None:
 
 
 @contextlib.contextmanager
-def _folders(out: Path | None, cases: Sequence[StrategyCase]) -> Iterator[Sequence[Path | None]]:
+def _folders(out: Path | None, cases: Sequence[StrategyCase], *, page: bool = False) -> Iterator[Sequence[Path | None]]:
     """A folder of --out for each strategy, all checked before the first of them runs; those that stay empty go again.
+
+    Without --out a page has some for as long as the command takes.
 
     Raises:
         UsageError: one of them holds something else than a run.
     """
     from harness.kept import VERDICT, holds_verdicts, run_directory
+    from simulator.machines.local.scratch import scratch
     from simulator.out import OutDirectory
 
+    if out is None and page:
+        with scratch("page") as kept, _folders(kept / "runs", cases) as folders:
+            yield folders
+        return
     if out is None:
         yield [None] * len(cases)
         return

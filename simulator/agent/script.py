@@ -157,10 +157,15 @@ class _Hidden(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Show all of them at the first import of one."""
+        """Show all of them at the first import of one, unless the script has another one on its path by now."""
         if fullname not in self._modules:
             return None
         sys.meta_path.remove(self)
+        other = importlib.machinery.PathFinder.find_spec(fullname)
+        own = self._modules[fullname].__spec__
+        if other is not None and own is not None and other.origin != own.origin:
+            site.watch({name: patches for name, patches in site.PATCHES.items() if name in self._modules})
+            return None
         sys.modules.update({name: module for name, module in self._modules.items() if name != fullname})
         self._specs[fullname] = self._modules[fullname].__spec__
         return importlib.machinery.ModuleSpec(fullname, self)

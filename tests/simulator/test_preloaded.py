@@ -103,6 +103,18 @@ def test_a_script_sees_and_leaves_what_it_does_from_a_shell(
     assert forked[0] or forked[1]
 
 
+def test_another_tensorflow_that_the_script_finds_is_the_one_that_it_gets(tmp_path: Path) -> None:
+    """It may put it on its path before it imports it."""
+    (tmp_path / "own/tensorflow").mkdir(parents=True)
+    (tmp_path / "own/tensorflow/__init__.py").write_text("print('own', __name__)")
+    text = "import sys\nsys.path.insert(0, 'own')\nimport tensorflow\nprint(tensorflow.__file__)"
+    (tmp_path / "script.py").write_text(text)
+    with Cluster(Topology(worker=1), preload=(), timeout=60) as cluster:
+        result = cluster.run_command([sys.executable, "script.py"], cwd=tmp_path)
+    assert result["worker:0"].log.splitlines()[0] == "own tensorflow"
+    assert result["worker:0"].log.splitlines()[-1].endswith("own/tensorflow/__init__.py")
+
+
 def test_tensorflow_is_there_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, whole, and with the steps of the program counted."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

@@ -14,11 +14,7 @@ _SHADES = (1e-3, 1e-2, 1e-1)
 
 
 def matrix_page(matrix: Matrix) -> str:
-    """Render the page.
-
-    Raises:
-        UsageError: jinja2, of the extra `report`, is not installed.
-    """
+    """Render the page."""
     table = [cell for cell in matrix.cells if cell.strategy]
     # By number, since names may hold anything.
     numbers = {id(cell): number for number, cell in enumerate(matrix.cells)}

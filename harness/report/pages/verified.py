@@ -41,11 +41,7 @@ class Verified:
 
 
 def verified_page(runs: Sequence[Verified]) -> str:
-    """Render the page.
-
-    Raises:
-        UsageError: jinja2, of the extra `report`, is not installed.
-    """
+    """Render the page."""
     drawn = [(run, [(timeline, draw(timeline)) for timeline in run.timelines]) for run in runs]
     return rendered("verified.html", drawn=drawn)
 

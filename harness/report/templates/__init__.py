@@ -10,7 +10,6 @@ import msgspec
 from harness.judging.diagnostics import Diagnostic, diagnostic_text
 from harness.judging.resolution import Resolution
 from harness.report.templates._curve import curve
-from simulator import UsageError
 
 if TYPE_CHECKING:
     import jinja2
@@ -19,19 +18,13 @@ __all__ = ["rendered"]
 
 
 def rendered(name: str, **context: Any) -> str:
-    """The page of a template; whatever is put into it stays text.
-
-    Raises:
-        UsageError: jinja2, of the extra `report`, is not installed.
-    """
+    """The page of a template; whatever is put into it stays text."""
     return _environment().get_template(name).render(**context)
 
 
 def _environment() -> jinja2.Environment:
-    try:
-        import jinja2
-    except ModuleNotFoundError as error:
-        raise UsageError("HTML needs jinja2: pip install 'tf-lockstep[report]'") from error
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("harness.report", "templates"),
         autoescape=True,

@@ -12,19 +12,11 @@ __all__ = ["timeline_page", "timeline_svg"]
 
 
 def timeline_page(timelines: Sequence[Timeline]) -> str:
-    """Render the page: a picture for each run, and the tables of its faults and links.
-
-    Raises:
-        UsageError: jinja2, of the extra `report`, is not installed.
-    """
+    """Render the page: a picture for each run, and the tables of its faults and links."""
     drawn = [(timeline, draw(timeline)) for timeline in timelines]
     return rendered("timeline.html", drawn=drawn)
 
 
 def timeline_svg(timeline: Timeline) -> str:
-    """Render the picture alone, as a file that carries its own styles.
-
-    Raises:
-        UsageError: jinja2, of the extra `report`, is not installed.
-    """
+    """Render the picture alone, as a file that carries its own styles."""
     return rendered("timeline.svg.j2", drawing=draw(timeline), alone=True) + "\n"

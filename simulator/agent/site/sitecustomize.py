@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-__all__ = ["SAVES", "STEPS", "answer_stacks", "patch", "watch"]
+__all__ = ["PATCHES", "SAVES", "STEPS", "answer_stacks", "patch", "watch"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the time of a start
 # Modules of a program, and which functions of simulator.agent.steps to call with each as soon as it has been imported.
@@ -46,6 +46,7 @@ STEPS = {
     "tf_keras.src.callbacks": ("steps.patches:count_fit",),
     "tf_keras.src.engine.training": ("steps.patches:count_train_on_batch",),
 }
+PATCHES = {name: (*STEPS.get(name, ()), *SAVES.get(name, ())) for name in (*STEPS, *SAVES)}
 _LOST = {
     "steps.gradients": "it cannot be seen where this program takes gradients",
     "steps.patches": "the training steps of this program cannot be counted",
@@ -153,7 +154,7 @@ def _run_other_sitecustomize() -> None:
 
 
 def _begin() -> None:
-    watch({name: (*STEPS.get(name, ()), *SAVES.get(name, ())) for name in (*STEPS, *SAVES)})
+    watch(PATCHES)
     sys.meta_path.append(_Home())
     answer_stacks()
 

@@ -1,0 +1,78 @@
+"""`--html` of the commands that run something: the page that `report` makes of what they keep, without --out."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import _lockstep
+
+PROGRAM = "import simulator\nfor _ in range(3):\n    simulator.step()\nprint('done')\n"
+TRAIN = """
+def right(strategy, record):
+    import tensorflow as tf
+
+    for step in range(2):
+        losses = strategy.run(lambda: tf.constant(1.0 / strategy.num_replicas_in_sync))
+        record.step(loss=strategy.reduce("SUM", losses, axis=None))
+
+
+def fails(strategy, record):
+    raise ValueError("no data")
+"""
+
+# Which journal a timeline was drawn from.
+_PATHS = re.compile(r"[^ <>\"]*journal\.jsonl|<h2>.*</h2>")
+
+
+def _invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(_lockstep, list(map(str, arguments)), standalone_mode=False)
+
+
+def test_a_run_is_drawn_as_report_draws_it(tmp_path: Path) -> None:
+    """Where --out keeps it as well, both pages are the same."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    page, out = tmp_path / "page.html", tmp_path / "out"
+    run = ("run", "--worker", 2, "--quiet", "--html", page)
+    command = ("--", sys.executable, tmp_path / "program.py")
+    assert _invoke(*run, "--out", out, *command).return_value == 0
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "<title>Lockstep " in text
+    assert "worker:1" in text
+    again = tmp_path / "again.html"
+    assert _invoke("report", out, "--html", again).return_value == 0
+    assert _PATHS.sub("", again.read_text()) == _PATHS.sub("", text)
+    assert _invoke(*run, *command).return_value == 0  # over the page of an earlier run
+
+
+def test_verdicts_are_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is left; what was not judged is on no page."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "train.py").write_text(TRAIN)
+    page = tmp_path / "page.html"
+    two = ("--strategy", "default", "--strategy", "mirrored-2", "--exact", "--no-prove")
+    assert _invoke("verify", f"{tmp_path}/train.py:right", *two, "--html", page).return_value == 0
+    text = page.read_text()
+    assert all(each in text for each in ("<title>Lockstep ", "consistent", "mirrored-2", "default", "<svg"))
+    assert not [path for path in tmp_path.iterdir() if "page" in path.name and path != page]
+    page.unlink()
+    assert _invoke("verify", f"{tmp_path}/train.py:fails", "--html", page).return_value == 3
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("command", [("run", "--worker", 1, "--", "true"), ("verify", "train.py:right")])
+def test_another_file_is_not_written_over(command: tuple[object, ...], tmp_path: Path) -> None:
+    """It is said before anything starts."""
+    (tmp_path / "mine.html").write_text("mine")
+    name, *rest = command
+    result = CliRunner().invoke(_lockstep, [str(name), "--html", str(tmp_path / "mine.html"), *map(str, rest)])
+    assert result.exit_code == 2
+    assert "Lockstep has not written it" in " ".join(result.output.split())
+    assert (tmp_path / "mine.html").read_text() == "mine"
