@@ -25,7 +25,7 @@ from simulator import LockstepError, UsageError
 __all__ = ["PYTHONS", "Bundle", "bundle"]
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
-_EXTRAS = ("report", "scenarios", "tf-keras")
+_EXTRAS = ("scenarios", "tf-keras")
 # What a bundle has besides wheels: the scenarios, as `lockstep certify` runs them.
 _CARRIED = ("scenarios", "conftest.py")
 _BUILT_FROM = ("_lockstep", "harness", "simulator", "pyproject.toml", "README.md", "LICENSE")

@@ -66,6 +66,7 @@ def _verify(*arguments: str) -> tuple[int, str]:
     return done.return_value, done.stdout
 
 
+@pytest.mark.full  # what is written is shown as well
 def test_a_cure_is_shown_and_the_file_is_as_it_was(train: Path) -> None:
     """The copy that is verified finds what lies beside the file."""
     code, output = _verify(f"{train}:train", "--fix")

@@ -80,7 +80,7 @@ def test_the_kill_comes_before_the_program_can_save_the_step(at: int) -> None:
         ("slots", "slots_not_restored"),
         # tests/harness/test_interrupt_rules.py has these two from recorded numbers.
         pytest.param("counter", "slots_not_restored", marks=pytest.mark.full),
-        ("data", "data_restarted"),
+        pytest.param("data", "data_restarted", marks=pytest.mark.full),
         pytest.param("loop", "data_restarted", marks=pytest.mark.full),
     ],
 )

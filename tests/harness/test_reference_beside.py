@@ -88,7 +88,7 @@ def test_who_is_not_needed_is_ended(tmp_path: Path) -> None:
     (0, 2, trains, True),
     pytest.param(1 << 40, 2, trains, False, marks=pytest.mark.full),
     pytest.param(0, 1, trains, False, marks=pytest.mark.full),
-    (0, 2, writes, False),
+    pytest.param(0, 2, writes, False, marks=pytest.mark.full),
 ])  # fmt: skip
 def test_it_is_made_where_it_pays_and_harms_nobody(
     least: int, idle: int, program: Any, worth: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -107,7 +107,8 @@ w.assign(kept)
 """
 
 
-@pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("keep", [False, True])
 def test_what_a_script_does_after_its_last_step_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
 ) -> None:
