@@ -69,8 +69,10 @@ def preloaded(argv: Sequence[str], cwd: str, environ: Mapping[str, str]) -> Prel
         return None
     if not all(each.whole for each in read) or not any(each.imports for each in read):
         return None
-    variables = {name: value for each in read for name, value in each.variables.items()}
-    return Preloaded(tuple(rest), DEFAULT_PRELOAD, at_import({**environ, **variables}))
+    # All that the script sets, since nobody knows what of it a library reads when it is imported.
+    told = {name: value for each in read for name, value in each.variables.items() if not name.startswith(_OF_PYTHON)}
+    variables = dict(at_import(environ)) | told
+    return Preloaded(tuple(rest), DEFAULT_PRELOAD, tuple(sorted(variables.items())))
 
 
 def _files(rest: Sequence[str], cwd: str) -> list[Path]:

@@ -224,7 +224,9 @@ def test_who_has_a_module_of_a_name_that_is_taken_is_not(name: str, tmp_path: Pa
 
 def test_what_the_script_sets_before_counts_when_tensorflow_is_imported(tmp_path: Path) -> None:
     """As under plain Python: the forkserver has it."""
-    (tmp_path / "script.py").write_text("import os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\nimport tensorflow as tf")
+    sets = "os.environ['TF_USE_LEGACY_KERAS'] = os.environ['TF_CPP_MIN_LOG_LEVEL'] = os.environ['PYTHONHASHSEED'] = '1'"
+    (tmp_path / "script.py").write_text(f"import os\n{sets}\nimport tensorflow as tf")
     found = preloaded([sys.executable, "script.py"], str(tmp_path), dict(os.environ))
     assert found is not None
-    assert ("TF_USE_LEGACY_KERAS", "1") in found.variables
+    assert {("TF_USE_LEGACY_KERAS", "1"), ("TF_CPP_MIN_LOG_LEVEL", "1")} <= set(found.variables)
+    assert "PYTHONHASHSEED" not in dict(found.variables)  # which Python reads when it begins
