@@ -186,11 +186,13 @@ def test_quota_is_the_tightest_group_limit(tmp_path: Path, files: dict[str, str]
     assert host.cores_quota(tmp_path) == quota
 
 
-@pytest.mark.parametrize(("loads", "idle"), [("0 0 0 1/79 850", 4), ("9 9 9 3/82 9", 2), ("9 9 9 9/82 9", 0), ("", 4)])
+@pytest.mark.parametrize(
+    ("loads", "idle"), [("0 0 0 1/79 850", 4), ("3 9 9 3/82 9", 2), ("3 9 9 9/82 9", 0), ("5 0 0 1/82 9", 0), ("", 4)]
+)
 def test_a_core_is_idle_if_nobody_else_has_a_use_for_it(
     loads: str, idle: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By how many threads could run at this moment, of which this one is one."""
+    """By how many threads could run at this moment, of which this one is one, and in the last minute."""
     monkeypatch.setattr(host, "cores", lambda: 4)
     _write(tmp_path, "proc/loadavg", loads)
     assert host.idle_cores(tmp_path) == idle

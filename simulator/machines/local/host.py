@@ -19,10 +19,14 @@ def cores() -> int:
 
 
 def idle_cores(root: Path = _ROOT) -> int:
-    """How many of these nobody else has a use for at this moment; all of them where the kernel does not say."""
+    """How many of these nobody else has a use for; all of them where the kernel does not say.
+
+    None if there was more to do in the last minute than there are cores, else by what could run at this moment.
+    """
     words = _read(root / "proc/loadavg").split()
-    runnable = words[3].partition("/")[0] if len(words) > 3 else "1"
-    return max(0, cores() - max(0, int(runnable) - 1))  # this process is one
+    load, runnable = (words[0], words[3].partition("/")[0]) if len(words) > 3 else ("0", "1")
+    here = cores()
+    return 0 if float(load) > here else max(0, here - max(0, int(runnable) - 1))  # this process is one
 
 
 def cores_affinity() -> int:
