@@ -69,6 +69,7 @@ DEAR = (
     *(
         "checkpoints.md",
         "comparing.md",
+        "diagnostics.md",
         "faults.md",
         "getting-started.md",
         "ledger.md",

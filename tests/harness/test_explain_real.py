@@ -57,7 +57,7 @@ def test_mistakes_that_depend_on_uneven_shards_are_named(mistake: str, rule: str
         pytest.param("regularizer", "regularizer_times_replicas", marks=pytest.mark.full),
         ("not_reduced", "gradients_not_reduced"),
         pytest.param("one_replica", "gradients_not_reduced", marks=pytest.mark.full),
-        ("overlap", "examples_duplicated"),
+        pytest.param("overlap", "examples_duplicated", marks=pytest.mark.full),
         pytest.param("tail_dropped", "examples_missing", marks=pytest.mark.full),
         ("global_batch", "global_batch_per_replica"),
     ],

@@ -170,6 +170,7 @@ def test_a_reference_that_goes_on_where_the_run_ended_is_refused(
         verify(train, "mirrored-2", tier="exact")
 
 
+@pytest.mark.full
 def test_reruns_of_the_reference_are_as_independent(tmp_path: Path) -> None:
     """A rerun that reads what the plain reference has left has no spread, and says nothing of rounding."""
     # The first two run at once: the later one has read what the other had written, or both are run again, in turn.

@@ -77,7 +77,7 @@ def test_the_kill_comes_before_the_program_can_save_the_step(at: int) -> None:
     ("mistake", "rule"),
     [
         pytest.param("scratch", "restarted_from_scratch", marks=pytest.mark.full),
-        ("slots", "slots_not_restored"),
+        pytest.param("slots", "slots_not_restored", marks=pytest.mark.full),
         # tests/harness/test_interrupt_rules.py has these two from recorded numbers.
         pytest.param("counter", "slots_not_restored", marks=pytest.mark.full),
         pytest.param("data", "data_restarted", marks=pytest.mark.full),

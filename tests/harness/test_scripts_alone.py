@@ -109,6 +109,7 @@ model.fit(x, x.sum(axis=1, keepdims=True), shuffle=False, verbose=0)
 """
 
 
+@pytest.mark.full
 def test_a_model_that_is_loaded_is_compiled_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keras asks whether its own `compile` is the model's, which whoever looks at it must not change."""
     monkeypatch.chdir(tmp_path)

@@ -73,6 +73,7 @@ for step, x in enumerate(strategy.experimental_distribute_dataset(tf.data.Datase
 """
 
 
+@pytest.mark.full
 def test_what_each_device_keeps_for_itself_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One replica has one sum where the run has two, and cannot be given what they hold."""
     (tmp_path / "train.py").write_text(_ACCUMULATING)

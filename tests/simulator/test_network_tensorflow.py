@@ -55,8 +55,8 @@ def quickest(result: RunResult) -> float:
     return float(min(max(step) for step in zip(*of_steps, strict=True)))
 
 
-# Both ways in the quick profile: scenarios/test_network.py trains so.
-@pytest.mark.parametrize("one_way", [pytest.param(False, marks=pytest.mark.full), True], ids=["both_ways", "one_way"])
+@pytest.mark.full  # scenarios/test_network.py trains so in the quick profile
+@pytest.mark.parametrize("one_way", [False, True], ids=["both_ways", "one_way"])
 def test_a_delayed_all_reduce_is_right_and_as_slow_as_the_links_say(one_way: bool) -> None:
     """A ring of two pulls twice in a row, and each pull crosses the link once in each direction."""
     link = Link(src="worker:0", dst="worker:1", delay="20ms", one_way=one_way)
