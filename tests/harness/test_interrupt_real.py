@@ -59,7 +59,8 @@ def test_a_program_that_resumes_is_consistent(strategy: str, resume: str | None)
     assert {"loss_matches_reference", "examples_match_reference"} <= _laws(verdict, "held")
 
 
-@pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.full), 8])
+@pytest.mark.full
+@pytest.mark.parametrize("at", [2, 8])
 def test_the_kill_comes_before_the_program_can_save_the_step(at: int) -> None:
     """Saved after every step, it loses just that step; also the last one, when only the end of the run is left.
 

@@ -58,6 +58,7 @@ def test_a_small_mistake_is_found_on_a_simulated_gpu(mistake: str) -> None:
     assert verdict.outcome == ("inconsistent" if mistake else "consistent"), str(verdict)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("simulated_gpu")
 def test_the_reference_may_run_on_the_device_and_both_are_shown() -> None:
     """It says where it ran, and how the run compares with that on the CPU."""

@@ -114,6 +114,7 @@ def test_workers_draw_each_their_own_as_in_a_cluster() -> None:
     assert [each.code for each in verdict.conditions] == ["drawn_examples"]
 
 
+@pytest.mark.full
 def test_data_that_differ_from_run_to_run_are_given() -> None:
     """Each step is judged by the examples that the run had; the verdict says that one device draws others."""
     verdict = verify(_entropy, "mirrored-2")
