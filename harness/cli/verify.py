@@ -234,9 +234,9 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
                 outcomes.append(_one(under_test, program[0], case, {**asked, "out": folder}, options))
             if options["verbose"]:
                 phases.show_seconds()
-        judged = [(each, folder) for (_, each, _), folder in zip(outcomes, folders, strict=True) if "error" not in each]
-        if options["html"] is not None and judged:
-            write_verdicts(options["html"], [(each, folder) for each, folder in judged if folder is not None])
+        kept = [(each, folder) for (_, each, _), folder in zip(outcomes, folders, strict=True) if folder is not None]
+        if options["html"] is not None and (judged := [each for each in kept if "error" not in each[0]]):
+            write_verdicts(options["html"], judged)
     write(form, [found for _, found, _ in outcomes], [each for _, _, each in outcomes])
     return worst(code for code, _, _ in outcomes)
 

@@ -18,7 +18,7 @@ from _lockstep import names
 from harness.subject.script import Script
 from simulator import UsageError
 from simulator.launch import pack, unpack
-from simulator.launch.before_import import set_before_tensorflow
+from simulator.launch.before_import import before_tensorflow
 
 __all__ = ["Program"]
 
@@ -195,7 +195,7 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
 
 
 def _variables(tree: ast.Module) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(set_before_tensorflow(tree, os.environ).items()))
+    return tuple(sorted(before_tensorflow(tree, os.environ).variables.items()))
 
 
 # What a literal makes cannot be called.

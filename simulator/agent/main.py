@@ -7,7 +7,6 @@ import multiprocessing.process  # noqa: F401 - so that `semaphores` finds it in 
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from typing import Any, NoReturn
@@ -17,7 +16,7 @@ import dill
 from simulator.agent import graph_errors, semaphores, tracebacks
 from simulator.agent.agent import Agent, adopt, sendable
 from simulator.agent.faults import actions
-from simulator.agent.process import fresh_signals, join_no_one, leave, redirect_output
+from simulator.agent.process import fresh_signals, join_no_one, leave, redirect_output, renew_modules
 from simulator.wire import control, payload
 from simulator.wire.spec import TaskSpec
 
@@ -35,10 +34,8 @@ def main(spec: TaskSpec) -> NoReturn:
     _prepare_streams(spec)
     os.environ.clear()
     os.environ.update(spec.environ)
-    # Whoever has asked for it in the forkserver has had that of the parent remembered.
-    tempfile.tempdir = None
+    renew_modules()
     semaphores.name_as_asked()
-    _draw_anew()
     agent = Agent(spec, actions.perform)
     adopt(agent)
     agent.report_thread_failures()
@@ -48,13 +45,6 @@ def main(spec: TaskSpec) -> NoReturn:
         _report(agent, error)
         leave(1)
     leave(0)
-
-
-def _draw_anew() -> None:
-    # Python sees to its own generator after a fork. NumPy's would draw the same numbers in every task whose forkserver
-    # has imported it.
-    if (random := sys.modules.get("numpy.random")) is not None:
-        random.seed()
 
 
 def _serve(agent: Agent) -> None:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 from typing import NoReturn
 
 from simulator import kernel
 
-__all__ = ["fresh_signals", "join_no_one", "leave", "redirect_output"]
+__all__ = ["fresh_signals", "join_no_one", "leave", "redirect_output", "renew_modules", "without_input"]
 
 # What Python itself ignores in each of its processes.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -51,6 +52,23 @@ def redirect_output(log: str) -> None:
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
+
+
+def without_input() -> None:
+    """There is nobody to ask: stdin is empty."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+
+def renew_modules() -> None:
+    """Have modules forget what they remember of the forkserver: the temporary files of its parent, NumPy's generator.
+
+    Python sees to its own generator after a fork. NumPy's would draw the same numbers in every task.
+    """
+    tempfile.tempdir = None
+    if (random := sys.modules.get("numpy.random")) is not None:
+        random.seed()
 
 
 def leave(code: int) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import msgspec
 
-from simulator.agent.process import fresh_signals, join_no_one, redirect_output
+from simulator.agent.process import fresh_signals, join_no_one, redirect_output, without_input
 
 __all__ = ["Program", "become"]
 
@@ -29,8 +29,7 @@ def become(spec: Program) -> NoReturn:
     """Become the program; called in the forked process, and never returns."""
     join_no_one()
     redirect_output(spec.log)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    without_input()
     fresh_signals(python=False)
     try:
         os.chdir(spec.cwd)

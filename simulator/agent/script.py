@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import gc
 import importlib.abc
 import importlib.machinery
 import io
@@ -12,7 +11,6 @@ import os
 import runpy
 import signal
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Sequence
@@ -20,13 +18,12 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
-import msgspec
-
 from _lockstep.children import PRELOAD
-from simulator.agent.process import fresh_signals, join_no_one, redirect_output
+from simulator.agent.process import fresh_signals, join_no_one, redirect_output, renew_modules, without_input
+from simulator.agent.program import Program
 from simulator.agent.site import sitecustomize as site
 
-__all__ = ["Script", "become_script"]
+__all__ = ["become_script"]
 
 # Not to be seen until the script imports one of them.
 _HIDDEN = ("tensorflow", "keras", "tf_keras", "harness")
@@ -35,31 +32,24 @@ _NEEDED_AT_END = {"sys", "builtins", "__main__"}
 _imported: set[str] = set()
 
 
-class Script(msgspec.Struct, frozen=True):
-    """What the process of a task needs to become the script.
+def become_script(script: Program) -> NoReturn:
+    """Run it as `python FILE`, or `python -m MODULE`, does; called in the forked process, and never returns.
 
-    Its `argv` is what stands after `python`: its file, or `-m` and its module, and arguments.
+    Args:
+        script: its `argv` is what stands after `python`: its file, or `-m` and its module, and arguments.
     """
-
-    argv: tuple[str, ...]
-    cwd: str
-    environ: dict[str, str]
-    log: str
-
-
-def become_script(script: Script) -> NoReturn:
-    """Run it as `python FILE`, or `python -m MODULE`, does; called in the forked process, and never returns."""
     join_no_one()
     fresh_signals(python=True)
     redirect_output(script.log)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    without_input()
     os.chdir(script.cwd)
     os.environ.clear()
     os.environ.update(script.environ)
     _imported.update(sys.modules)
     _renew_streams()
-    _renew_modules()
+    renew_modules()
+    if (process := sys.modules.get("multiprocessing.process")) is not None:
+        vars(process)["ORIGINAL_DIR"] = os.path.abspath(os.curdir)  # noqa: PTH100 - as Python has it
     is_module = script.argv[0] == "-m"
     sys.argv = [script.argv[0], *script.argv[2 if is_module else 1 :]]
     sys.path[:] = _path(Path.cwd() if is_module else Path(script.argv[0]).resolve().parent)
@@ -125,16 +115,6 @@ def _renew_streams() -> None:
         stream.mode = raw.mode[0]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-
-
-def _renew_modules() -> None:
-    """What modules have remembered of the forkserver."""
-    tempfile.tempdir = None
-    if (random := sys.modules.get("numpy.random")) is not None:
-        random.seed()
-    if (process := sys.modules.get("multiprocessing.process")) is not None:
-        vars(process)["ORIGINAL_DIR"] = os.path.abspath(os.curdir)  # noqa: PTH100 - as Python has it
-    gc.enable()
 
 
 class _Hidden(importlib.abc.MetaPathFinder, importlib.abc.Loader):

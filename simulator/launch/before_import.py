@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Before", "before_tensorflow", "set_before_tensorflow"]
+__all__ = ["Before", "before_tensorflow"]
 
 _READERS = ("tensorflow", "keras", "tf_keras")
 """Packages that read the environment when they are imported."""
@@ -20,11 +20,13 @@ class Before:
         variables: that it sets, by values that its text has.
         whole: whether these are all that it sets there by `os.environ`.
         imports: whether it imports TensorFlow, or Keras, at all.
+        modules: other modules that it imports there, without what is below a package.
     """
 
     variables: dict[str, str]
     whole: bool
     imports: bool
+    modules: frozenset[str] = frozenset()
 
 
 def before_tensorflow(tree: ast.Module, environ: Mapping[str, str]) -> Before:
@@ -37,22 +39,23 @@ def before_tensorflow(tree: ast.Module, environ: Mapping[str, str]) -> Before:
         environ: what is set already, which `os.environ.setdefault` leaves as it is.
     """
     reading = _Reading(environ)
+    modules: set[str] = set()
     for node in tree.body:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) and any(map(_imports_reader, ast.walk(node))):
-            return Before(reading.found, reading.whole, imports=True)
+            return Before(reading.found, reading.whole, imports=True, modules=frozenset(modules))
+        modules |= {name.partition(".")[0] for each in ast.walk(node) for name in _imported(each)}
         reading.take(node)
-    return Before(reading.found, reading.whole, imports=False)
-
-
-def set_before_tensorflow(tree: ast.Module, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `before_tensorflow`, which has the arguments."""
-    return before_tensorflow(tree, environ).variables
+    return Before(reading.found, reading.whole, imports=False, modules=frozenset(modules))
 
 
 def _imports_reader(node: ast.AST) -> bool:
+    return any(name.partition(".")[0] in _READERS for name in _imported(node))
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The modules that a statement imports by their whole names."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-    names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-    return any(name.partition(".")[0] in _READERS for name in names)
+    return names + ([node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])
 
 
 class _Reading:
@@ -82,6 +85,9 @@ class _Reading:
             self._names |= {alias.asname or alias.name for alias in node.names if alias.name == "environ"}
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             text = None if node.value is None else self._text(node.value)
+            for each in () if node.value is None else ast.walk(node.value):
+                if isinstance(each, ast.Call):
+                    self._call(each, sure=False)
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 self._assign(target, text)
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):

@@ -12,12 +12,12 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from _lockstep.names import PACKAGES
-from simulator.launch.before_import import before_tensorflow
+from simulator.launch.before_import import Before, before_tensorflow
 from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import
 
 __all__ = ["FRESH", "Preloaded", "preloaded"]
@@ -61,10 +61,13 @@ def preloaded(argv: Sequence[str], cwd: str, environ: Mapping[str, str]) -> Prel
     files = _files(rest, cwd)
     if environ.get(FRESH) or not files or not _is_this_python(argv[0], environ) or _has_other_start(environ):
         return None
-    if _has_others(Path(cwd) if rest[0] == MODULE else files[-1].parent, environ):
+    folder = Path(cwd) if rest[0] == MODULE else files[-1].parent
+    if _has_others(folder, environ):
         return None
     try:
-        read = [before_tensorflow(ast.parse(file.read_bytes()), environ) for file in files]
+        read = [_read(file, environ) for file in files]
+        if any(map(_may_set, _beside(folder, {name for each in read for name in each.modules}, environ))):
+            return None
     except (OSError, SyntaxError, ValueError):  # Python says so
         return None
     if not all(each.whole for each in read) or not any(each.imports for each in read):
@@ -73,6 +76,27 @@ def preloaded(argv: Sequence[str], cwd: str, environ: Mapping[str, str]) -> Prel
     told = {name: value for each in read for name, value in each.variables.items() if not name.startswith(_OF_PYTHON)}
     variables = dict(at_import(environ)) | told
     return Preloaded(tuple(rest), DEFAULT_PRELOAD, tuple(sorted(variables.items())))
+
+
+def _read(file: Path, environ: Mapping[str, str]) -> Before:
+    return before_tensorflow(ast.parse(file.read_bytes()), environ)
+
+
+def _may_set(module: Before) -> bool:
+    """Whether a module of the script's own does what has to be done before TensorFlow is imported, or imports it."""
+    return bool(module.variables) or not module.whole or module.imports
+
+
+def _beside(folder: Path, names: set[str], environ: Mapping[str, str]) -> Iterator[Before]:
+    """The modules of these names that lie beside the script, and those that they import from there."""
+    waiting, seen = sorted(names), set(names)
+    while waiting:
+        name = waiting.pop()
+        for file in (folder / f"{name}.py", folder / name / "__init__.py"):
+            if file.is_file():
+                yield (found := _read(file, environ))
+                waiting += sorted(found.modules - seen)
+                seen |= found.modules
 
 
 def _files(rest: Sequence[str], cwd: str) -> list[Path]:

@@ -13,7 +13,7 @@ import msgspec
 
 from simulator.agent.graph_errors import readable
 from simulator.agent.program import Program, become
-from simulator.agent.script import Script, become_script
+from simulator.agent.script import become_script
 from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
 from simulator.launch.preloaded import preloaded
@@ -126,7 +126,7 @@ class Programs:
         bare = msgspec.structs.replace(spec, environ={}, tensorflow=False, server=False)
         environ = self.environment(spec.environ, msgspec.json.encode(bare), spec.devices)
         if (found := preloaded(self.argv, self.cwd, spec.environ)) is not None:
-            script = Script(argv=found.argv, cwd=self.cwd, environ=environ, log=spec.log)
+            script = Program(argv=found.argv, cwd=self.cwd, environ=environ, log=spec.log)
             return Entry(found.modules, become_script, (script,), found.variables)
         return Entry((), become, (Program(argv=self.argv, cwd=self.cwd, environ=environ, log=spec.log),))
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness import verify
 from harness.subject.program import Program
-from simulator.launch.before_import import set_before_tensorflow
+from simulator.launch.before_import import before_tensorflow
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,13 @@ from simulator.launch.before_import import set_before_tensorflow
         ("import os\nos.environ['A'] = '1'\nif len(os.sep) > 1:\n    os.environ.update(A='2')", {}),
         ("import os\nos.environ['A'] = os.environ['B'] = '1'\ndel os.environ['A']", {"B": "1"}),
         ("import os\nos.environ['A'] = os.environ['B'] = '1'\nos.environ.pop('A')", {"B": "1"}),
+        ("import os\nx = os.environ.setdefault('A', '1')", {}),
         ("import os\nother = {}\nother['A'] = '1'\nother.update(B='1')", {}),
     ],
 )
 def test_what_is_set_is_read_off_the_text(text: str, found: dict[str, str]) -> None:
     """In Python's order, until somebody imports what reads it; what is not certain is not said."""
-    assert set_before_tensorflow(ast.parse(text), {"SET": "0"}) == found
+    assert before_tensorflow(ast.parse(text), {"SET": "0"}).variables == found
 
 
 _LEGACY = """

@@ -98,6 +98,7 @@ def test_a_script_sees_and_leaves_what_it_does_from_a_shell(
     """Its arguments, files, modules, streams and signals, what it starts, and how it ends."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     forked = _left(tmp_path, NEVER + SCRIPTS[name], "--rate", "a b")
+    assert preloaded(["python", "script.py"], str(tmp_path), dict(os.environ)) is not None
     monkeypatch.setenv(FRESH, "1")
     assert forked == _left(tmp_path, NEVER + SCRIPTS[name], "--rate", "a b")
     assert forked[0] or forked[1]
@@ -220,6 +221,20 @@ def test_who_has_a_module_of_a_name_that_is_taken_is_not(name: str, tmp_path: Pa
     assert preloaded(["python", "script.py"], str(tmp_path), environ) is not None
     (tmp_path / f"{name}.py").write_text("")
     assert preloaded(["python", "script.py"], str(tmp_path), environ) is None
+
+
+@pytest.mark.parametrize(("text", "forked"), [
+    ("import math", True),
+    ("import os\nos.environ['A'] = '1'", False),
+    ("import tensorflow", False),
+    ("from further import name", False),
+])  # fmt: skip
+def test_what_a_module_beside_the_script_may_set_is_not_guessed(text: str, forked: bool, tmp_path: Path) -> None:
+    """It is run before TensorFlow is imported, and so are those that it imports."""
+    (tmp_path / "further.py").write_text("import os\nname = os.environ.setdefault('A', '1')")
+    (tmp_path / "settings.py").write_text(text)
+    (tmp_path / "script.py").write_text("import settings\nimport tensorflow")
+    assert (preloaded([sys.executable, "script.py"], str(tmp_path), dict(os.environ)) is not None) == forked
 
 
 def test_what_the_script_sets_before_counts_when_tensorflow_is_imported(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def cores() -> int:
 def idle_cores(root: Path = _ROOT) -> int:
     """How many of these nobody else has a use for; all of them where the kernel does not say.
 
-    None if there was more to do in the last minute than there are cores, else by what could run at this moment.
+    It is 0 if there was more to do in the last minute than there are cores, else by what could run at this moment.
     """
     words = _read(root / "proc/loadavg").split()
     load, runnable = (words[0], words[3].partition("/")[0]) if len(words) > 3 else ("0", "1")
