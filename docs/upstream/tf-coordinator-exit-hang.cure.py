@@ -15,8 +15,10 @@ def train(pids: list[str]) -> None:
     os.kill(int(pids[-1]), 9)  # worker 1; worker 0 executes all that follows
     values = [coordinator.schedule(tf.function(lambda: tf.constant(1))) for _ in range(100)]
     coordinator.join()
-    said = f"as it should be: exited, and {sum(int(value.fetch()) for value in values)} of 100 steps are done"
-    watch = f"sleep 20; kill -9 $0 2>&- && echo wrong: not exited || echo {said}; kill -9 $@"
+    done = sum(int(value.fetch()) for value in values)
+    watch = (
+        f"sleep 20; kill -9 $0 2>&- && echo wrong: not exited || echo as it should be: {done} of 100 steps; kill -9 $@"
+    )
     subprocess.Popen(["sh", "-c", watch, str(os.getpid()), *pids])
     os._exit(0)  # behind what is to be flushed and closed; no atexit, no __del__
 

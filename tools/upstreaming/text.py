@@ -72,6 +72,10 @@ def text_of(issue: KnownIssue, seen: Observed) -> str:
         "",
         *_cause(issue, about.get("related", ())),
         "",
+        "## Until it is mended",
+        "",
+        *_cure(issue),
+        "",
     ])  # fmt: skip
 
 
@@ -105,6 +109,16 @@ def _cause(issue: KnownIssue, related: tuple[str, ...]) -> list[str]:
     else:
         said = [f"{issue.reference}, in the versions above."]
     return [*said, *(["", "See also " + ", ".join(f"<{each}>" for each in related) + "."] if related else [])]
+
+
+def _cure(issue: KnownIssue) -> list[str]:
+    """What to do today, and the same program made right."""
+    said = f"{issue.way_out[0].upper()}{issue.way_out[1:]}."
+    if issue.cured_by != "program":
+        return [said]
+    tree = ast.parse(source := issue.cured_program())
+    about, rest = ast.get_docstring(tree) or "", source.splitlines()[tree.body[0].end_lineno :]
+    return [said, "", *about.splitlines(), "", "```python", "\n".join(rest).strip("\n"), "```"]
 
 
 @cache
