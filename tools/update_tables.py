@@ -41,7 +41,7 @@ def known_issues(issues: Iterable[KnownIssue]) -> str:
             ", ".join(f"`{pattern}`" for pattern in issue.strategies),
             ", ".join(f"{name} {specifier}" for name, specifier in issue.packages.items()),
             "; ".join(map(str, (issue.symptom, *issue.otherwise))),
-            _linked(issue.reference),
+            ", ".join(map(_linked, (issue.reference, *issue.threads))),
             _cure(issue),
         )
         for issue in issues

@@ -95,6 +95,7 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         symptom: what exactly is seen.
         otherwise: what is seen instead with some of these versions.
         reference: public issue, or file and line of the responsible source.
+        threads: further public threads that tell of it, or of the code that is its cause.
         cure: what a program can do today; where there is nothing, why, and what was tried.
         cured_by: another program, which docs/upstream/ID.cure.py shows; another version; or nothing.
     """
@@ -108,6 +109,7 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hardware: tuple[str, ...] = ("*",)
     packages: dict[str, str] = {}
     otherwise: tuple[Otherwise, ...] = ()
+    threads: tuple[str, ...] = ()
     cure: str = ""
     cured_by: Literal["program", "version", "nothing"] = "nothing"
 
