@@ -27,6 +27,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/matrix",
         "docs/matrix-simulated",
         "docs/known-issues",
+        "docs/threads",
         "docs/hardware",
         "docs/tf-tests",
         "docs/wild",
