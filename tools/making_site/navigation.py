@@ -43,6 +43,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/soak",
         "docs/checkpoint-sweeps",
         "docs/architecture",
+        "docs/decisions",
     ),
     "What it means": (
         "reference/laws",
