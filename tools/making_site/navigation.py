@@ -10,6 +10,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/writing-programs",
         "docs/checkpoints",
         "docs/proof",
+        "docs/proof-tables",
         "docs/comparing",
         "docs/loss-reduction",
     ),
