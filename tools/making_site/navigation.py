@@ -5,7 +5,15 @@ from __future__ import annotations
 __all__ = ["NAVIGATION"]
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Begin": ("docs/getting-started", "docs/commands", "docs/embedding", "docs/errors", "docs/versions"),
+    "Begin": (
+        "docs/getting-started",
+        "docs/commands",
+        "docs/embedding",
+        "docs/troubleshooting",
+        "docs/glossary",
+        "docs/errors",
+        "docs/versions",
+    ),
     "A training as a function": (
         "docs/writing-programs",
         "docs/checkpoints",
