@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from harness.phases import phase
 from harness.recording.scripts import NO_STRATEGY
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
+from harness.running.live import LiveReference, live_reference
 from harness.running.observe import run_once
 from harness.running.reference import NOISY_RUNS, PAIR, ReferenceRuns, Venue, failure_on_one_device, reference_runs
 from harness.running.scripted import check_whole, own_trace
@@ -90,8 +91,20 @@ class Attempt:
     asked: Asked
     began: float
 
-    def run(self) -> RunResult:
-        """Run it once.
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[LiveReference | None]:
+        """What may follow the run while it goes on; None where that has to wait for the run's end."""
+        venue = self.asked.venue(self.case)
+        apart = venue.hardware != "cpu" or venue.python is not None or self.case.over is not None or self.case.ps
+        if apart or self.changes is not None or not self._leaves_evidence:
+            yield None
+            return
+        of: dict[str, Any] = {**self.asked.of_reference, "noisy": venue.noisy}
+        with live_reference(self.program, self.case, self.directory, **of) as live:
+            yield live
+
+    def run(self, live: LiveReference | None = None) -> RunResult:
+        """Run it once, followed by what may follow it.
 
         Raises:
             NothingObserved: the program reports nothing.
@@ -104,7 +117,12 @@ class Attempt:
             if isinstance(self.changes, Interrupting):
                 return run_twice(self.program, self.case, self.changes, self.directory, **asked.of_part, keeps=keeps)
             told: dict[str, Any] = {**asked.of_run, "disturbance": self.changes, "keeps": keeps}
-            return run_once(self.program, self.case, self.directory, **told)
+            if live is None:
+                return run_once(self.program, self.case, self.directory, **told)
+            try:
+                return run_once(self.program, self.case, self.directory, **told, begins=live.begin)
+            finally:
+                live.end()
         except RunFailed as failure:
             if failure.root_cause.kind == NO_STRATEGY:
                 raise UsageError(failure.root_cause.message) from None
@@ -169,20 +187,26 @@ class Attempt:
             verdict, reference = judged(runs.with_noise(most, sure=True))
         return verdict, reference
 
-    def by(
-        self, venue: Venue, tasks: Tasks, *, follows: bool = True, of: str | None = None
-    ) -> tuple[Verdict, Reference]:
-        """The verdict by runs that are made there; `follows` as of `ReferenceRuns`, `of` as of `by_runs`."""
-        with reference_runs(self.program, self.directory, self.case.name, venue, follows=follows) as runs:
+    def by(self, venue: Venue, tasks: Tasks, *, of: str | None = None, **parts: Any) -> tuple[Verdict, Reference]:
+        """The verdict by runs that are made there; `of` as of `by_runs`, and `parts` as of `reference_runs`."""
+        with reference_runs(self.program, self.directory, self.case.name, venue, **parts) as runs:
             return self.by_runs(runs, tasks, of)
 
-    def by_one_replica(self, tasks: Tasks, *, beside: bool = False) -> tuple[Verdict, Reference]:
-        """The verdict by one replica that has what all replicas of the run had; `beside` as of `Asked.venue`."""
+    def by_one_replica(
+        self, tasks: Tasks, *, beside: bool = False, live: LiveReference | None = None
+    ) -> tuple[Verdict, Reference]:
+        """The verdict by one replica that has what all replicas of the run had.
+
+        Args:
+            tasks: as of `Verdict`.
+            beside: as of `Asked.venue`.
+            live: has followed the run while it went on.
+        """
         venue = self.asked.venue(self.case, beside=beside)
         if self.program.script is not None and self._leaves_evidence and not self.evidence.is_there:
             raise Abstained(_NO_EVIDENCE)
         try:
-            return self.by(venue, tasks)
+            return self.by(venue, tasks, live=live)
         except RunFailed:
             # It may not compute with what the run had, such as a batch of another size. Of a script nobody knows.
             if self.program.script is not None or not self.evidence.is_there:
@@ -315,9 +339,10 @@ def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -
 
     result: RunResult | None = None
     try:
-        result = attempt.run()
-        meanwhile()
-        return _judged(attempt, task_summaries(result))
+        with attempt.followed() as live:
+            result = attempt.run(live)
+            meanwhile()
+            return _judged(attempt, task_summaries(result), live)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -344,9 +369,9 @@ def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
     return bool(broken) and "updates_counted" not in broken and not all(step.is_given for step in of_workers)
 
 
-def _judged(attempt: Attempt, tasks: Tasks) -> tuple[Verdict, Reference]:
+def _judged(attempt: Attempt, tasks: Tasks, live: LiveReference | None) -> tuple[Verdict, Reference]:
     case = attempt.case
-    verdict, reference = attempt.by_one_replica(tasks)
+    verdict, reference = attempt.by_one_replica(tasks, live=live)
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):

@@ -6,7 +6,7 @@ import contextlib
 import platform
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,7 @@ __all__ = [
     "run_client",
     "seed_everything",
     "task_name",
+    "until_over",
     "uses_onednn",
     "versions",
 ]
@@ -153,7 +154,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     )
     followed = [Path(folder) for each in assignment.follows for folder in each.folders]
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *followed]
-    note_modules = note_files(notes_of(trace), ours)
+    note_modules = note_files(notes_of(trace), ours, until_over(assignment))
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead))
         train = program.load()
@@ -182,6 +183,12 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         scheduled=closures.count, retried=closures.retried, unseeded=drawn.times, work=done, placement=placed
     )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def until_over(assignment: Assignment) -> Callable[[], None]:
+    """Comes back when the run has ended that this process follows: until then nothing may be changed beside it."""
+    live = next((each.live for each in assignment.follows if each.live is not None), None)
+    return (lambda: None) if live is None else lambda: live.wait(lambda: False, "the end")
 
 
 @contextlib.contextmanager

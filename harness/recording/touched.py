@@ -32,15 +32,19 @@ _NOTES_MAX = 100_000
 _CACHES = ("~/.cache", "~/.keras", "~/tensorflow_datasets")
 _CACHE_VARIABLES = ("XDG_CACHE_HOME", "KERAS_HOME", "TFDS_DATA_DIR", "HF_HOME")
 _SYSTEM = ("/dev", "/proc", "/sys")
+_CHANGES = ("os.mkdir", "os.remove", "os.rmdir", "os.symlink", "os.truncate", "shutil.rmtree")
+_PROGRAMS = ("subprocess.Popen", "os.system", "os.posix_spawn")
+"""Events of Python's by which files are changed without being opened, and by other programs."""
 _ENCODER = msgspec.json.Encoder()
 
 
-def note_files(notes: Path, ours: Iterable[Path]) -> Callable[[], None]:
+def note_files(notes: Path, ours: Iterable[Path], until: Callable[[], None] = lambda: None) -> Callable[[], None]:
     """From now on, append to `notes` what this process reads and writes, except below `ours` and where caches belong.
 
     Args:
         notes: the file, see `harness.evidence.independence`.
         ours: folders that belong to this run alone.
+        until: is called before anything else is changed, and comes back when that may be done.
 
     Returns:
         What notes the files of the project's modules as read: most are imported from their compiled form.
@@ -50,7 +54,7 @@ def note_files(notes: Path, ours: Iterable[Path]) -> Callable[[], None]:
     left_out = [*map(str, ours), *_SYSTEM, *map(os.path.expanduser, _CACHES), *homes]
     if temporary is not None:
         left_out.append(temporary)
-    touched = _Touched(notes, left_out)
+    touched = _Touched(notes, left_out, until)
     sys.addaudithook(touched.hear)
     with contextlib.suppress(ImportError, AttributeError):  # of another version
         _wrap_tensorflow(touched)
@@ -65,12 +69,13 @@ def note_files(notes: Path, ours: Iterable[Path]) -> Callable[[], None]:
 class _Touched:
     """The notes of this process, and of those that it forks."""
 
-    def __init__(self, notes: Path, left_out: Iterable[str]) -> None:
+    def __init__(self, notes: Path, left_out: Iterable[str], until: Callable[[], None] = lambda: None) -> None:
         self._file = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._left_out = tuple(os.path.join(os.path.realpath(place), "") for place in left_out)  # noqa: PTH118 - text
         self._written: set[str] = set()
         self._read: set[str] = set()
         self._notes = 0
+        self._until = until
         self._busy = threading.local()
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
@@ -81,10 +86,30 @@ class _Touched:
             self.note(path, reads=reads, writes=writes)
         elif event in ("os.rename", "os.link"):
             self.note(args[1], writes=True)
+        elif event in _CHANGES:
+            self.change(args[0])
+        elif event in _PROGRAMS:
+            self.change()
 
     def saved(self, path: Any, restores: bool) -> None:
         """A save or restore of TensorFlow or Keras."""
         self.note(path, reads=restores, writes=not restores)
+
+    def change(self, path: Any = None) -> None:
+        """Something is about to be changed that is not noted: at a path, or nobody knows where."""
+        if getattr(self._busy, "here", False) or isinstance(path, int):
+            return
+        self._busy.here = True
+        try:
+            if not (
+                isinstance(path, (str, bytes, os.PathLike)) and self._is_left_out(os.path.realpath(os.fsdecode(path)))
+            ):
+                self._until()
+        finally:
+            self._busy.here = False
+
+    def _is_left_out(self, full: str) -> bool:
+        return f"{full}/".startswith(self._left_out)
 
     def modules(self) -> None:
         """The files of all modules that are neither installed, which their versions stand for, nor Lockstep's own."""
@@ -111,8 +136,10 @@ class _Touched:
         full = os.path.realpath(text)
         compiled = "__pycache__" in full or full.endswith(".pyc")
         # A nameless file is opened by the name of its folder.
-        if compiled or f"{full}/".startswith(self._left_out) or "://" in text or self._notes >= _NOTES_MAX:
+        if compiled or self._is_left_out(full) or "://" in text or self._notes >= _NOTES_MAX:
             return
+        if writes:
+            self._until()
         # What it only reads, it reads as often as it likes; between reads of what it writes, another may have written.
         if reads and (full in self._written or full not in self._read) and _holds_something(full):
             self._read.add(full)
@@ -180,6 +207,8 @@ def _wrap_tensorflow(touched: _Touched) -> None:
     def saves(_: Any, path: Any, *__: Any, **___: Any) -> None:
         writes(path)
 
+    for name in ("CreateDir", "RecursivelyCreateDir", "DeleteFile", "DeleteRecursively"):
+        _wrap(_pywrap_file_io, name, lambda path, *_, **__: touched.change(_text(path)))
     _wrap(_pywrap_file_io, "BufferedInputStream", reads)
     _wrap(_pywrap_file_io, "WritableFile", writes)
     _wrap(_pywrap_file_io, "RenameFile", moves)

@@ -81,11 +81,12 @@ def run_once(
     keep: bool,
     disturbance: Disturbance | None = None,
     keeps: bool = False,
+    begins: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """One run of a loaded program, with its traces in `directory` for `read_parts`; with `keep` also its logs.
 
-    With `keeps` the evidence of each step is there as well. The directory holds no earlier run, as
-    `harness.kept.kept_in` provides it.
+    With `keeps` the evidence of each step is there as well; `begins` is called right before the first process starts.
+    The directory holds no earlier run, as `harness.kept.kept_in` provides it.
 
     Raises:
         NothingObserved: the program reports nothing.
@@ -113,6 +114,7 @@ def run_once(
         saves = record if view is None else None
         try:
             work = (client_of(program), placed_program(program, case), case, assignment)
+            begins()
             with brought_if_failed(traces):
                 result = run_linked(cluster, directory, *work, counted=disturbance is None)
             bring(result.directory, traces)
@@ -122,13 +124,18 @@ def run_once(
             raise
         if disturbance is not None:
             _note_disturbed(directory, result, saves)
-    if unfinished := [task for task in case.clients if result[task].value is None]:
-        text = "the plan ended it and nothing started it again, so the training was not finished"
-        raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
+    _check_finished(case, result)
     # A process that was started again may have had nothing left to do.
     if disturbance is None and not any(result[task].value["observed"] for task in case.clients):
         raise NothingObserved(program.name)
     return result
+
+
+def _check_finished(case: StrategyCase, result: RunResult) -> None:
+    """Fail unless every client has come to its end."""
+    if unfinished := [task for task in case.clients if result[task].value is None]:
+        text = "the plan ended it and nothing started it again, so the training was not finished"
+        raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
 
 
 def _root(view: View | None) -> str:

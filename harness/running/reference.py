@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness.evidence.independence import Touch, check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
@@ -14,6 +15,7 @@ from harness.evidence.steps import Segment
 from harness.running.cache import kept_in_cache
 from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
+from harness.running.live import LiveReference
 from harness.running.making import FIRST_SEEDS, Wanted, made
 from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.running.resuming import segments_by_counts, segments_by_state, undone
@@ -87,6 +89,7 @@ class ReferenceRuns:
         place: where those go that follow.
         follows: whether to follow the run if it has left evidence.
         first: whether only its first part is followed.
+        live: has followed it while it went on.
         stack: ends what is under way and was not needed.
     """
 
@@ -101,8 +104,10 @@ class ReferenceRuns:
         *,
         follows: bool = True,
         first: bool = False,
+        live: LiveReference | None = None,
     ) -> None:
         self._program = program
+        self._live = live
         self._venue = venue
         self._run = f"the run under {strategy}"
         self._directory = directory
@@ -134,7 +139,7 @@ class ReferenceRuns:
             RunFailed: the program fails with one replica.
         """
         if self.follow:
-            self._follow(beside=derived and self._is_worth_it)
+            self._follow(beside=derived)
         return self.with_noise(0)
 
     def with_noise(self, runs: int, *, sure: bool = False) -> Reference:
@@ -156,15 +161,14 @@ class ReferenceRuns:
         notes = (*found.notes, *((_TF32_NOTE,) if self._venue.tf32 else ()))
         return replace(found, notes=notes, touched=self._checked(), earlier=earlier)
 
-    @property
-    def _is_worth_it(self) -> bool:
+    def _is_worth_it(self, needed: int) -> bool:
         """Whether a run with noise may be made beside the one without: on a core of its own, and ended if not needed.
 
-        The run may have written no files, which who is ended would leave half written. A small training is over before
-        it pays.
+        As many cores have to be idle as are needed. The run may have written no files, which who is ended would leave
+        half written. A small training is over before it pays.
         """
         venue, traces = self._venue, self._directory / TRACES
-        if venue.hardware != "cpu" or venue.replicas > 1 or venue.python is not None or idle_cores() <= 1:
+        if venue.hardware != "cpu" or venue.replicas > 1 or venue.python is not None or idle_cores() < needed:
             return False
         kept = sum(each.stat().st_size for each in traces.rglob("*") if each.is_file())
         return kept >= _WORTH_BYTES and not any(each.writes for each in read_touched(traces))
@@ -172,7 +176,9 @@ class ReferenceRuns:
     def _follow(self, *, beside: bool) -> None:
         """Find out where the parts of the run stand, and what has to be followed apart."""
         segments = self._segments
-        self._last, found = self._following(segments, beside=beside and len(segments) == 1)
+        if self._has_followed(segments, beside=beside):
+            return
+        self._last, found = self._following(segments, beside=beside and len(segments) == 1 and self._is_worth_it(2))
         if len(segments) == 1:
             return
         if (counted := segments_by_counts(self._parts, found)) != segments:
@@ -180,6 +186,18 @@ class ReferenceRuns:
             self._last, found = self._following(segments)
         for number in undone(self._parts, found):
             self._earlier[number], _ = self._following(segments[: number + 1])
+
+    def _has_followed(self, segments: tuple[Segment, ...], *, beside: bool) -> bool:
+        """Whether the live reference has come to its end; if beside the run it lacked something, it is made again."""
+        runs = None if self._live is None else self._live.taken(segments)
+        if runs is None:
+            return False
+        if beside and self._is_worth_it(1):  # the run's own
+            self._stack.enter_context(runs.beside([noisy(FIRST_SEEDS[0])]))
+        with contextlib.suppress(LockstepError):
+            self._made(runs, Wanted())
+            self._last = runs
+        return self._last is runs
 
     def _following(self, segments: tuple[Segment, ...], *, beside: bool = False) -> tuple[Runs, Reference]:
         place = self._place / str(self._count)
@@ -234,9 +252,9 @@ class ReferenceRuns:
 
 @contextlib.contextmanager
 def reference_runs(
-    program: Program, directory: Path, strategy: str, venue: Venue, **parts: bool
+    program: Program, directory: Path, strategy: str, venue: Venue, **parts: Any
 ) -> Iterator[ReferenceRuns]:
-    """Those of one run; the arguments are those of `ReferenceRuns`, with `parts` for its `follows` and `first`."""
+    """Those of one run; the arguments are those of `ReferenceRuns`, with `parts` for `follows`, `first` and `live`."""
     with scratch("followed") as place, contextlib.ExitStack() as stack:
         yield ReferenceRuns(program, directory, strategy, venue, place, stack, **parts)
 

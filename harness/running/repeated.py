@@ -127,10 +127,12 @@ class Runs:
         """Runs that have begun, each of which the stack ends."""
         case = strategy_case("default" if self.replicas == 1 else f"mirrored-{self.replicas}", self.hardware)
         found = {}
+        live = [Path(store).parent for each in self.follows if each.live is not None for store in each.folders]
+        timeout = self.timeout + sum(each.live.seconds for each in self.follows if each.live is not None)
         for name in names:
-            cluster = stack.enter_context(Cluster(case.topology, timeout=self.timeout, env=self._environ(name)))
+            cluster = stack.enter_context(Cluster(case.topology, timeout=timeout, env=self._environ(name)))
             assignment = self._assignment(name)
-            view = stack.enter_context(viewed(self.program, self._folder(name)))
+            view = stack.enter_context(viewed(self.program, self._folder(name), *live))
             work = (client_of(self.program), self.program, case, msgspec.structs.replace(assignment, view=view))
             found[name] = stack.enter_context(cluster.start(*work))
         return found

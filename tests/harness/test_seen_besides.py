@@ -91,4 +91,5 @@ def test_a_script_that_draws_in_a_parallel_map_or_divides_is_judged(
         ["python", "train.py", data, "wrong" if wrong else "right"], "mirrored-2", explain=False, prove=False
     )
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
-    assert [condition.code for condition in verdict.conditions] == (["drawn_examples"] if data == "drawn" else [])
+    given = [*(["drawn_examples"] if data == "drawn" else []), *([] if wrong else ["count_of_replicas"])]
+    assert [condition.code for condition in verdict.conditions] == given

@@ -1,5 +1,6 @@
 """What each step of a run began with, was given and drew: what another process needs to compute the same step."""
 
+from harness.evidence.steps.live import Live
 from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence, Stored
 from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, segment_of
 from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
@@ -10,6 +11,7 @@ __all__ = [
     "EvidenceReader",
     "EvidenceWriter",
     "Held",
+    "Live",
     "Passed",
     "Place",
     "RunEvidence",

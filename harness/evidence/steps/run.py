@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.evidence.steps.live import Live
 from harness.evidence.steps.records import GIVEN, Held, Passed, Place, StepEvidence
 from harness.evidence.steps.store import EvidenceReader
 
@@ -23,11 +24,13 @@ class Segment(msgspec.Struct, frozen=True):
         folders: the stores of these processes.
         after: the step of the whole before the first of these, from 0.
         skipped: how many of their own steps are left out: calls that build variables, which the whole has had.
+        live: of processes that are followed while they run; None of those that have ended.
     """
 
     folders: tuple[str, ...]
     after: int = 0
     skipped: int = 0
+    live: Live | None = None
 
 
 def segment_of(traces: Path) -> Segment:
@@ -150,15 +153,30 @@ class RunEvidence:
         """The stores of all processes."""
         return [reader for _, readers in self._segments for reader in readers]
 
+    @property
+    def live(self) -> Live | None:
+        """What is known of the run while it goes on; None of one that has ended."""
+        return self._segments[0][0].live if self._segments else None
+
+    def is_settled(self, index: int) -> bool:
+        """Whether a step can be had at once, since nothing will be added to it."""
+        return self.live is None or self._is_closed(index) or self.live.is_over
+
+    def _is_closed(self, index: int) -> bool:
+        return all(reader.is_closed(index) for reader in self.readers)
+
     def step(self, index: int) -> RunStep:
-        """A step of the whole, from 1.
+        """A step of the whole, from 1; of a run that goes on when nothing will be added to it.
 
         Raises:
+            TimeoutError: that did not come.
             ValueError: a file is damaged.
         """
         number = max((k for k, (each, _) in enumerate(self._segments) if index > each.after), default=-1)
         if number < 0:
             return RunStep(index, number, [])
+        if self.live is not None:
+            self.live.wait(lambda: self._is_closed(index), f"step {index}")
         segment, readers = self._segments[number]
         own = index - segment.after + segment.skipped
         return RunStep(index, number, [(reader, step) for reader in readers if (step := reader.step(own)) is not None])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["EvidenceReader", "EvidenceWriter", "evidence_folder"]
 
 _LENGTH = struct.Struct("<Q")
-_SUFFIX = ".step"
+_SUFFIX, _PART = ".step", ".part"
 _SPARE = 16
 """As many steps of the same size must fit before one is written."""
 _ENCODER = msgspec.msgpack.Encoder()
@@ -85,15 +85,16 @@ class EvidenceWriter:
         if (free := shutil.disk_usage(self._folder).free) < _SPARE * self._size:
             self._known = {key: known for key, known in self._known.items() if known.file != self._file}
             raise NoRoom.of(str(self._folder), _SPARE * self._size, free, "the evidence of a step is to be left")
-        temporary = self._folder / f"{step.index}.part"
+        temporary = self._folder / f"{step.index}{_PART}"
         with temporary.open("wb") as file:
             file.writelines([_LENGTH.pack(len(record)), record, *self._arrays])
         temporary.replace(self._folder / f"{step.index}{_SUFFIX}")
         self._published = step
 
     def begin(self, index: int) -> None:
-        """Arrays that are put from now on are of this step."""
+        """Arrays that are put from now on are of this step, and nothing more comes of those before."""
         self._arrays, self._size, self._file = [], 0, index
+        (self._folder / f"{index}{_PART}").touch()
 
 
 def _plain(value: Any) -> bytes:
@@ -131,6 +132,11 @@ class EvidenceReader:
             return _DECODER.decode(data[_LENGTH.size : _LENGTH.size + length])
         except msgspec.MsgspecError as error:
             raise ValueError(f"{path} is damaged: {error}") from error
+
+    def is_closed(self, index: int) -> bool:
+        """Whether a later step has begun, so that nothing is added to this one."""
+        later = self._folder / f"{index + 1}{_PART}"
+        return later.exists() or later.with_suffix(_SUFFIX).exists()
 
     def array(self, stored: Stored) -> np.ndarray[Any, Any]:
         """An array of the store, which must not be written to."""

@@ -24,6 +24,7 @@ from harness.recording.client import (
     own_devices,
     seed_everything,
     task_name,
+    until_over,
     uses_onednn,
     versions,
 )
@@ -197,7 +198,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         recorder = session.recorder
         assert recorder is not None
         private = [] if assignment.view is None else map(Path, assignment.view.covered)
-        note_files(notes_of(trace), [Path(assignment.traces), Path(assignment.directory), *private])
+        ours = [Path(assignment.traces), Path(assignment.directory), *private]
+        note_files(notes_of(trace), ours, until_over(assignment))
         stack.enter_context(moved_clock(assignment.ahead))
         number = case.clients.index(task_name())
         drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))

@@ -17,6 +17,7 @@ from harness.recording.steps.ids import Ids
 from harness.recording.steps.joining import Apart, joined_draw, joined_rows, repeated_rows, same_rows, sizes_of
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
+from harness.recording.steps.recalling import per_replica, replaced
 from harness.recording.steps.state import copies_of, held_by, set_to, wide
 from harness.recording.watch.places import Places
 
@@ -61,6 +62,8 @@ class Following:
         self._lock = threading.Lock()
         self._index = 0
         self._step: RunStep | None = None
+        self._pending: Variables | None = None
+        self._assumed: list[tuple[Callable[[RunStep], Any], Any]] = []
         self._last: RunStep | None = None
         self._reports = 0
         self._evaluations = 0
@@ -102,6 +105,9 @@ class Following:
         """See `Steps`."""
         if self._replicas > 1:
             return 0
+        live = self._evidence.live
+        if self._step is None and live is not None and not self._evidence.is_settled(1):
+            return int(self._assume(lambda step: step.local_replicas, live.local_replicas)) - 1
         return (self._step or self._evidence.step(1)).local_replicas - 1
 
     @property
@@ -123,13 +129,25 @@ class Following:
         """No step can be judged from now on: nobody knows which of them call it."""
         self._blind[why] = None
 
-    def begin(self, variables: Variables, eager: int | None, worker: int | None) -> None:
-        """Set the variables to what the run's step began with."""
+    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
+        """Set the variables to what the run's step began with, or have `computes` do it when that is there."""
         self._index += 1
         self._apart.clear()
         self._examples = None
         self._draws_seen.clear()
+        self._step, self._pending = None, variables
+        if not traced or self._evidence.is_settled(self._index):
+            self.computes()
+
+    def computes(self) -> None:
+        """Begin with what the run's step began with, if that has not been done."""
+        if self._pending is None:
+            return
+        variables, self._pending = self._pending, None
         step = self._evidence.step(self._index)
+        assumed, self._assumed = self._assumed, []
+        if any(asked(step) != answer for asked, answer in assumed):
+            raise RuntimeError(f"step {self._index} of the run is not what its graph here was built for")
         if self._last is not None and self._last.segment != step.segment:
             self._repeats = Repeats()  # who is started again may draw what was drawn before
         self._step = self._last = step
@@ -140,6 +158,11 @@ class Following:
             self._apart["the run has left no evidence of it"] = None
             return
         self._set(variables, step.held)
+
+    def _assume(self, asked: Callable[[RunStep], Any], answer: Any) -> Any:
+        """An answer that the step which is pending, or begins next, has to give as well before anything is computed."""
+        self._assumed.append((asked, answer))
+        return answer
 
     def report(self, variables: Variables) -> None:
         """Set these to what the run had when it reported them."""
@@ -177,6 +200,7 @@ class Following:
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What passes from now on belongs to no step."""
+        self.computes()
         self._step = None
         if self._moved:
             self._take_back()
@@ -217,7 +241,7 @@ class Following:
             )
             for replica in range(self._replicas)
         ]
-        return found[0] if self._replicas == 1 else list(map(_per_replica, zip(*found, strict=True)))
+        return found[0] if self._replicas == 1 else list(map(per_replica, zip(*found, strict=True)))
 
     def _given_to(self, run: int, replica: int, leaves: Mapping[int, Any]) -> list[Any]:
         places, own = [Place(GIVEN, run, number) for number in leaves], list(leaves.values())
@@ -235,7 +259,7 @@ class Following:
             return found
 
         shapes = [self._shape_of(place, replica, ours) for place, ours in zip(places, own, strict=True)]
-        found = _replaced(own, recall, shapes=shapes)
+        found = replaced(own, recall, shapes=shapes)
         return [value if self._noise is None else self._noise.of_data(value) for value in found]
 
     @property
@@ -254,11 +278,18 @@ class Following:
         """What is known of the shape of the examples of all replicas before there are any."""
         import tensorflow as tf
 
-        step = self._step or self._evidence.step(self._index + 1)
-        passed = self._of_all(step, place) if self._replicas == 1 else [step.of(place, replica)] * self._times
-        parts = [each[0][1].arrays[0].shape for each in passed if each]
         shape = tf.TensorShape(own.shape)
-        if not parts or not shape.rank or shape[0] is None or sum(part[0] for part in parts) == shape[0]:
+
+        def is_own(step: RunStep) -> bool:
+            """Whether they are as many as this process has itself."""
+            passed = self._of_all(step, place) if self._replicas == 1 else [step.of(place, replica)] * self._times
+            parts = [each[0][1].arrays[0].shape for each in passed if each]
+            return not parts or not shape.rank or shape[0] is None or sum(part[0] for part in parts) == shape[0]
+
+        if self._pending is not None:
+            self._assume(is_own, answer=True)
+            return shape
+        if is_own(self._step or self._evidence.step(self._index + 1)):
             return shape
         return tf.TensorShape([None]).concatenate(shape[1:])
 
@@ -289,6 +320,12 @@ class Following:
             for each in passes
         )
 
+    def _begun(self) -> RunStep | None:
+        """The step whose graph is being run; None of what is no step."""
+        if self._pending is not None:
+            raise RuntimeError(f"step {self._index} is computed before it was set to what the run's began with")
+        return self._step
+
     def _next(self, place: Place, replica: int, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
         """What passed a place on all replicas the next time; None where that is not known.
 
@@ -296,7 +333,7 @@ class Following:
 
         In a loop over examples one replica passes it as often as all replicas together: first for those of the first.
         """
-        if (step := self._step) is None:
+        if (step := self._begun()) is None:
             return None
         count = step.recalled[place, replica]
         step.recalled[place, replica] += 1
@@ -333,16 +370,23 @@ class Following:
         def recall(*values: Any) -> list[Any]:
             return self._draws(place, replica if self._replicas > 1 else 0, source, values[:count], values[count:])
 
-        return _replaced(outputs, recall, parameters, [output.shape for output in outputs])
+        return replaced(outputs, recall, parameters, [output.shape for output in outputs])
 
     def batches(self, inputs: Any, *, traced: bool) -> Any:
         """As many as the run has replicas, in the order in which `given` gives their rows."""
         import numpy as np
         import tensorflow as tf
 
-        step = self._step or self._evidence.step(self._index + 1)
-        parts = next(iter(step.rows()), ())
-        if self._replicas > 1 or len(parts) < 2:
+        def count_of(step: RunStep) -> int:
+            return len(next(iter(step.rows()), ()))
+
+        step: RunStep | None = None
+        if self._pending is not None and (live := self._evidence.live) is not None:
+            count = int(self._assume(count_of, live.replicas))
+        else:
+            step = self._step or self._evidence.step(self._index + 1)
+            count = count_of(step)
+        if self._replicas > 1 or count < 2:
             return None
         source = self._source("BatchNormalization", seeded=False)
 
@@ -350,14 +394,15 @@ class Following:
             with self._lock:
                 if self._is_compared:
                     self._draws_seen[source.statistics] = None
-                return np.array(sizes_of((self._step or step).rows(), int(rows), len(parts)), np.int32)
+                now = self._begun() or step
+                return np.array(sizes_of(() if now is None else now.rows(), int(rows), count), np.int32)
 
         if not traced:
             return None if inputs.shape[0] is None else tf.constant(sizes(inputs.shape[0]))
         if tf.executing_eagerly():
             return tf.constant(sizes(inputs.shape[0]))
         found = tf.numpy_function(sizes, [tf.shape(inputs)[0]], tf.int32, stateful=True)
-        found.set_shape([len(parts)])
+        found.set_shape([count])
         return found
 
     def _source(self, operation: str, *, seeded: bool) -> Source:
@@ -370,7 +415,7 @@ class Following:
         self, place: Place, replica: int, source: Source, own: Sequence[Any], parameters: Sequence[Any]
     ) -> list[Any]:
         with self._lock:
-            if self._step is None or not self._step.is_there:
+            if (step := self._begun()) is None or not step.is_there:
                 return list(own)
             try:
                 passed = self._next(place, replica, own)
@@ -380,7 +425,7 @@ class Following:
                 parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
                 if self._replicas == 1 and self._is_compared:
                     numbers = [each.replica for _, each in passed]
-                    said = self._repeats.look(source, (self._index, self._step.worker), place, numbers, parts, own)
+                    said = self._repeats.look(source, (self._index, step.worker), place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
                 permutes = source.operation in PERMUTING
                 return [
@@ -452,38 +497,3 @@ def _values(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list
         wide = np.complex128 if dtype.kind == "c" else np.float64
         return [np.mean([copy.astype(wide) for copy in copies], axis=0).astype(dtype)]
     return copies[:1]
-
-
-def _per_replica(values: Sequence[Any]) -> Any:
-    from tensorflow.python.distribute import values as distributed
-
-    return distributed.PerReplica(tuple(values))
-
-
-def _replaced(
-    own: Sequence[Any], recall: Callable[..., list[Any]], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()
-) -> list[Any]:
-    """What `recall` makes of tensors, now or each time that the graph is run which is being built.
-
-    Args:
-        own: the tensors.
-        recall: gets their values, and those of the parameters.
-        parameters: other tensors.
-        shapes: as far as it is known, of each of what comes out.
-    """
-    import numpy as np
-    import tensorflow as tf
-
-    tensors = [tf.convert_to_tensor(each) for each in own]
-    if tf.executing_eagerly():
-        values = recall(*(np.asarray(each) for each in (*tensors, *parameters)))
-        return [tf.constant(value, tensor.dtype) for value, tensor in zip(values, tensors, strict=True)]
-
-    def called(*values: Any) -> Any:
-        return recall(*values)
-
-    found = tf.numpy_function(called, [*tensors, *parameters], [tensor.dtype for tensor in tensors], stateful=True)
-    found = list(found) if isinstance(found, (list, tuple)) else [found]
-    for value, shape in zip(found, shapes, strict=True):
-        value.set_shape(shape)
-    return found

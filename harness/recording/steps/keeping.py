@@ -54,10 +54,10 @@ class Keeping:
         self._evaluations: list[tuple[Passed, ...]] = []
         self._evaluation: list[Passed] | None = None
 
-    def begin(self, variables: Variables, eager: int | None, worker: int | None) -> None:
+    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
         """Publish the step before, and begin with what the variables hold."""
         try:
-            self.close()
+            self._settle()
         finally:  # a step that could not be published is missing, and does not shift those after it
             self._index += 1
             self._writer.begin(self._index)
@@ -199,7 +199,14 @@ class Keeping:
         return tuple(found)
 
     def close(self) -> None:
-        """Publish the last step."""
+        """Publish the last step; who follows need not wait for another one."""
+        self._settle()
+        self._writer.begin(self._index + 1)
+
+    def computes(self) -> None:
+        """The run goes first."""
+
+    def _settle(self) -> None:
         if self._pending:
             self._open, self._pending = False, False
             self._publish()

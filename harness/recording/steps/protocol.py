@@ -35,14 +35,18 @@ class Steps(Protocol):
 
     follows: bool
 
-    def begin(self, variables: Variables, eager: int | None, worker: int | None) -> None:
+    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
         """A step begins, of which nothing has been computed yet.
 
         Args:
             variables: those that are compared where this step begins, and so are what it begins with.
             eager: as of `harness.evidence.steps.StepEvidence`.
             worker: as of `harness.evidence.steps.StepEvidence`.
+            traced: whether its graph is being built, so that nothing is computed before `computes`.
         """
+
+    def computes(self) -> None:
+        """A graph is about to be run."""
 
     @property
     def seeds_beside(self) -> int:

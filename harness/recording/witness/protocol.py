@@ -275,12 +275,13 @@ class Gathered:
         self.look()
         self.settled()
         if self.steps is not None:
-            # What it calls may be traced already.
+            traced = not tf.executing_eagerly()
             with tf.init_scope(), self.keeping():
                 self._started |= bool(self.reported)
                 if self.at_once or not self._started or self.steps.begins_part:
                     self.started()
-                self.steps.begin(self.registry.judged_state(reported=not self._started), self._eager, self.worker)
+                state = self.registry.judged_state(reported=not self._started)
+                self.steps.begin(state, self._eager, self.worker, traced=traced)
 
     def keeping(self) -> contextlib.AbstractContextManager[None]:
         """Around what is done for the evidence of steps: a run goes on without, and who follows one does not."""

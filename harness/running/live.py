@@ -1,0 +1,95 @@
+"""A reference that follows a run while it goes on, so that the verdict comes soon after the run's last step."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from harness.evidence.independence import read_touched
+from harness.evidence.parts import TRACES
+from harness.evidence.steps import Live, Segment, evidence_folder
+from harness.running.repeated import PLAIN, Runs
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator.machines.local.host import idle_cores
+from simulator.machines.local.scratch import scratch
+
+__all__ = ["LiveReference", "live_reference"]
+
+
+class LiveReference:
+    """The plain run of a reference, made beside the run that it follows.
+
+    What it would change on the disk waits until the run has ended. If the run has written files that the reference would
+    write too, nobody could tell what the reference has read. Then it is ended, and made again.
+
+    Args:
+        runs: of the reference, which follow the run's stores as far as they are there.
+        over: the file that tells of the run's end.
+        traces: where the run leaves its own.
+        stack: ends what was begun.
+    """
+
+    def __init__(self, runs: Runs, over: Path, traces: Path, stack: contextlib.ExitStack) -> None:
+        self._runs: Runs | None = runs
+        self._over = over
+        self._traces = traces
+        self._stack = stack
+
+    def begin(self) -> None:
+        """The run is about to begin: there is where it leaves its evidence."""
+        if self._runs is not None:
+            self._stack.enter_context(self._runs.beside([PLAIN]))
+
+    def end(self) -> None:
+        """The run has ended, and what waits for that may go on."""
+        if any(each.writes for each in read_touched(self._traces)):
+            self._give_up()
+        self._over.touch()
+
+    def taken(self, segments: tuple[Segment, ...]) -> Runs | None:
+        """The runs, for who wants such that follow this evidence; for one taker. None where these do not."""
+        if (runs := self._runs) is None:
+            return None
+        ended = tuple(msgspec.structs.replace(each, live=None) for each in runs.follows)
+        if ended != segments:
+            self._give_up()
+            return None
+        self._runs = None
+        return dataclasses.replace(runs, follows=ended)
+
+    def _give_up(self) -> None:
+        self._runs = None
+        self._stack.close()
+
+
+@contextlib.contextmanager
+def live_reference(
+    program: Program, case: StrategyCase, directory: Path, *, seed: int, timeout: float, noisy: bool
+) -> Iterator[LiveReference | None]:
+    """The live reference of a run in one part; None where no core is idle for it.
+
+    Args:
+        program: what is run.
+        case: under what, on this machine.
+        directory: holds what the run leaves.
+        seed: of both.
+        timeout: seconds for the run, and for the reference after its end.
+        noisy: as of `Runs`.
+    """
+    if idle_cores() <= 1:
+        yield None
+        return
+    traces = directory / TRACES
+    stores = sorted(evidence_folder(traces / f"{task.replace(':', '-')}.trace") for task in case.clients)
+    with scratch("followed") as place, contextlib.ExitStack() as stack:
+        live = Live(str(place / "over"), case.replicas, case.devices, timeout)
+        follows = (Segment(tuple(map(str, stores)), live=live),)
+        own = place / "0"
+        own.mkdir()
+        runs = Runs(program, own, seed, timeout, follows=follows, noisy=noisy)
+        yield LiveReference(runs, Path(live.over), traces, stack)
