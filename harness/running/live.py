@@ -24,8 +24,8 @@ __all__ = ["LiveReference", "live_reference"]
 class LiveReference:
     """The plain run of a reference, made beside the run that it follows.
 
-    What it would change on the disk waits until the run has ended. If the run has written files that the reference would
-    write too, nobody could tell what the reference has read. Then it is ended, and made again.
+    What it would change on the disk waits until the run has ended. If the run has written files that the reference
+    would write too, nobody could tell what the reference has read. Then it is ended, and made again.
 
     Args:
         runs: of the reference, which follow the run's stores as far as they are there.
