@@ -33,8 +33,8 @@ _CACHES = ("~/.cache", "~/.keras", "~/tensorflow_datasets")
 _CACHE_VARIABLES = ("XDG_CACHE_HOME", "KERAS_HOME", "TFDS_DATA_DIR", "HF_HOME")
 _SYSTEM = ("/dev", "/proc", "/sys")
 _CHANGES = ("os.mkdir", "os.remove", "os.rmdir", "os.symlink", "os.truncate", "shutil.rmtree")
-_PROGRAMS = ("subprocess.Popen", "os.system", "os.posix_spawn")
-"""Events of Python's by which files are changed without being opened, and by other programs."""
+_OUTSIDE = ("subprocess.Popen", "os.system", "os.posix_spawn", "socket.bind")
+"""Events of Python's by which files are changed without being opened, and by which more is changed than files."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -62,7 +62,7 @@ def note_files(notes: Path, ours: Iterable[Path], until: Callable[[], None] = la
         _wrap_hdf5(touched)
     from simulator.agent.saves.saves import listen
 
-    listen(touched.saved)
+    listen(touched.saved, touched.will_save)
     return touched.modules
 
 
@@ -88,12 +88,17 @@ class _Touched:
             self.note(args[1], writes=True)
         elif event in _CHANGES:
             self.change(args[0])
-        elif event in _PROGRAMS:
+        elif event in _OUTSIDE:
             self.change()
 
     def saved(self, path: Any, restores: bool) -> None:
         """A save or restore of TensorFlow or Keras."""
         self.note(path, reads=restores, writes=not restores)
+
+    def will_save(self, path: Any, restores: bool) -> None:
+        """A save or restore of TensorFlow or Keras is about to begin."""
+        if not restores:
+            self.change(path)
 
     def change(self, path: Any = None) -> None:
         """Something is about to be changed that is not noted: at a path, or nobody knows where."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from harness.evidence.independence import read_touched
 from harness.evidence.parts import TRACES
@@ -19,6 +20,9 @@ from simulator.machines.local.host import idle_cores
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["LiveReference", "live_reference"]
+
+_SPARE_BYTES = 4 << 30
+"""Of memory, from which on a second process may be there beside those of the run."""
 
 
 class LiveReference:
@@ -71,7 +75,7 @@ class LiveReference:
 def live_reference(
     program: Program, case: StrategyCase, directory: Path, *, seed: int, timeout: float, noisy: bool
 ) -> Iterator[LiveReference | None]:
-    """The live reference of a run in one part; None where no core is idle for it.
+    """The live reference of a run in one part; None where no core is idle for it, or memory is short.
 
     Args:
         program: what is run.
@@ -81,7 +85,7 @@ def live_reference(
         timeout: seconds for the run, and for the reference after its end.
         noisy: as of `Runs`.
     """
-    if idle_cores() <= 1:
+    if idle_cores() <= 1 or psutil.virtual_memory().available < _SPARE_BYTES:
         yield None
         return
     traces = directory / TRACES

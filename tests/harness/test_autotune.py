@@ -61,3 +61,32 @@ def test_it_is_the_reference_that_does_without() -> None:
     """A run is what the user's program makes of it."""
     verdict = verify(tells, "mirrored-2", explain=False, prove=False)
     assert {(found.observed, found.expected) for found in verdict.findings} == {(1.0, 0.0)}
+
+
+def _alive(leave: bool) -> list[bool]:
+    """Whether iterators are there that nobody holds: of a dataset, and of one for several devices."""
+    import gc
+    import weakref
+
+    import tensorflow as tf
+
+    from harness.recording.autotune import leave_iterators
+
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    data = tf.data.Dataset.range(8).batch(4)
+    distributed = iter(strategy.experimental_distribute_dataset(data))
+    held: list[Any] = [iter(data), distributed._iterators[0]._iterator]
+    seen = [weakref.ref(each) for each in held]
+    if leave:
+        leave_iterators()
+    held.clear()
+    del distributed
+    gc.collect()
+    return [each() is not None for each in seen]
+
+
+def test_a_script_that_is_ended_waits_for_no_iterator() -> None:
+    """They are there until the process ends, and without that are gone with who iterates."""
+    for leave in (True, False):
+        with Cluster(Topology(worker=1, devices="cpu:2")) as cluster:
+            assert cluster.run(_alive, leave)["worker:0"].value == [leave, leave]

@@ -15,6 +15,7 @@ from harness.evidence.steps import EvidenceWriter, Live, RunEvidence, Segment, S
 from harness.judging.verdict import Verdict
 from harness.recording.touched import _Touched
 from harness.running import live, reference
+from simulator import Cluster, Topology
 from tests.harness._beside import trains, writes
 
 _SCRIPT = """
@@ -229,3 +230,50 @@ def test_nobody_follows_where_no_core_is_idle(monkeypatch: pytest.MonkeyPatch, t
     of = (Program.of(trains), strategy_case("mirrored-2"), tmp_path)
     with contextlib.ExitStack() as stack:
         assert stack.enter_context(live.live_reference(*of, seed=1, timeout=9.0, noisy=True)) is None
+
+
+def _what_waits() -> dict[str, bool]:
+    """Of what may happen while a graph is built, whether the evidence of its step is waited for."""
+    from types import SimpleNamespace
+
+    import tensorflow as tf
+
+    from harness.recording.witness.executed import active
+
+    waited: list[bool] = []
+    steps: Any = SimpleNamespace(waits=True, computes=lambda: waited.append(True))
+    registry = SimpleNamespace(is_making=False)
+    gathered: Any = SimpleNamespace(steps=steps, registry=registry, threads=SimpleNamespace(is_main=True))
+    variable, function = tf.Variable([1.0, 2.0]), tf.function(lambda: tf.constant(1.0) + 1.0)
+
+    def made() -> None:
+        registry.is_making = True
+        tf.Variable(3.0)
+        registry.is_making = False
+
+    happens: dict[str, Callable[[], Any]] = {
+        "a graph is built": function.get_concrete_function,
+        "it is run": function,
+        "a variable is read": variable.numpy,
+        "a variable is changed": lambda: variable.assign([2.0, 3.0]),
+        "a variable is made": made,
+        "a number is computed": lambda: tf.constant(1.0) + 2.0,
+    }
+    found = {}
+    with active(gathered):
+        for name, happening in happens.items():
+            waited.clear()
+            happening()
+            found[name] = bool(waited)
+    return found
+
+
+def test_the_evidence_is_waited_for_before_it_could_matter() -> None:
+    """When the graph is run, or Python asks for a variable while it is built; and not before."""
+    with Cluster(Topology(worker=1)) as cluster:
+        found = cluster.run(_what_waits)["worker:0"].value
+    assert [name for name, waits in found.items() if waits] == [
+        "it is run",
+        "a variable is read",
+        "a variable is changed",
+    ]

@@ -13,6 +13,7 @@ from harness.evidence.found import note_files_found
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.trace import Header, Placement
+from harness.recording.autotune import leave_iterators
 from harness.recording.client import (
     Assignment,
     as_here,
@@ -134,6 +135,7 @@ class _Session:
         # One that is started again begins to count at 1, so that a run which is to be killed comes to its own end.
         if index == self.script.first and not (self.script.disturbed and self.case.name != "default"):
             self.cut = index
+            leave_iterators()
             raise Ended
 
 

@@ -57,6 +57,7 @@ class Following:
         self._times = replicas if repeats else 1
         self._read = None if replicas > 1 or repeats else 1
         self._evidence = evidence
+        self.waits = evidence.live is not None
         self._noise = noise
         self._silent = silent
         self._lock = threading.Lock()

@@ -30,7 +30,7 @@ class Keeping:
         at_once: whether a step is published as soon as its call has ended, since the process may be killed then.
     """
 
-    follows = False
+    follows = waits = False
     seeds_beside = 0
 
     def __init__(self, folder: Path, replicas: Sequence[int], deliver: Deliver, *, at_once: bool = False) -> None:

@@ -31,9 +31,11 @@ class Steps(Protocol):
 
     Attributes:
         follows: whether this process follows a run, so that nothing may be left out; else it must not be disturbed.
+        waits: whether the run that it follows goes on, so that a step may begin before its evidence is there.
     """
 
     follows: bool
+    waits: bool
 
     def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
         """A step begins, of which nothing has been computed yet.

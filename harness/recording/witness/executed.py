@@ -14,24 +14,39 @@ from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]
 
+_OF_VARIABLES = ("ReadVariableOp", "Assign", "Resource")
+"""How the names of operations begin that read variables, or change them: while a graph is built Python may ask too."""
+
 
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
-    """Tell `gathered.steps` of every graph that is run in this context, where those follow a run."""
+    """Tell `gathered.steps` before anything in this context reads variables, where those follow a run that goes on."""
+    from tensorflow.python import pywrap_tfe
     from tensorflow.python.eager import context
 
     steps = gathered.steps
-    if steps is None or not steps.follows:
+    if steps is None or not steps.waits:
         yield
         return
 
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+    def computes() -> None:
+        if gathered.threads.is_main and not gathered.registry.is_making:
+            steps.computes()
+
+    def running(original: Callable[..., Any]) -> Callable[..., Any]:
         def call_function(*args: Any, **options: Any) -> Any:
-            if gathered.threads.is_main:
-                steps.computes()
+            computes()
             return original(*args, **options)
 
         return call_function
 
-    with patched(context.Context, "call_function", around):
+    def reading(original: Callable[..., Any]) -> Callable[..., Any]:
+        def execute(*args: Any) -> Any:
+            if len(args) > 1 and str(args[1]).startswith(_OF_VARIABLES):
+                computes()
+            return original(*args)
+
+        return execute
+
+    with patched(context.Context, "call_function", running), patched(pywrap_tfe, "TFE_Py_FastPathExecute", reading):
         yield

@@ -83,11 +83,19 @@ _stops: dict[str, Callable[[], object]] = {}
 _writers: weakref.WeakKeyDictionary[Any, deque[str]] = weakref.WeakKeyDictionary()
 _said: list[str] = []
 _listeners: list[Callable[[Any, bool], object]] = []
+_before: list[Callable[[Any, bool], object]] = []
 
 
-def listen(listener: Callable[[Any, bool], object]) -> None:
-    """Have `listener(path, restores)` called at the end of each save or restore that this process makes."""
+def listen(listener: Callable[[Any, bool], object], before: Callable[[Any, bool], object] | None = None) -> None:
+    """Have `listener(path, restores)` called at the end of each save or restore that this process makes.
+
+    Args:
+        listener: see above.
+        before: is called in the same way before any file is touched.
+    """
     _listeners.append(listener)
+    if before is not None:
+        _before.append(before)
 
 
 def stop_at(phase: str, gate: Callable[[], object]) -> None:
@@ -216,6 +224,8 @@ def _stop_before(call: _Call, saving: Saving) -> None:
     if not saving.enters or call.entered:
         return
     call.entered = True
+    for listener in _before:
+        listener(call.path, call.saving.restores)
     stop = _stops.get("before_restore" if saving.restores else "before_save")
     if stop is not None:
         stop()
