@@ -71,7 +71,7 @@ def by_process(strategy: Any, record: Any, *, place: str, wrong: bool = False) -
 
     data = tf.data.Dataset.from_tensor_slices(tf.random.stateless_uniform((16, 2), (1, 2))).batch(8)
     for x in strategy.experimental_distribute_dataset(data):
-        step(x, tf.constant(0.1 * 2.0**number))
+        step(x, tf.constant(0.1 * 3.0**number))
         record.step(variables=[w])
 
 
