@@ -21,6 +21,7 @@ from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
 from harness.judging.align.apart import apart_of, told
 from harness.judging.align.killed import killed_case
 from harness.judging.align.local_values import with_local_values_marked
+from harness.judging.align.overflow import overflown
 from harness.judging.align.resumed import interrupted_case
 from harness.judging.align.strikes import placed, restored
 from harness.judging.interruption import Interruption
@@ -81,6 +82,8 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
         done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0)
         done.reached = max(done.reached, begin + part.furthest)
     last = _last_case(parts, reference, done)
+    if reference.follows:
+        apart |= overflown(last.reference, last.run)
     struck = (*restored(last, struck), *placed(last, parts.struck))
     return (
         *cases,
