@@ -1,4 +1,4 @@
-"""A step in which one device overflows and replicas do not is not judged, where their numbers are the same otherwise."""
+"""A step in which one device overflows and replicas do not is not judged, if their numbers are the same otherwise."""
 
 from __future__ import annotations
 
