@@ -78,7 +78,8 @@ def _prove(program: str, options: dict[str, Any]) -> int:
         if not options["as_json"]:
             click.echo(f"{case.name}: tracing ...", err=True)
         code, found, proof = _one(under_test, case, options)
-        proofs += filter(None, [proof])
+        if proof is not None:
+            proofs.append(proof)
         codes.append(code)
         objects.append(found)
     if options["as_json"]:
