@@ -25,6 +25,8 @@ _FAULTS_MAX = 4
 _STEPS_AMONG_TRIGGERS = 4
 # As often a point of a save is mostly passed before a fault strikes; at most it is as often as there are steps.
 _TIMES_FEW = 3
+# Phases that only workers have which train together.
+_OF_SEVERAL = ("at_barrier", "collective")
 _ON_LINKS: Mapping[str, Sequence[Any]] = {"bytes": ("10KB", "1KB", "30KB", "100KB"), "connections": (1, 2, 3)}
 # How soon a fault brings back the task that it has ended; without it the restart policy does.
 _RESTARTS = (None, "0s", "1s")
@@ -160,7 +162,7 @@ def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, An
         ends = {key: table[key] for key in ("src", "dst")} if on_link else _link(draw, topology)
         return {**ends, chosen: draw(st.sampled_from(_ON_LINKS[chosen]))}
     if chosen == "phase":
-        phases = [phase for phase in PHASES if phase != "at_barrier" or (others and not topology.ps)]
+        phases = [phase for phase in PHASES if phase not in _OF_SEVERAL or (others and not topology.ps)]
         times = draw(st.sampled_from((_TIMES_FEW, max(_TIMES_FEW, space.steps))))
         when: dict[str, Any] = {"phase": draw(st.sampled_from(phases)), "nth": draw(st.integers(1, times))}
     else:

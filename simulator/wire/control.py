@@ -24,6 +24,7 @@ __all__ = [
     "FromTask",
     "Hello",
     "Inbox",
+    "Passed",
     "Proceed",
     "Ready",
     "Release",
@@ -123,6 +124,14 @@ class AtGate(msgspec.Struct, frozen=True, tag=True):
     at: float
 
 
+class Passed(msgspec.Struct, frozen=True, tag=True):
+    """The task has come to a point at which faults may strike; `what` says more, such as the file that is written."""
+
+    point: str
+    what: str
+    at: float
+
+
 class Acted(msgspec.Struct, frozen=True, tag=True):
     """What came of an `Action`: `effect` is what the agent has measured."""
 
@@ -191,6 +200,7 @@ FromTask = (
     | SaveBegun
     | SaveEnded
     | AtGate
+    | Passed
     | Acted
     | Result
     | Error

@@ -93,7 +93,8 @@ class Strike:
         """`step=20 of worker:1`."""
         name = self.fault.trigger
         value = getattr(self.fault, "bytes_" if name == "bytes" else name)
-        return f"{name}={value}" + (f" of {', '.join(self.fault.of)}" if self.fault.of else "")
+        when = "" if self.fault.incarnation is None else f" incarnation={self.fault.incarnation}"
+        return f"{name}={value}{when}" + (f" of {', '.join(self.fault.of)}" if self.fault.of else "")
 
     # -- the scene
 
