@@ -159,6 +159,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
                     f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True
                 )
                 return Exit.FAILED
+            searching.hunt.coverage.points = undisturbed.shown.passed
             searching.go()
         except KeyboardInterrupt:
             interrupted = True
@@ -190,6 +191,8 @@ def _reported(
         click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
     else:
         show(_summary(hunt) if lacking is None else f"nothing was searched: {lacking}")
+        if hunt.tried:
+            show(str(hunt.coverage))
         if plan is not None and outcome is not None:
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
             if hunt.found is not None and not hunt.found.whole:
@@ -251,6 +254,7 @@ def _as_json(
         "tried": hunt.tried,
         "unfired": hunt.unfired,
         "voids": hunt.voids,
+        "coverage": hunt.coverage.to_json(),
         "interrupted": interrupted,
         "whole": hunt.found is not None and hunt.found.whole,
         "plan": None if plan is None else plan.to_mapping(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -118,10 +119,10 @@ def run_once(
             bring(result.directory, traces)
         except RunFailed as failure:
             if disturbance is not None:
-                _note_disturbed(directory, failure.result, saves)
+                _note_disturbed(directory, failure.result, saves, disturbance)
             raise
         if disturbance is not None:
-            _note_disturbed(directory, result, saves)
+            _note_disturbed(directory, result, saves, disturbance)
     if unfinished := [task for task in case.clients if result[task].value is None]:
         text = "the plan ended it and nothing started it again, so the training was not finished"
         raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
@@ -172,10 +173,13 @@ def disturbed_by(
     return disturbance
 
 
-def _note_disturbed(directory: Path, result: RunResult, saves: Path | None) -> None:
+def _note_disturbed(directory: Path, result: RunResult, saves: Path | None, disturbance: Disturbance) -> None:
     """Leave beside the traces what the journal of a run under faults knows of its numbers and its saves."""
     save_struck(directory, result)
-    note_saves(directory / TRACES, saves, result.directory / "journal.jsonl")
+    journal = result.directory / "journal.jsonl"
+    note_saves(directory / TRACES, saves, journal)
+    if disturbance.plan.points:
+        shutil.copyfile(journal, directory / TRACES / journal.name)
 
 
 def check_hardware(case: StrategyCase) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from harness.search.drawing import Space, draw_plans
 from harness.search.outcome import Outcome
 from harness.search.shrinking import Acceptance, Verdicts, shrink_plan
+from harness.search.situations import Coverage
 from simulator import FaultPlan
 
 __all__ = ["Found", "Hunt", "Search", "drawn"]
@@ -51,6 +52,7 @@ class Hunt:
     tried: int = 0
     voids: int = 0
     unfired: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
     found: Found | None = None
     # A failing plan, while it is being shrunk.
     suspect: FaultPlan | None = None
@@ -146,6 +148,7 @@ class Search:
         self.hunt.runs += 1
         self.hunt.voids += outcome.void is not None
         self.hunt.unfired += len(outcome.unfired)
+        self.hunt.coverage.add(outcome.shown)
         self.hunt.tried += outcome.void is None and len(outcome.unfired) < len(plan.faults)
         self.listener(why, number, plan, outcome)
         return outcome
