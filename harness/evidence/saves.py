@@ -12,7 +12,10 @@ import msgspec
 
 from simulator.journal import read_journal
 
-__all__ = ["Process", "SaveEvent", "Saves", "last_journal", "note_saves", "read_saves"]
+__all__ = ["JOURNAL", "Process", "SaveEvent", "Saves", "last_journal", "last_operations", "note_saves", "read_saves"]
+
+JOURNAL = "journal.jsonl"
+"""The copy of a run's journal beside its traces."""
 
 _FILE = "saves.json"
 _DAMAGES = "torn_checkpoint"
@@ -79,6 +82,18 @@ class _Reading:
     # Of saves in the background by process: the steps of the calls, and the places in `events` of what was written.
     called: dict[Process, list[int]] = field(default_factory=dict)
     written: dict[Process, list[int]] = field(default_factory=dict)
+
+
+def last_operations(traces: Path, until: float) -> dict[str, float]:
+    """When each file of `record.directory` was last about to be written, or renamed to, before a time.
+
+    That is known of a run whose plan asks for points; its journal is then beside the traces.
+    """
+    journal, found = traces / JOURNAL, dict[str, float]()
+    for event in read_journal(journal) if journal.exists() else ():
+        if event["event"] == "point" and event["point"].startswith("phase:file_operation:") and event["at"] < until:
+            found[event["what"].partition(" ")[2]] = event["at"]
+    return found
 
 
 def last_journal(runs: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import MissingHardware, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
-from harness.evidence.saves import note_saves
+from harness.evidence.saves import JOURNAL, note_saves
 from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
 from harness.kept import kept_in
@@ -176,10 +176,10 @@ def disturbed_by(
 def _note_disturbed(directory: Path, result: RunResult, saves: Path | None, disturbance: Disturbance) -> None:
     """Leave beside the traces what the journal of a run under faults knows of its numbers and its saves."""
     save_struck(directory, result)
-    journal = result.directory / "journal.jsonl"
+    journal = result.directory / JOURNAL
     note_saves(directory / TRACES, saves, journal)
     if disturbance.plan.points:
-        shutil.copyfile(journal, directory / TRACES / journal.name)
+        shutil.copyfile(journal, directory / TRACES / JOURNAL)
 
 
 def check_hardware(case: StrategyCase) -> None:

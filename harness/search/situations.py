@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.evidence.parts import TRACES
+from harness.evidence.saves import JOURNAL
 from simulator import FaultPlan
 from simulator.journal import read_journal
 
-__all__ = ["JOURNAL", "Coverage", "Point", "Shown", "State", "shown_by", "shown_in"]
-
-JOURNAL = "journal.jsonl"
-"""The copy of a run's journal beside its traces."""
+__all__ = ["Coverage", "Point", "Shown", "State", "shown_by", "shown_in"]
 
 State = tuple[str, ...]
 """A state of the job: what it is of (`order`, `recovery` or `death`), and the words that tell it from others."""

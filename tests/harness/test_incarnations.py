@@ -14,6 +14,7 @@ import pytest
 from harness.evidence.found import FOUND, FoundFiles, note_found, traces_of
 from harness.evidence.parts import Part, Parts, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.saves import JOURNAL
 from harness.evidence.trace import ClientTrace, Final, RunTrace
 from harness.evidence.writing import write_client
 from harness.judging.judge import judge_parts
@@ -153,3 +154,19 @@ def test_processes_that_trained_together_are_one_part(tmp_path: Path) -> None:
     ]
     judgements = judge_parts(parts, REFERENCE).judgements
     assert {judgement.status for judgement in judgements} == {"held", "not_judged"}
+
+
+def test_what_a_process_wrote_after_its_last_step_is_no_save(tmp_path: Path) -> None:
+    """Nor when others have come since; and the time of an operation that was noted is better than that of a file."""
+    traces, kept = tmp_path / "traces", tmp_path / "kept"
+    kept.mkdir()
+    now, today = time.monotonic(), time.time()
+    for name, age in (("whole", 19.5), ("half of the first", 38.0), ("half of the second", 15.0), ("ticked", 19.5)):
+        (kept / name).write_text("state")
+        os.utime(kept / name, (today - age, today - age))
+    for incarnation, begun in enumerate((40, 20, 10)):
+        _leave(traces, kept, incarnation, range(1, 3), now - begun)
+    assert set(read_parts(tmp_path).saved) == {"whole", "ticked"}
+    point = {"event": "point", "point": "phase:file_operation:1", "what": "write ticked", "at": now - 15}
+    (traces / JOURNAL).write_bytes(msgspec.json.encode(point) + b"\n")
+    assert read_parts(tmp_path).saved == ("whole",)

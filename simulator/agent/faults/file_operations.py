@@ -41,7 +41,7 @@ _here = _Here()
 
 
 def watch(directory: str, gate: Gate) -> None:
-    """From now on have `gate` called with what is about to be done, as `write checkpoint`."""
+    """From now on have `gate` called with what is about to be done, as `write saves/checkpoint`."""
     root, process = os.path.realpath(directory or "."), os.getpid()
 
     def come(verb: str, path: Any) -> None:
@@ -52,7 +52,7 @@ def watch(directory: str, gate: Gate) -> None:
             return
         _here.inside = True
         try:
-            gate(f"{verb} {_CHANCE.sub('', os.path.basename(text))}")  # noqa: PTH119 - as text
+            gate(f"{verb} {_CHANCE.sub('', text[len(root) + 1 :])}")
         finally:
             _here.inside = False
 
