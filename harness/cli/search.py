@@ -57,10 +57,10 @@ Exit codes:
 @seed_option("Decides which plans are drawn.", 0)
 @click.option(
     "--profile",
-    type=click.Choice(["swarm", "realistic"]),
-    default="swarm",
+    type=click.Choice(["situations", "swarm", "realistic"]),
+    default="situations",
     show_default=True,
-    help="Kinds at random, or as often as published failure counts have them.",
+    help="Steered to what no fault has met; or kinds at random, or as often as published failure counts have them.",
 )
 @click.option("--kinds", metavar="A,B", help="Draw faults of these kinds only.")
 @click.option(
@@ -148,7 +148,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
         def run(plan: FaultPlan) -> Outcome:
             return subject.run(plan, seconds=max(1.0, searching.left))
 
-        searching = Search(run, space, budget, options["seed"], options["plans"], began, acceptance, _say)
+        searching = Search(run, space, budget, options["seed"], options["plans"], None, began, acceptance, _say)
         interrupted, seconds = False, 0.0
         try:
             # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
@@ -160,6 +160,8 @@ def _search(program: str, options: dict[str, Any]) -> int:
                 )
                 return Exit.FAILED
             searching.hunt.coverage.points = undisturbed.shown.passed
+            if drawn_by.steered:
+                searching.points = undisturbed.shown.passed
             searching.go()
         except KeyboardInterrupt:
             interrupted = True

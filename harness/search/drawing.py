@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,11 @@ from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
 from simulator.faults.protocol import PHASES, fields_of
 
-__all__ = ["Space", "draw_plans", "plans"]
+__all__ = ["Space", "draw_plans", "drawn", "plans"]
 
 _FAULTS_MAX = 4
+# So many plans are drawn at once; each such batch has a seed of its own.
+_BATCH = 16
 # How much likelier a step is than each other trigger. The others may never come: a program may save nothing, and what a
 # link carries is not known before.
 _STEPS_AMONG_TRIGGERS = 4
@@ -80,6 +83,18 @@ def draw_plans(space: Space, number: int, count: int) -> list[FaultPlan]:
 
     collect()
     return list(drawn.values())
+
+
+def drawn(space: Space, seed: int) -> Iterator[FaultPlan]:
+    """Different plans without end, as long as there are any; the same for the same seed."""
+    seen: set[str] = set()
+    barren = 0
+    numbers = random.Random(seed)
+    while barren < 5:
+        new = [plan for plan in draw_plans(space, numbers.getrandbits(32), _BATCH) if plan.to_json() not in seen]
+        barren = 0 if new else barren + 1
+        seen.update(plan.to_json() for plan in new)
+        yield from new
 
 
 def plans(space: Space) -> st.SearchStrategy[FaultPlan]:

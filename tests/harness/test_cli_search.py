@@ -107,9 +107,9 @@ def test_nothing_is_found_in_a_program_that_resumes(train: str, tmp_path: Path) 
     result = _search(f"{train}:train", *OPTIONS, "--budget", "60s", "--out", str(out), "--json")
     assert result.return_value == 0, result.output
     found = json.loads(result.stdout)
-    # A kill after each of five steps, and three times at each of the five points of a save, which this program has not.
-    assert (found["plans"], found["runs"], found["unfired"], found["plan"], found["test"]) == (20, 20, 15, None, None)
-    assert found["tried"] == 5
+    # A kill after each of five steps, and before each of the five writes of its file.
+    assert (found["plans"], found["runs"], found["unfired"], found["plan"], found["test"]) == (10, 10, 0, None, None)
+    assert (found["tried"], found["coverage"]["situations"], found["coverage"]["missing"]) == (10, 10, [])
     assert not out.exists()
 
 
@@ -134,7 +134,7 @@ def test_a_search_that_has_tried_nothing_abstains(
     if budget != "1ms":  # which drawing takes, in earnest
         plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
         monkeypatch.setattr("harness.search.hunting.drawn", lambda *_: [plan, plan])
-    result = _search(f"{train}:train", *OPTIONS, "--budget", budget)
+    result = _search(f"{train}:train", *OPTIONS, "--budget", budget, "--profile", "swarm")
     assert result.return_value == code, result.output
     assert said in result.stdout
     assert ("no failing plan" in result.stdout) == (code == 0)

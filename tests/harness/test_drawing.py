@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.search import describe_plan
-from harness.search.drawing import Space, draw_plans, plans
-from harness.search.hunting import drawn
+from harness.search.drawing import Space, draw_plans, drawn, plans
 from harness.search.profiles import PROFILES, choose_kinds, profile_of, searchable
 from harness.search.rooms import HERE, Room, room_of
 from harness.subject.over import Over
@@ -224,5 +223,5 @@ def test_a_kind_that_cannot_be_drawn_is_a_usage_error(kind: str, topology: Topol
 
 def test_an_unknown_profile_is_a_usage_error() -> None:
     """It names those that exist."""
-    with pytest.raises(UsageError, match="profiles are swarm, realistic"):
+    with pytest.raises(UsageError, match="profiles are situations, swarm, realistic"):
         profile_of("chaotic")
