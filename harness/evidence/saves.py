@@ -85,14 +85,19 @@ class _Reading:
 
 
 def last_operations(traces: Path, until: float) -> dict[str, float]:
-    """When each file of `record.directory` was last about to be written, or renamed to, before a time.
+    """When what each file of `record.directory` holds was about to be written, as far as that was before a time.
 
     That is known of a run whose plan asks for points; its journal is then beside the traces.
     """
     journal, found = traces / JOURNAL, dict[str, float]()
     for event in read_journal(journal) if journal.exists() else ():
-        if event["event"] == "point" and event["point"].startswith("phase:file_operation:") and event["at"] < until:
-            found[event["what"].partition(" ")[2]] = event["at"]
+        if event["event"] != "point" or not event["what"] or event["at"] >= until:
+            continue
+        verb, name, *old = event["what"]
+        at = event["at"] if verb == "write" else found.pop(old[0], None) if old else None
+        found.pop(name, None)
+        if at is not None:
+            found[name] = at
     return found
 
 

@@ -173,7 +173,9 @@ def _points(events: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
         if event["event"] == "step":
             yield Point(event["task"], event["incarnation"], f"step:{event['number']}")
         elif event["event"] == "point":
-            yield Point(event["task"], event["incarnation"], event["point"], event["what"])
+            verb, *names = event["what"] or ("",)
+            what = f"{verb} {' to '.join(reversed(names))}".strip()
+            yield Point(event["task"], event["incarnation"], event["point"], what)
 
 
 def _recoveries(events: Sequence[Mapping[str, Any]]) -> Iterator[State]:

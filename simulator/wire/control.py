@@ -125,10 +125,13 @@ class AtGate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Passed(msgspec.Struct, frozen=True, tag=True):
-    """The task has come to a point at which faults may strike; `what` says more, such as the file that is written."""
+    """The task has come to a point at which faults may strike.
+
+    `what` is empty, or what is done there to a file, its name, and of a file that is renamed the name that it had.
+    """
 
     point: str
-    what: str
+    what: tuple[str, ...]
     at: float
 
 

@@ -167,6 +167,6 @@ def test_what_a_process_wrote_after_its_last_step_is_no_save(tmp_path: Path) -> 
     for incarnation, begun in enumerate((40, 20, 10)):
         _leave(traces, kept, incarnation, range(1, 3), now - begun)
     assert set(read_parts(tmp_path).saved) == {"whole", "ticked"}
-    point = {"event": "point", "point": "phase:file_operation:1", "what": "write ticked", "at": now - 15}
+    point = {"event": "point", "point": "phase:file_operation:1", "what": ["write", "ticked"], "at": now - 15}
     (traces / JOURNAL).write_bytes(msgspec.json.encode(point) + b"\n")
     assert read_parts(tmp_path).saved == ("whole",)

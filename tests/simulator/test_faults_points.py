@@ -46,7 +46,7 @@ def test_the_points_of_a_task_are_noted(tmp_path: Path) -> None:
     result = _run(FaultPlan(points=True, files=str(tmp_path / "work")), tmp_path)
     assert result["worker:0"].incarnation == 0
     noted = [(event["point"], event["what"]) for event in events(tmp_path / "out", "point")]
-    operations = ["write state.tmp", "rename state", "write old/piece", "remove old"]
+    operations = [["write", "state.tmp"], ["rename", "state", "state.tmp"], ["write", "old/piece"], ["remove", "old"]]
     assert noted == [(f"phase:file_operation:{n}", what) for n, what in enumerate(operations * 2, start=1)]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["watch"]
 
-Gate = Callable[[str], object]
+Gate = Callable[..., object]
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OF_PYTHON = {"open": "write", "os.rename": "rename", "os.remove": "remove", "shutil.rmtree": "remove"}
 _OF_TENSORFLOW = {
@@ -26,10 +26,8 @@ _OF_TENSORFLOW = {
     "DeleteFile": "remove",
     "DeleteRecursively": "remove",
 }
-# Which argument of TensorFlow's functions, and of Python's events, is the path that comes to be.
-_TARGETS = {"os.rename": 1, "RenameFile": 1, "CopyFile": 1}
 # What a name has of chance, as that of the file which becomes `checkpoint`.
-_CHANCE = re.compile(r"\.?tmp[0-9a-z_]{8,}")
+_CHANCE = re.compile(r"(?<=tmp)[0-9a-z_]{8,}")
 
 
 class _Here(threading.local):
@@ -44,26 +42,31 @@ def watch(directory: str, gate: Gate) -> None:
     """From now on have `gate` called with what is about to be done, as `write saves/checkpoint`."""
     root, process = os.path.realpath(directory or "."), os.getpid()
 
-    def come(verb: str, path: Any) -> None:
-        if _here.inside or not isinstance(path, (str, bytes, os.PathLike)) or os.getpid() != process:
+    def come(verb: str, *paths: Any) -> None:
+        if _here.inside or os.getpid() != process:
             return
-        text = os.path.realpath(os.fsdecode(path))
-        if not text.startswith(f"{root}{os.sep}"):
+        names = [os.path.realpath(os.fsdecode(path)) for path in paths if isinstance(path, (str, bytes, os.PathLike))]
+        if not names or not all(name.startswith(f"{root}{os.sep}") for name in names):
             return
         _here.inside = True
         try:
-            gate(f"{verb} {_CHANCE.sub('', text[len(root) + 1 :])}")
+            gate(verb, *(_CHANCE.sub("*", name[len(root) + 1 :]) for name in names))
         finally:
             _here.inside = False
 
     def hear(event: str, args: tuple[Any, ...]) -> None:
         verb = _OF_PYTHON.get(event)
         if verb is not None and (event != "open" or _is_to_write(args)) and not _is_relative(event, args):
-            come(verb, args[_TARGETS.get(event, 0)])
+            come(verb, *_paths(verb, args))
 
     sys.addaudithook(hear)
     if "tensorflow" in sys.modules:  # else it is no training with TensorFlow
         _watch_tensorflow(come)
+
+
+def _paths(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the operation is done to: of two names the one that comes to be first."""
+    return (args[1], args[0]) if verb == "rename" else args[:1]
 
 
 def _is_to_write(args: tuple[Any, ...]) -> bool:
@@ -76,7 +79,7 @@ def _is_relative(event: str, args: tuple[Any, ...]) -> bool:
     return event == "os.remove" and len(args) > 1 and args[1] not in (-1, None)
 
 
-def _watch_tensorflow(come: Callable[[str, Any], None]) -> None:
+def _watch_tensorflow(come: Callable[..., None]) -> None:
     from tensorflow.python.lib.io import file_io
 
     class Functions:
@@ -90,7 +93,7 @@ def _watch_tensorflow(come: Callable[[str, Any], None]) -> None:
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            come(verb, args[_TARGETS.get(name, 0)])
+            come(verb, *_paths(verb, args) if name != "CopyFile" else args[1:2])
             return function(*args, **kwargs)
 
         return wrapped

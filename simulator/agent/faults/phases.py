@@ -45,7 +45,7 @@ class _Gate:
         self._phase = phase
         self._count = 0
 
-    def __call__(self, what: str = "") -> None:
+    def __call__(self, *what: str) -> None:
         self._count += 1
         point = f"phase:{self._phase}:{self._count}"
         self._agent.send(control.Passed(point=point, what=what, at=time.monotonic()))
