@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -87,17 +88,23 @@ class _Reading:
 def last_operations(traces: Path, until: float) -> dict[str, float]:
     """When what each file of `record.directory` holds was about to be written, as far as that was before a time.
 
-    That is known of a run whose plan asks for points; its journal is then beside the traces.
+    That is known of a run whose plan asks for points; its journal is then beside the traces. What a process was about
+    to rename when it died it has not renamed.
     """
     journal, found = traces / JOURNAL, dict[str, float]()
+    renaming: dict[tuple[str, int], tuple[str, str]] = {}
     for event in read_journal(journal) if journal.exists() else ():
-        if event["event"] != "point" or not event["what"] or event["at"] >= until:
+        if event["event"] not in ("point", "step") or event["at"] >= until:
             continue
-        verb, name, *old = event["what"]
-        at = event["at"] if verb == "write" else found.pop(old[0], None) if old else None
-        found.pop(name, None)
-        if at is not None:
-            found[name] = at
+        process = (event["task"], event["incarnation"])
+        if (names := renaming.pop(process, None)) is not None:
+            new, old = names
+            found[new] = found.pop(old, -math.inf)
+        verb, *files = event.get("what") or ("",)
+        if verb == "rename" and len(files) > 1:
+            renaming[process] = (files[0], files[1])
+        elif verb == "write":
+            found[files[0]] = event["at"]
     return found
 
 

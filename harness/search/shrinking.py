@@ -143,10 +143,10 @@ def shrink_plan(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPla
     def with_faults(faults: Sequence[Fault]) -> FaultPlan:
         return msgspec.structs.replace(plan, faults=tuple(itertools.starmap(_no_later, enumerate(faults))))
 
-    faults = list(minimal(plan.faults, lambda part: fails(with_faults(part))))
-    changed = True
+    faults, changed = list(plan.faults), True
     while changed:
-        changed = False
+        # Again after each change: what was needed beside a later fault may not be beside an earlier one.
+        faults, changed = list(minimal(faults, lambda part: fails(with_faults(part)))), False
         for number, fault in enumerate(faults):
             for candidate in simpler_faults(fault, topology):
                 if fails(with_faults([*faults[:number], candidate, *faults[number + 1 :]])):

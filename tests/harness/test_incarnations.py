@@ -157,16 +157,34 @@ def test_processes_that_trained_together_are_one_part(tmp_path: Path) -> None:
 
 
 def test_what_a_process_wrote_after_its_last_step_is_no_save(tmp_path: Path) -> None:
-    """Nor when others have come since; and the time of an operation that was noted is better than that of a file."""
+    """Nor when others have come since."""
     traces, kept = tmp_path / "traces", tmp_path / "kept"
     kept.mkdir()
     now, today = time.monotonic(), time.time()
-    for name, age in (("whole", 19.5), ("half of the first", 38.0), ("half of the second", 15.0), ("ticked", 19.5)):
+    for name, age in (("whole", 19.5), ("half of the first", 38.0), ("half of the second", 15.0)):
         (kept / name).write_text("state")
         os.utime(kept / name, (today - age, today - age))
     for incarnation, begun in enumerate((40, 20, 10)):
         _leave(traces, kept, incarnation, range(1, 3), now - begun)
-    assert set(read_parts(tmp_path).saved) == {"whole", "ticked"}
-    point = {"event": "point", "point": "phase:file_operation:1", "what": ["write", "ticked"], "at": now - 15}
-    (traces / JOURNAL).write_bytes(msgspec.json.encode(point) + b"\n")
     assert read_parts(tmp_path).saved == ("whole",)
+
+
+@pytest.mark.parametrize(("died", "saved"), [(True, False), (False, True)])
+def test_operations_say_how_old_a_file_is(tmp_path: Path, died: bool, saved: bool) -> None:
+    """What was about to be renamed when its process died was not; a complete save that was moved away stays one."""
+    traces, kept = tmp_path / "traces", tmp_path / "kept"
+    kept.mkdir()
+    now = time.monotonic()
+    (kept / "file").write_text("state")
+    os.utime(kept / "file", (time.time() - 19.5, time.time() - 19.5))
+    for incarnation, begun in enumerate((20, 10)):
+        _leave(traces, kept, incarnation, range(1, 3), now - begun)
+    points: list[tuple[float, tuple[str, ...]]] = [(-18.5, ("write", "file")), (-18.4, ("rename", "other", "file"))]
+    if not died:
+        points = [(-19.6, ("write", "old")), (-19.4, ("rename", "file", "old")), (-18.5, ("write", "other"))]
+    lines = [
+        {"event": "point", "task": "local:0", "incarnation": 0, "point": "phase:", "what": what, "at": now + at}
+        for at, what in points
+    ]
+    (traces / JOURNAL).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    assert (read_parts(tmp_path).saved == ("file",)) == saved
