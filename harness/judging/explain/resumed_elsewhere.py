@@ -13,9 +13,9 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.interruption import Interruption
 from harness.judging.wording import joined
 
-__all__ = ["RULES"]
+__all__ = ["ELSEWHERE", "RULES"]
 
-_ID = "resumed_elsewhere"
+ELSEWHERE = "resumed_elsewhere"
 _Ids = list[Counter[int]]
 _CURE_APART = (
     "Let all workers go on from one save: the chief's, which counts once it is whole, or the newest that every worker "
@@ -57,7 +57,7 @@ def _apart(view: View, found: Interruption, truth: _Ids) -> Attempt | None:
         return None  # that one has restored nothing, of which other rules know more
     said = [f"{each.header.task} {what} step {place + 1}" for each, place in zip(clients, begun, strict=True)]
     text = f"Killed after step {found.at_step}, the job went on at different steps on its workers: {joined(said)}."
-    return evident(_ID, text, cure=_CURE_APART)
+    return evident(ELSEWHERE, text, cure=_CURE_APART)
 
 
 def _differ(places: Sequence[set[int]]) -> bool:
@@ -89,7 +89,7 @@ def _skipped(run: RunTrace, found: Interruption, truth: _Ids) -> Attempt | None:
     went = f"went on with step {last + 1}" if found.recorded else "took all steps for done"
     ends = f" Step {last} is the last of its epoch." if last in epoch_ends(found.reference) else ""
     text = f"Killed after step {found.at_step} and started again, the run {went}: {these} never done.{ends}"
-    return evident(_ID, text, cure=_CURE_SKIPPED)
+    return evident(ELSEWHERE, text, cure=_CURE_SKIPPED)
 
 
 def _ended(run: RunTrace, found: Interruption, truth: _Ids) -> Attempt | None:
@@ -109,7 +109,7 @@ def _ended(run: RunTrace, found: Interruption, truth: _Ids) -> Attempt | None:
         f"Killed after step {found.at_step} and started again, the run went on with step {places[0] + 1} as it should, "
         f"and {how}, which ends with step {len(theirs)}."
     )
-    return evident(_ID, text, cure=_CURE_ENDED)
+    return evident(ELSEWHERE, text, cure=_CURE_ENDED)
 
 
 def _alike(ours: Sequence[float], theirs: Sequence[float]) -> bool:
@@ -149,4 +149,4 @@ def _places(ours: _Ids, truth: _Ids) -> set[int]:
     }
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 0, _attempts),)
+RULES: tuple[Rule, ...] = (Predicting(ELSEWHERE, 0, _attempts),)
