@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.search.corpus import Corpus
 from harness.search.drawing import Space, draw_plans, drawn
 from harness.search.outcome import Outcome
 from harness.search.situations import Point
@@ -46,33 +47,38 @@ class Steering:
         space: what plans are made of.
         points: those that the run without a fault passed.
         seed: decides between situations that are alike.
+        corpus: what earlier runs have shown; pairs and plans of this one are added.
     """
 
     space: Space
     points: tuple[Point, ...]
     seed: int
+    corpus: Corpus = field(default_factory=Corpus)
     _left: list[Point] = field(default_factory=list)
     _later: dict[Point, None] = field(default_factory=dict)
     _aimed: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _missed: Counter[Point] = field(default_factory=Counter)
-    _pairs: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    _corpus: list[FaultPlan] = field(default_factory=list)
-    _states: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _chain: tuple[Point, ...] = ()
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         strikes = set(self.space.topology.clients)
-        self._left = [point for point in self.points if point.task in strikes and not point.incarnation]
+        there = [point for point in self.points if point.task in strikes and not point.incarnation]
         self._middle = self._random.uniform(_EARLIEST, _LATEST)
-        self._places = {point: place / max(1, len(self._left)) for place, point in enumerate(self._left)}
+        self._places = {point: place / len(there) for place, point in enumerate(there)}
+        self._left = [point for point in there if point not in self.corpus.coverage.met]
         self._later = dict.fromkeys(self._expected())
+        for point, times in self.corpus.coverage.met.items():
+            self._aim(point, times)
 
     def plans(self) -> Iterator[FaultPlan]:
         """Different plans, each one made when the outcome of the one before is known, as long as there are any."""
         seen: set[str] = set()
         others, by_chance = self._other_kinds(), filter(self._may_show, drawn(self.space, self.seed))
         barren = 0
+        for failing in self.corpus.failing:
+            seen.add(failing.to_json())
+            yield failing
         for number in itertools.count(1):
             self._chain = ()
             plan = next(others, None) if number % _OTHER_KINDS_EACH == 0 else None
@@ -85,8 +91,8 @@ class Steering:
                 seen.add(plan.to_json())
                 yield plan
 
-    def learn(self, plan: FaultPlan, outcome: Outcome) -> None:
-        """Take in what the latest plan has shown."""
+    def learn(self, plan: FaultPlan, outcome: Outcome, *, fresh: bool) -> None:
+        """Take in what the latest plan has shown; `fresh`: something that no run before has."""
         shown = outcome.shown
         for aimed, met in zip(self._chain, shown.met, strict=False):
             if met is None:
@@ -96,9 +102,8 @@ class Steering:
         self._later |= dict.fromkeys(
             dataclasses.replace(each, incarnation=1) for each in shown.passed if each.incarnation
         )
-        if any(state not in self._states for state in shown.states):
-            self._corpus.append(plan)
-        self._states.update(shown.states)
+        if fresh:
+            self.corpus.plans.append(plan)
 
     # -- kills
 
@@ -120,9 +125,8 @@ class Steering:
             return None
         first = {(point.place, point.task): point for point in self._shuffled(self._places)}
         then = {(point.place, point.task): point for point in self._shuffled(self._later)}
-        untried = [
-            (one, two) for one in first for two in then if (*one, *two) not in self._pairs and self._may_come(then[two])
-        ]
+        may_come = [two for two, point in then.items() if self._may_come(point)]
+        untried = [(one, two) for one in first for two in may_come if (*one, *two) not in self.corpus.pairs]
         if not untried:
             return None
         one, two = self._random.choice(untried)
@@ -133,17 +137,17 @@ class Steering:
         for point in points:
             self._aim(point)
         for before, then in itertools.pairwise(points):
-            self._pairs[before.place, before.task, then.place, then.task] += 1
+            self.corpus.pairs[before.place, before.task, then.place, then.task] += 1
         while len(points) < self.space.faults_max:
             # What comes early is there whatever is left to do.
             order = {point: place // _ALIKE for place, point in enumerate(self._later)}
             options = [point for point in self._shuffled(self._later) if self._may_come(point)]
             if not options:
                 break
-            one = points[-1].place, points[-1].task
-            point = min(options, key=lambda at: (self._pairs[(*one, at.place, at.task)], *self._rarity(at), order[at]))
+            one, pairs = (points[-1].place, points[-1].task), self.corpus.pairs
+            point = min(options, key=lambda at: (pairs[(*one, at.place, at.task)], *self._rarity(at), order[at]))
             self._aim(point)
-            self._pairs[(*one, point.place, point.task)] += 1
+            pairs[(*one, point.place, point.task)] += 1
             # With parameter servers a task comes back alone.
             earlier = [each for each in points if each.task == point.task] if self.space.topology.ps else points
             points.append(dataclasses.replace(point, incarnation=len(earlier)))
@@ -155,7 +159,7 @@ class Steering:
         saved: set[str] = set()
         for task in self.space.topology.clients:
             yield Point(task, 1, "phase:before_restore:1")
-        for point in self._left:
+        for point in self._places:
             if point.task not in saved and point.place != "at_barrier":
                 yield dataclasses.replace(point, incarnation=1)
             if point.place == "after_save":
@@ -168,10 +172,10 @@ class Steering:
         again = "again" if point.incarnation else ""
         return self._aimed[point.place, point.task, again], point.place != "step", self._aimed[point.place, "", again]
 
-    def _aim(self, point: Point) -> None:
+    def _aim(self, point: Point, times: int = 1) -> None:
         again = "again" if point.incarnation else ""
-        self._aimed[point.place, point.task, again] += 1
-        self._aimed[point.place, "", again] += 1
+        self._aimed[point.place, point.task, again] += times
+        self._aimed[point.place, "", again] += times
 
     def _shuffled(self, points: Iterable[Point]) -> list[Point]:
         return self._random.sample(known := sorted(points), len(known))
@@ -199,9 +203,9 @@ class Steering:
 
     def _mutated(self) -> FaultPlan | None:
         """A plan after which the job was in a state that was new, with one fault at another situation."""
-        if not self._corpus:
+        if not self.corpus.plans:
             return None
-        base = self._random.choice(self._corpus[-_CORPUS_MAX:])
+        base = self._random.choice(self.corpus.plans[-_CORPUS_MAX:])
         faults = list(base.faults)
         place = self._random.randrange(len(faults))
         incarnation = int(faults[place].incarnation or 0)

@@ -58,9 +58,7 @@ def _run(plan: FaultPlan, topology: Topology, wrong: Wrong, steps: int = 6) -> O
 def _search(topology: Topology, wrong: Wrong, *kinds: str, seed: int = 0, faults: int = 4, plans: int = 200) -> Search:
     space = Space(topology, 6, kinds or ("kill",), profile_of("situations"), faults_max=faults)
     points = tuple(point for task in topology.tasks for point in _passed(task, 0, 6))
-    search = Search(lambda plan: _run(plan, topology, wrong), space, 60.0, seed, plans, points)
-    search.hunt.coverage.points = points
-    return search
+    return Search(lambda plan: _run(plan, topology, wrong), space, 60.0, seed, plans, points)
 
 
 def test_every_situation_is_met_and_then_the_search_ends() -> None:
@@ -102,7 +100,7 @@ def test_the_same_seed_steers_alike() -> None:
         steering = Steering(space, tuple(point for task in TWO.tasks for point in _passed(task, 0, 6)), seed)
         made = []
         for plan in itertools.islice(steering.plans(), 30):
-            steering.learn(plan, _run(plan, TWO, lambda met: False))
+            steering.learn(plan, _run(plan, TWO, lambda met: False), fresh=True)
             made.append(describe_plan(plan))
         return made
 
@@ -118,8 +116,6 @@ def test_what_never_comes_is_given_up() -> None:
     """The negative control: nothing strikes, so each situation is tried twice, and what is left is drawn by chance."""
     space = Space(ALONE, 2, ("kill",), profile_of("situations"), faults_max=1)
     points = tuple(_passed("local:0", 0, 2))
-    search = Search(lambda _: Outcome(shown=Shown(met=(None,))), space, 60.0, points=points)
-    search.hunt.coverage.points = points
-    hunt = search.go()
+    hunt = Search(lambda _: Outcome(shown=Shown(met=(None,))), space, 60.0, points=points).go()
     assert hunt.tried == hunt.plans
     assert hunt.coverage.missing == list(points)

@@ -105,7 +105,7 @@ def result_of(hunting: Hunting, plans_max: int) -> Hunted:
         number += 1
         outcome = subject.run(plan)
         if steering is not None:
-            steering.learn(plan, outcome)
+            steering.learn(plan, outcome, fresh=steering.corpus.coverage.add(outcome.shown) > 0)
         if outcome.failed:
             seconds, words = time.monotonic() - began, describe_plan(plan)
             return Hunted(hunting.name, number, number, seconds, words, str(outcome.symptom), outcome.text)

@@ -227,11 +227,11 @@ def weak_used_up(strategy, record):
 
 
 def weak_gives_up(strategy, record):
-    """After two attempts the saved state is taken for broken and left. It needs two faults."""
-    path, count = record.directory / "state.json", record.directory / "attempts.json"
-    attempts = _read(count).get("n", 0) + 1
-    _write(count, {"n": attempts})
-    state = _fresh() | (_read(path) if attempts <= 2 else {})  # guilty
+    """What was restored twice in a row is taken for broken and left. It needs two faults."""
+    path = record.directory / "state.json"
+    if saved := _read(path):
+        _write(path, saved | {"attempts": saved["attempts"] + 1})
+    state = _fresh() | (saved if saved.get("attempts", 0) < 1 else {}) | {"attempts": 0}  # guilty
     _train(record, state, lambda state: _write(path, state))
 
 
