@@ -28,7 +28,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         yield evident(
             BEGUN_APART,
             f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}: each worker has "
-            f"{'made its own' if view.case.interruption is None else 'what it restored, or made, by itself'}.",
+            f"{'what it restored, or made, by itself' if view.case.begin else 'made its own'}.",
         )
 
 
