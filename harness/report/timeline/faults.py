@@ -62,8 +62,7 @@ def _trigger(table: Mapping[str, Any]) -> str:
     """As the journal says it of a fault that has fired."""
     name = next((key for key in ("step", "phase", "bytes", "connections", "log", "time") if key in table), None)
     told = "" if name is None else f"{name}={table[name]}"
-    if "incarnation" in table:
-        told += f" incarnation={table['incarnation']}"
+    told += "".join(f" {key}={table[key]}" for key in ("nth", "incarnation") if key in table)
     return f"{told} of {', '.join(table['of'])}" if "of" in table else told
 
 
