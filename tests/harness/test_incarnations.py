@@ -188,3 +188,26 @@ def test_operations_say_how_old_a_file_is(tmp_path: Path, died: bool, saved: boo
     ]
     (traces / JOURNAL).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     assert (read_parts(tmp_path).saved == ("file",)) == saved
+
+
+@pytest.mark.parametrize("repeated", [0, 1])
+def test_closures_are_counted_over_all_parts(repeated: int) -> None:
+    """Each process counts its own: what was scheduled before it is known from the parts before, and added."""
+
+    def part(done: Sequence[int], *, ended: bool) -> RunTrace:
+        counts = [
+            step(
+                index,
+                scheduled=index,
+                variables={"w": np.array([1.5 * number]), "iterations": np.array(number + repeated)},
+            )
+            for index, number in enumerate(done, start=1)
+        ]
+        scheduled = len(done) if ended else None
+        return RunTrace((client(*counts, task="chief:0", scheduled=scheduled),))
+
+    whole = Reference(part(EVERY, ended=True))
+    earlier = [part(done, ended=False) for done in (range(1, 3), range(3, 5))]
+    parts = Parts(part(range(5, 9), ended=True), tuple(Part(trace, 2, 2) for trace in earlier))
+    broken = {law.law for law in judge_parts(parts, whole).judgements if law.status == "broken"}
+    assert ("updates_counted" in broken) == bool(repeated)
