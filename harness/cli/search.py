@@ -225,10 +225,16 @@ def _reported(
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
             if hunt.found is not None and not hunt.found.whole:
                 how += f"; the budget of {options['budget']} ended before it was shrunk, and less may do as well"
-            show(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
+            show(f"fails ({how}): {describe_plan(plan)}{_done_there(outcome)}\n\n{outcome}\n\nwritten to {path}")
     if path is not None:
         return Exit.INCONSISTENT
     return Exit.INTERRUPTED if interrupted else Exit.FINE if lacking is None else Exit.ABSTAINED
+
+
+def _done_there(outcome: Outcome) -> str:
+    """What was about to be done where the faults struck, as far as the plan does not say it."""
+    told = [str(point) for point in outcome.shown.met if point is not None and point.what]
+    return f"\nstruck at {'; '.join(told)}" if told else ""
 
 
 def _why_nothing_was_tried(hunt: Hunt, options: dict[str, Any], seconds: float) -> str:

@@ -16,8 +16,9 @@ from click.testing import CliRunner, Result
 
 import harness.search
 from harness.cli import _lockstep
-from harness.cli.search import _kept, search
+from harness.cli.search import _done_there, _kept, search
 from harness.search import Outcome, subject_of, survives, write_test
+from harness.search.situations import Point, Shown
 from harness.subject.over import OnMachines
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
@@ -261,3 +262,12 @@ def test_the_written_test_runs_as_the_search_did() -> None:
     # The command's seed is that of the plans that it draws.
     assert of_runs - {"program", "strategy", "seed", "machines"} == set(given)
     assert set(OnMachines.__annotations__) <= options
+
+
+def test_what_was_about_to_be_done_is_told() -> None:
+    """Of a file operation, which the plan knows by its number only; a step says it all."""
+    points = (Point("local:0", 0, "phase:file_operation:4", "rename state.new to state"), None)
+    assert _done_there(Outcome(shown=Shown(met=points))).strip() == (
+        "struck at file_operation 4 (rename state.new to state) of local:0"
+    )
+    assert _done_there(Outcome(shown=Shown(met=(Point("local:0", 0, "step:4"),)))) == ""
