@@ -75,8 +75,8 @@ site: $(STAMP) ## docs/ as a site, in build/site; its generator is installed fir
 lock: ## resolve the locks again, for Python 3.10 to 3.13
 	$(PYTHON) -m venv --clear .lock-venv
 	.lock-venv/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.lock-venv/bin/uv pip compile pyproject.toml --universal --python-version 3.10 --extra report --extra tf-keras \
-		--extra scenarios --extra dev --generate-hashes \
+	.lock-venv/bin/uv pip compile pyproject.toml --universal --python-version 3.10 --extra tf-keras \
+		--extra notebook --extra scenarios --extra dev --generate-hashes \
 		--no-header --no-emit-index-url --quiet --output-file requirements.lock $(LOCK_ARGS)
 	sed -n '/^docs = \[/,/^\]/s/^ *"\(.*\)",.*/\1/p' pyproject.toml | .lock-venv/bin/uv pip compile - --universal \
 		--python-version 3.10 --constraint requirements.lock --generate-hashes \

@@ -47,6 +47,7 @@ from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
+from simulator.agent.places import place
 
 __all__ = ["Attempt", "leaves_evidence", "verdict_of"]
 
@@ -357,8 +358,9 @@ def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -
 def _where(failure: RunFailed, script: Script) -> str:
     """The line of the script that was under way."""
     cause = failure.root_cause
-    lines = re.findall(rf'File "{re.escape(script.path)}", line (\d+)', f"{cause.traceback}\n{cause.message}")
-    return f" at {Path(script.path).name}:{lines[-1]}" if lines else ""
+    own = rf'File "({re.escape(script.path)}(?:, cell \d+)?)", line (\d+)'
+    lines = re.findall(own, f"{cause.traceback}\n{cause.message}")
+    return f" at {place(Path(lines[-1][0]).name, int(lines[-1][1]))}" if lines else ""
 
 
 def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:

@@ -37,6 +37,7 @@ from harness.running.watched import LOOKS, Sight, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
+from simulator.agent.places import place
 
 __all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit", "without_watching"]
 
@@ -129,7 +130,7 @@ def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:
     if verdict.consistent:
         return True
     drawn = {draw.where for seen in reference.trace.clients[0].seen for draw in seen.draws if draw.kind == "own"}
-    return f"{Path(found.file).name}:{found.line}" in {Path(where).name for where in drawn}
+    return place(Path(found.file).name, found.line) in {Path(where).name for where in drawn}
 
 
 def _looked(

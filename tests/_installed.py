@@ -24,6 +24,7 @@ def lay_out(site: Path) -> Path:
     """A folder as `pip install --target` fills it: the packages side by side, and what says that they are installed."""
     for package in _PACKAGES:
         shutil.copytree(ROOT / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "lockstep.py", site)
     information = site / "tf_lockstep-0.1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tf-lockstep\nVersion: 0.1.0\n")

@@ -54,13 +54,14 @@ def project(tmp_path: Path) -> Path:
 
 
 PACKAGES = ("_lockstep", "harness", "simulator")
+MODULE = "lockstep.py"
 
 
 def _copied(folder: Path) -> Path:
     """The checkout as far as a build needs it, in a folder of its own, where a build may leave what it likes."""
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", MODULE):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -72,11 +73,11 @@ def _wheel(source: Path) -> zipfile.ZipFile:
 
 
 def _of_packages(wheel: zipfile.ZipFile) -> dict[str, bytes]:
-    return {name: wheel.read(name) for name in wheel.namelist() if name.partition("/")[0] in PACKAGES}
+    return {name: wheel.read(name) for name in wheel.namelist() if name.partition("/")[0] in (*PACKAGES, MODULE)}
 
 
 def _in_checkout() -> dict[str, bytes]:
-    return {
+    return {MODULE: (ROOT / MODULE).read_bytes()} | {
         str(path.relative_to(ROOT)): path.read_bytes()
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
@@ -106,6 +107,7 @@ def test_from_the_sdist_comes_the_same_wheel(tmp_path: Path) -> None:
     source = tmp_path / name.removesuffix(".tar.gz")
     assert {path.name for path in source.iterdir()} == {
         *PACKAGES,
+        MODULE,
         *("LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "tf_lockstep.egg-info"),
     }
     wheel = _wheel(source)

@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("attempts",),
         ("verify",),
         ("cures",),
-        ("search", "certifying", "comparing", "bundling"),
+        ("search", "certifying", "comparing", "bundling", "magic"),
         ("tf_tests",),
         ("cli",),
     ),

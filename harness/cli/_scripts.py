@@ -122,5 +122,9 @@ def script_of(command: Sequence[str], options: dict[str, Any]) -> Program:
     """
     from harness.subject.program import Program
     from harness.subject.script import Script
+    from simulator import UsageError
 
-    return Program.of_script(Script.of(command, options["first"], options["assume"]))
+    script = Script.of(command, options["first"], options["assume"])
+    if script.cells and options["fix"]:
+        raise UsageError("--fix changes files of Python, not notebooks; change the cell that the verdict names")
+    return Program.of_script(script)

@@ -115,6 +115,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         raise UsageError(
             "there is no command; write it after --, for example: lockstep run --worker 2 -- python train.py"
         )
+    command = _of_notebook(command)
     Programs.of(command, steps=options["steps"])
     check_written(options["html"], None)
     plan = plan_of(options)
@@ -148,6 +149,21 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         lacking = (HardwareMissing, HostsUnavailable, MachinesUnavailable)
         return Exit.LACKING if isinstance(failure, lacking) else Exit.FAILED
     return Exit.FINE if done.not_kept is None else Exit.FAILED
+
+
+def _of_notebook(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The same command, with what runs the cells in place of a notebook that Python would have to read.
+
+    Raises:
+        UsageError: the notebook cannot be run.
+    """
+    from harness.subject.script import Script
+
+    number = next((number for number, word in enumerate(command) if number and not word.startswith("-")), 0)
+    if not command[number].endswith(".ipynb"):
+        return command
+    Script.of(command)
+    return (*command[:number], "-m", "_lockstep.notebook", *command[number:])
 
 
 def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:

@@ -158,6 +158,8 @@ def _check_form(program: str) -> None:
     """Point whoever names a whole file to the ways to verify it."""
     from simulator import UsageError
 
+    if program.endswith(".ipynb") and Path(program).is_file():
+        raise UsageError(f"{program} is a notebook: lockstep verify --devices cpu:2 -- python {program}")
     if program.endswith(".py") and Path(program).is_file():
         raise UsageError(
             f"{program} names a file and no function. Verify a function of it with {program}:FUNCTION, such as "

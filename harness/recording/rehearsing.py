@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.recording.watch.places import Places
+from simulator.agent.places import place
 
 __all__ = ["Rehearsal", "TpuRefused", "rehearsing"]
 
@@ -199,4 +200,4 @@ def _of_no_fixed_shape(operation: Any) -> Any:
 
 
 def _shown(file: str, line: int) -> str:
-    return f"{Path(file).name}:{line}: {linecache.getline(file, line).strip()}".rstrip(": ")
+    return f"{place(Path(file).name, line)}: {linecache.getline(file, line).strip()}".rstrip(": ")

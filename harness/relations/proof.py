@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from harness.relations.facts import EVEN, NONEMPTY
+from simulator.agent.places import place
 
 __all__ = ["Counterexample", "Met", "Place", "Proof", "Suspect", "Under", "proof_again"]
 
@@ -34,7 +35,7 @@ class Place:
     @property
     def text(self) -> str:
         """`train.py:19  loss = ...`."""
-        return f"{self.file}:{self.line}  {self.source}".rstrip()
+        return f"{place(self.file, self.line)}  {self.source}".rstrip()
 
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""

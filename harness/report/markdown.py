@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from harness.report.matrix import Cell, Matrix
+from simulator.agent.places import place
 
 __all__ = ["markdown"]
 
@@ -46,7 +47,9 @@ def _why(cell: Cell) -> str:
 
 def _culprit(cell: Cell) -> str:
     found = next((verdict["culprit"] for verdict in cell.verdicts if verdict.get("culprit")), None)
-    return "" if found is None else f"<code>{_text('{file}:{line}  {source}'.format(**found))}</code>"
+    if found is None:
+        return ""
+    return f"<code>{_text(place(found['file'], found['line']) + '  ' + found['source'])}</code>"
 
 
 def _text(text: str) -> str:

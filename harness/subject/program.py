@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import linecache
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from _lockstep import names
+from harness.subject.notebook import show_source
 from harness.subject.script import Script
 from simulator import UsageError
 from simulator.launch import pack, unpack
@@ -74,12 +76,17 @@ class Program:
             UsageError: it is no Python, or imports a neighbour that has the name of a package of Lockstep's.
         """
         file = Path(script.path)
-        try:
-            source = file.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{script.path!r} cannot be read: {error.strerror}") from error
-        _check_imports(tree := _parsed(source, file.name), file)
-        variables = _variables(tree)
+        if script.cells:
+            source, trees = b"", [(each, _parsed(cell.source.encode(), each)) for each, cell in script.shown_cells()]
+        else:
+            try:
+                source = file.read_bytes()
+            except OSError as error:
+                raise UsageError(f"{script.path!r} cannot be read: {error.strerror}") from error
+            trees = [(script.path, _parsed(source, file.name))]
+        for each, tree in trees:
+            _check_imports(tree, Path(each))
+        variables = _variables(ast.Module([node for _, tree in trees for node in tree.body], []))
         digest = _digest(source, msgspec.json.encode(script), msgspec.json.encode(variables))
         return cls(name=script.name, payload=b"", digest=digest, script=script, variables=variables)
 
@@ -134,6 +141,8 @@ class Program:
             )
         _check_signature(function)
         payload = pack(function, (), {})
+        if sources := _without_file(function):
+            payload = pack(_with_sources, (payload, sources), {})
         digest = _digest(payload, _source_of(function))
         return cls(name=_name_of(function), payload=payload, digest=digest, origin=_origin_of(function))
 
@@ -172,7 +181,7 @@ class Program:
     def load(self) -> Callable[..., Any]:
         """The function itself; called in a task, where it may import TensorFlow."""
         function, args, _ = unpack(self.payload)
-        return function(*args) if function is _from_file else function
+        return function(*args) if function in (_from_file, _with_sources) else function
 
 
 def _from_file(path: str, function: str) -> Callable[..., Any]:
@@ -192,6 +201,23 @@ def _from_file(path: str, function: str) -> Callable[..., Any]:
     spec.loader.exec_module(module)
     loaded: Callable[..., Any] = getattr(module, function)
     return loaded
+
+
+def _with_sources(payload: bytes, sources: dict[str, str]) -> Callable[..., Any]:
+    """Unpack a function, and let Python know the sources that it has no file for."""
+    for file, source in sources.items():
+        show_source(file, source)
+    return unpack(payload)[0]
+
+
+def _without_file(function: Callable[..., Any]) -> dict[str, str]:
+    """Sources that no file has, such as cells of a notebook, if the function stands in one of them."""
+    # A function or a file of the cache that is not yet read is an entry of another length.
+    known = {file: entry for file, entry in linecache.cache.items() if len(entry) == 4 and entry[1] is None}
+    code = getattr(_innermost(function), "__code__", None)
+    if code is None or code.co_filename not in known:
+        return {}
+    return {file: "".join(entry[2]) for file, entry in known.items()}
 
 
 def _variables(tree: ast.Module) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from harness.subject.notebook import Cell, read_cells, show_to_python
 from simulator import UsageError
 
 __all__ = ["FIRST_STEPS", "Script", "Updates"]
@@ -43,6 +44,7 @@ class Script(msgspec.Struct, frozen=True):
         disturbed: whether it is to be killed, so that each step is looked at as soon as it was done, in all runs alike.
         updates: what the user says that closures are; None if nothing.
         repeated: how often each example stands in its batch.
+        cells: of a notebook, which is run in place of what stands in the file.
     """
 
     path: str
@@ -57,6 +59,7 @@ class Script(msgspec.Struct, frozen=True):
     ps: int = 0
     updates: Updates | None = None
     repeated: int = 1
+    cells: tuple[Cell, ...] = ()
 
     @classmethod
     def of(cls, command: Sequence[str], first: int = FIRST_STEPS, assume: Sequence[str] = ()) -> Script:
@@ -94,7 +97,12 @@ class Script(msgspec.Struct, frozen=True):
             first=_number(first),
             assume=_assumed(lines),
             updates=_updates([each for each in assume if each.startswith(_CLOSURES)]),
+            cells=read_cells(file) if file.suffix == ".ipynb" else (),
         )
+
+    def shown_cells(self) -> list[tuple[str, Cell]]:
+        """Those of a notebook, with what Python knows each by in this process from now on."""
+        return list(show_to_python(self.path, self.cells))
 
     @property
     def name(self) -> str:
@@ -131,7 +139,7 @@ def _number(first: int) -> int:
 def _assumed(assume: Sequence[str]) -> dict[str, int]:
     found = {}
     for each in assume:
-        match = re.fullmatch(r"(?P<where>[^=]+:\d+)=(?P<count>[1-9]\d*)", each)
+        match = re.fullmatch(r"(?P<where>[^=]+(:|, line )\d+)=(?P<count>[1-9]\d*)", each)
         if match is None:
             raise UsageError(f"{each!r} is not understood; write FILE:LINE=N, for example train.py:12=1")
         found[match["where"]] = int(match["count"])

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulator.agent.places import place
+
 __all__ = ["readable", "without_own"]
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in .*$')
@@ -34,7 +36,7 @@ def readable(text: str, own: Sequence[str] = _OWN) -> str:
     said = [line.strip() for line in lines[last + 1 :] if line.strip() and not line.strip().startswith("[[")]
     if len(said) > 1 and _SEVERAL.fullmatch(said[0]):
         said = [_NUMBERED.sub("", said[1])]  # the others say the same of other nodes
-    at = f", {Path(theirs[-1]['file']).name}:{theirs[-1]['line']}" if theirs else ""
+    at = f", {place(Path(theirs[-1]['file']).name, int(theirs[-1]['line']))}" if theirs else ""
     sentence = "\n".join(said) or lines[0]
     first, _, rest = sentence.partition("\n")
     return f"{first} ({nodes[0]}{at})" + (f"\n{rest}" if rest else "")

@@ -6,14 +6,15 @@ import linecache
 
 from harness.evidence.averages import Average
 from harness.judging.culprit.protocol import Culprit
+from simulator.agent.places import file_and_line
 
 __all__ = ["averaged_by"]
 
 
 def averaged_by(average: Average) -> Culprit:
     """What there is to say of a line that gives the batch of one replica."""
-    file, _, line = average.line.rpartition(":")
-    source = linecache.getline(file, int(line)).strip()
+    file, line = file_and_line(average.line) or (average.line, 0)
+    source = linecache.getline(file, line).strip()
     found = f"the global batch is said to have {average.batch} examples, which is what one replica, or worker, has"
     expected = "expected as many as all have together"
-    return Culprit(file, int(line), source, "compute_average_loss", None, found, expected, (), average.step)
+    return Culprit(file, line, source, "compute_average_loss", None, found, expected, (), average.step)

@@ -6,6 +6,7 @@ import linecache
 
 from harness.evidence.trace import DrawSeen
 from harness.judging.culprit.protocol import Culprit
+from simulator.agent.places import file_and_line
 
 __all__ = ["drawn_by"]
 
@@ -23,8 +24,8 @@ def drawn_by(draw: DrawSeen, step: int) -> Culprit | None:
         draw: one that is wrong.
         step: at which it was seen.
     """
-    file, _, line = draw.where.rpartition(":")
-    if not line.isdecimal():
+    if (found := file_and_line(draw.where)) is None:
         return None
-    source = linecache.getline(file, int(line)).strip()
-    return Culprit(file, int(line), source, draw.operation, None, draw.text, _EXPECTED[draw.kind], (), step)
+    file, line = found
+    source = linecache.getline(file, line).strip()
+    return Culprit(file, line, source, draw.operation, None, draw.text, _EXPECTED[draw.kind], (), step)

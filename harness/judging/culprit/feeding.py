@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from harness.evidence.pipelines import Pipeline
 from harness.judging.culprit.protocol import Culprit, NoCulprit
+from simulator.agent.places import file_and_line
 
 __all__ = ["fed_by"]
 
@@ -31,12 +32,12 @@ def fed_by(pipelines: Sequence[Pipeline], kinds: Sequence[str], said: str, step:
         lines = ", ".join(sorted(line for line, _ in found))
         return NoCulprit(f"it may be made at any of these lines of input pipelines: {lines}")
     (((where, kind), pipeline),) = found.items()
-    file, _, line = where.rpartition(":")
-    source = linecache.getline(file, int(line)).strip()
+    file, line = file_and_line(where) or (where, 0)
+    source = linecache.getline(file, line).strip()
     by_line = itertools.groupby(reversed(pipeline.made), key=lambda each: each.line)
     made = tuple(f"{', '.join(each.kind for each in there)} at {place}" for place, there in by_line)
     expected = f"given to the strategy at {pipeline.line}" if pipeline.distributed else f"iterated at {pipeline.line}"
-    return Culprit(file, int(line), source, kind, None, said, expected, made, step)
+    return Culprit(file, line, source, kind, None, said, expected, made, step)
 
 
 def _line(pipeline: Pipeline, kinds: Sequence[str]) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from simulator.agent.places import place
+
 __all__ = ["Culprit", "Looked", "NoCulprit"]
 
 
@@ -41,7 +43,7 @@ class Culprit:
     @property
     def where(self) -> str:
         """`train.py:19`."""
-        return f"{self.file}:{self.line}"
+        return place(self.file, self.line)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
 from harness.judging.culprit.sides import ARRIVED, assigns
 from harness.judging.culprit.walk import Broken, is_extreme
+from simulator.agent.places import place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,7 +120,7 @@ def _is_last(aligned: Aligned, client: int, op: Op) -> bool:
 
 
 def _at(frame: Frame) -> str:
-    return f"{Path(frame.file).name}:{frame.line}"
+    return place(Path(frame.file).name, frame.line)
 
 
 def _relation(relations: frozenset[Relation], replicas: int) -> str:

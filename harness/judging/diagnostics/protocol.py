@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from simulator.agent.places import place
+
 __all__ = ["Diagnostic", "Label", "Severity"]
 
 Severity = Literal["error", "warning"]
@@ -22,6 +24,7 @@ class Label(msgspec.Struct, frozen=True):
         end: the column behind the last one.
         text: what is said.
         exact: whether `source` is the line of the file as it is now, so that its columns are the file's.
+        on_disk: of a cell of a notebook, its file and the line that it has in there.
     """
 
     file: str
@@ -31,11 +34,17 @@ class Label(msgspec.Struct, frozen=True):
     end: int
     text: str
     exact: bool = True
+    on_disk: tuple[str, int] | None = None
+
+    @property
+    def path(self) -> tuple[str, int]:
+        """The file and the line for tools, which know nothing of cells."""
+        return self.on_disk or (self.file, self.line)
 
     @property
     def where(self) -> str:
         """`train.py:19`."""
-        return f"{self.file}:{self.line}"
+        return place(self.file, self.line)
 
 
 class Diagnostic(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.judging.diagnostics.protocol import Label
+from harness.subject.notebook import line_on_disk
+from simulator.agent.places import cell_of
 
 __all__ = ["label_of"]
 
@@ -27,6 +29,9 @@ def label_of(file: str, line: int, text: str, *, source: str = "", operation: st
     if source and found.strip() != source:
         return Label(file, line, source, *_columns(source, 1, source, operation), text, exact=False)
     whole = "".join(linecache.getlines(str(Path(file).absolute())))
+    if cell_of(file) is not None:  # whose text has other columns in the notebook
+        columns = _columns(whole, line, found, operation)
+        return Label(file, line, found, *columns, text, exact=False, on_disk=line_on_disk(file, line))
     return Label(file, line, found, *_columns(whole, line, found, operation), text)
 
 

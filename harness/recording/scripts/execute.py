@@ -1,4 +1,4 @@
-"""Runs the file of a script as `python FILE ARGS` does."""
+"""Runs the file of a script as `python FILE ARGS` does, or the cells of a notebook."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import runpy
 import sys
 from pathlib import Path
 
+from harness.recording.scripts.cells import run_cells
 from harness.subject.script import Script
 
 __all__ = ["execute"]
@@ -23,7 +24,10 @@ def execute(script: Script) -> None:
     sys.argv = [script.path, *script.args]
     sys.path.insert(0, str(Path(script.path).parent))
     try:
-        runpy.run_path(script.path, run_name="__main__")
+        if script.cells:
+            run_cells(script.path, script.cells)
+        else:
+            runpy.run_path(script.path, run_name="__main__")
     except SystemExit as end:
         if end.code not in (None, 0):
             raise RuntimeError(f"{script.name} ended itself with exit code {end.code!r}") from end

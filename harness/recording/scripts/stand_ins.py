@@ -10,6 +10,7 @@ from types import FrameType
 
 from harness.evidence.stand_ins import StandIn
 from harness.subject.script import Script
+from simulator.agent.places import place
 
 __all__ = ["BuildsNoStrategy", "CannotStandIn", "StandIns"]
 
@@ -58,8 +59,8 @@ class StandIns:
 
     def assumed(self, where: str) -> int | None:
         """What the user says that the number of replicas is at a line."""
-        for place, count in self.script.assume.items():
-            if where == place or where.endswith(f"/{place}"):
+        for known, count in self.script.assume.items():
+            if where == known or where.endswith(f"/{known}"):
                 return count
         return None
 
@@ -80,7 +81,7 @@ class StandIns:
 
         for frame in reversed(list(tf_stack.extract_stack())):
             if self._is_users(frame.filename):
-                return f"{self._shown(frame.filename)}:{frame.lineno}"
+                return place(self._shown(frame.filename), frame.lineno)
         return self.script.name
 
     def _is_users(self, filename: str) -> bool:

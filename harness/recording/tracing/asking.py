@@ -18,6 +18,7 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
+from simulator.agent.places import place
 
 __all__ = ["Asked", "asked_by_program"]
 
@@ -71,7 +72,7 @@ class Asked:
     def _note(self) -> None:
         number = self._places.caller()
         frame = None if number is None else self._places.frames[number]
-        where = "the program" if frame is None else f"{Path(frame.file).name}:{frame.line}"
+        where = "the program" if frame is None else place(Path(frame.file).name, frame.line)
         why = f"{where} asks in Python for a length that is open here, and may do something else where it is known"
         if why not in self.found:
             self.found.append(why)

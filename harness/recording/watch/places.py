@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.evidence.watched import OUTER, REPLICA, UPDATE, Frame
+from simulator.agent.places import place
 
 __all__ = ["AROUND", "BY_BATCHES", "LAMBDA", "Places", "zone"]
 
@@ -95,7 +96,7 @@ class Places:
             return None
         frame, here = self.frames[caller], Path.cwd()
         file = Path(frame.file)
-        return f"{file.relative_to(here) if file.is_relative_to(here) else file}:{frame.line}"
+        return place(str(file.relative_to(here) if file.is_relative_to(here) else file), frame.line)
 
     def caller(self) -> int | None:
         """The innermost line of the program's own at which this thread is."""

@@ -13,6 +13,7 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.witness._given_back import reports
 from harness.recording.witness.protocol import Gathered
+from simulator.agent.places import place
 
 __all__ = ["AROUND", "active"]
 
@@ -93,5 +94,5 @@ def _name_of(function: Any) -> str | None:
     code = getattr(inner, "__code__", None)
     if code is not None and any(f"{os.sep}{package}{os.sep}" in code.co_filename for package in ("keras", "tf_keras")):
         return None
-    where = "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    where = "" if code is None else f" ({place(Path(code.co_filename).name, code.co_firstlineno)})"
     return f"{getattr(inner, '__name__', 'a function')}{where}"

@@ -13,6 +13,7 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from harness.recording.witness.protocol import Gathered
+from simulator.agent.places import place
 
 __all__ = ["active"]
 
@@ -32,7 +33,7 @@ def active(gathered: Gathered) -> Iterator[None]:
                 with gathered.looking("tables"):
                     caller = places.here().caller
                     line = None if caller is None else places.frames[caller]
-                    gathered.noted.tables["" if line is None else f"{Path(line.file).name}:{line.line}"] = None
+                    gathered.noted.tables["" if line is None else place(Path(line.file).name, line.line)] = None
             return original(*args, **options)
 
         return write

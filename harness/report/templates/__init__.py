@@ -10,6 +10,7 @@ import msgspec
 from harness.judging.diagnostics import Diagnostic, diagnostic_text
 from harness.judging.resolution import Resolution
 from harness.report.templates._curve import curve
+from simulator.agent.places import place
 
 if TYPE_CHECKING:
     import jinja2
@@ -32,7 +33,8 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"curve": curve, "diagnostic": _diagnostic, "resolution": _resolution, "short": _short}
+    environment.globals |= {"curve": curve, "diagnostic": _diagnostic, "place": place}
+    environment.globals |= {"resolution": _resolution, "short": _short}
     return environment
 
 

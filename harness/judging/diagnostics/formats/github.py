@@ -19,7 +19,8 @@ def _command(found: Diagnostic) -> str:
     """`::error file=train.py,line=19,...::message`; what is text in it is escaped as GitHub's own toolkit does."""
     given = {"title": f"lockstep: {found.code}"}
     if (label := found.label) is not None:
-        given = {"file": label.file, "line": str(label.line), "endLine": str(label.line), **given}
+        file, line = label.path
+        given = {"file": file, "line": str(line), "endLine": str(line), **given}
         if label.exact:
             given |= {"col": str(label.begin + 1), "endColumn": str(label.end)}
     properties = ",".join(f"{key}={_property(value)}" for key, value in given.items())

@@ -24,8 +24,8 @@ class _GitLab:
                 "severity": _SEVERITIES[each.severity],
                 # GitLab needs a place: of what has none it is the program.
                 "location": {
-                    "path": file if each.label is None else each.label.file,
-                    "lines": {"begin": 1 if each.label is None else each.label.line},
+                    "path": file if each.label is None else each.label.path[0],
+                    "lines": {"begin": 1 if each.label is None else each.label.path[1]},
                 },
             }
             for each, file in found

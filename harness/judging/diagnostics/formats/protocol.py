@@ -46,5 +46,5 @@ def message(found: Diagnostic) -> str:
 
 def fingerprint(found: Diagnostic) -> str:
     """What stays as it is while the mistake stays, though lines before it come and go and numbers change."""
-    place = () if found.label is None else (found.label.file, found.label.source.strip())
+    place = () if found.label is None else (found.label.path[0], found.label.source.strip())
     return hashlib.sha256("\0".join((found.code, found.program, found.strategy, *place)).encode()).hexdigest()

@@ -70,12 +70,13 @@ def _result(found: Diagnostic, file: str) -> dict[str, Any]:
 
 
 def _location(label: Label) -> dict[str, Any]:
-    region: dict[str, Any] = {"startLine": label.line}
+    file, line = label.path
+    region: dict[str, Any] = {"startLine": line}
     if label.source:
         region["snippet"] = {"text": label.source}
     if label.exact:
         region |= {"startColumn": label.begin + 1, "endColumn": label.end + 1}
-    path = PurePath(label.file)
+    path = PurePath(file)
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
