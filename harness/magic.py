@@ -51,7 +51,7 @@ def _lockstep(shell: InteractiveShell, line: str, cell: str) -> None:
     # The shell's own count is that of this cell or of the next, by its version.
     file = _named(len(shell.history_manager.input_hist_parsed) - 1)
     show_source(file, source)
-    exec(compile(source, file, "exec"), shell.user_ns)  # noqa: S102 - what a cell is for
+    exec(shell.compile(source, file, "exec"), shell.user_ns)  # noqa: S102 - what a cell is for
     if _TRAIN not in shell.user_ns:
         raise Said(f"the cell defines no train; {_FORM}")
     verdicts = shell.user_ns[_VERDICTS] = {}

@@ -49,6 +49,8 @@ def read_cells(path: Path) -> tuple[Cell, ...]:
         UsageError: it cannot be read, or has a line that no Python script has; the message names the cell.
     """
     sources = [each for each in _sources(path) if each.strip()]
+    if not sources:
+        raise UsageError(f"{path.name} has no cell of code")
     return tuple(
         Cell(number, _python(source, cell_file(path.name, number))) for number, source in enumerate(sources, start=1)
     )

@@ -8,13 +8,14 @@ import sys
 import traceback
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
 from harness.judging.culprit.protocol import Culprit
-from harness.judging.diagnostics import Diagnostic
+from harness.judging.diagnostics import Diagnostic, diagnostic_text
 from harness.judging.diagnostics.formats import Reported, all_formats
 from harness.judging.diagnostics.source import label_of
 from harness.recording.scripts.cells import run_cells
@@ -116,6 +117,8 @@ def test_what_is_no_notebook_is_refused(there: Path, content: str, text: str) ->
 
 def test_other_uses_are_refused(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other languages, a notebook as a function, a cure for one, a neighbour of a name of ours, and no nbformat."""
+    with pytest.raises(UsageError, match=r"n\.ipynb has no cell of code"):
+        read_cells(notebook(there / "n.ipynb", " "))
     with pytest.raises(UsageError, match="a notebook in julia"):
         read_cells(notebook(there / "j.ipynb", "x = 1", language="julia"))
     notebook(there / "a.ipynb", "x = 1", "import harness")
@@ -191,6 +194,12 @@ def test_tools_are_told_the_line_of_the_file(there: Path) -> None:
     assert '"source"' in lines[line - 3]  # and not what the cell has shown
     found = Diagnostic("error", "code", "wrong", "a.ipynb", "mirrored-2", label)
     assert found.where == "a.ipynb, cell 2, line 2 (a.ipynb under mirrored-2)"
+    both = msgspec.structs.replace(found, others=(label_of("a.ipynb, cell 1", 1, "before"),))
+    shown = diagnostic_text(both).splitlines()  # what is wrong comes first, whichever cell is
+    assert [line for line in shown if line.startswith((" -->", " ::>", "1", "2"))] == [
+        *(" --> a.ipynb, cell 2, line 2 (a.ipynb under mirrored-2)", '2 | z = "ä"'),
+        *(" ::> a.ipynb, cell 1, line 1", "1 | x = 1"),
+    ]
     reported = [Reported("a.ipynb", "a.ipynb", "mirrored-2", 1.0, found)]
     assert f"::error file=a.ipynb,line={line},endLine={line},title" in all_formats()["github"].written(reported)
     (issue,) = json.loads(all_formats()["gitlab"].written(reported))

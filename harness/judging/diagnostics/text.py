@@ -41,7 +41,9 @@ def _lines(found: Diagnostic, width: int, paint: Paint) -> Iterator[str]:
     labels = [each for each in (found.label, *found.others) if each is not None]
     gutter = len(str(max((each.line for each in labels), default=0)))
     yield f"{' ' * gutter}{paint('place', '-->')} {found.where}"
-    for number, label in enumerate(sorted(labels, key=lambda each: (each.file, each.line))):
+    for number, label in enumerate(
+        sorted(labels, key=lambda each: (each.file != labels[0].file, each.file, each.line))
+    ):
         if found.label is not None and label.file != found.label.file:
             yield f"{' ' * gutter}{paint('place', '::>')} {label.where}"
         yield from _shown(label, gutter, width, paint, first=label is found.label, above=number == 0)
