@@ -154,6 +154,8 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
 def _of_notebook(command: tuple[str, ...]) -> tuple[str, ...]:
     """The same command, with what runs the cells in place of a notebook that Python would have to read.
 
+    It is run by this Python, as by `lockstep verify`: another one may have nothing that reads a notebook.
+
     Raises:
         UsageError: the notebook cannot be run.
     """
@@ -163,7 +165,7 @@ def _of_notebook(command: tuple[str, ...]) -> tuple[str, ...]:
     if not command[number].endswith(".ipynb"):
         return command
     Script.of(command)
-    return (*command[:number], "-m", "_lockstep.notebook", *command[number:])
+    return (sys.executable, *command[1:number], "-m", "_lockstep.notebook", *command[number:])
 
 
 def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:

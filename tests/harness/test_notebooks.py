@@ -244,7 +244,7 @@ def test_a_notebook_that_fails_says_where(there: Path) -> None:
     notebook(there / "a.ipynb", *LOOP_CELLS, "\nraise ValueError('no data')")
     result = None
     for command in ("verify", "run"):
-        words = [command, "--devices", "cpu:2", "--", sys.executable, "a.ipynb"]
+        words = [command, "--devices", "cpu:2", "--", "python", "a.ipynb"]
         result = CliRunner().invoke(_lockstep, words, standalone_mode=False)
         assert result.return_value == 3, result.output
         assert f'File "{there}/a.ipynb, cell 6", line 2, in <module>' in result.output
