@@ -85,7 +85,7 @@ class Under:
     @property
     def text(self) -> str:
         """In words, with the lines."""
-        lines = ", ".join(dict.fromkeys(f"{place.file}:{place.line}" for place in self.places))
+        lines = ", ".join(dict.fromkeys(place(each.file, each.line) for each in self.places))
         return self.meaning + (f" ({lines})" if lines else "") + (f", {self.met.text}" if self.met else "")
 
     def to_json(self) -> dict[str, Any]:
