@@ -119,7 +119,7 @@ def test_a_program_that_never_saves_is_inconsistent() -> None:
     """Its numbers are right, and the work until the interruption is lost."""
     verdict = verify(training(every=0), "mirrored-2", interrupt_at=3)
     assert _laws(verdict, "broken") == {"resumes_exactly"}
-    assert "record.directory was empty" in str(verdict)
+    assert "record.directory held nothing" in str(verdict)
     assert verdict.explanation is not None
     assert verdict.explanation.rule == "restarted_from_scratch"
 

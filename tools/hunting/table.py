@@ -57,9 +57,11 @@ def summary(results: Sequence[Hunted]) -> str:
         if not found:
             continue
         most = max((result.found for result in found if result.found is not None), default=0)
+        mean = statistics.mean(result.plans for result in found)
         lines.append(
             f"- `{profile}`: {len(found)} hunts of {len(weak)} weak trainings, median {_median(found)} plans until "
-            f"found, the most {most}{_missed(found) or ', all found'}, {sum(each.seconds for each in found):.0f} s."
+            f"found, mean {mean:.1f}, the most {most}{_missed(found) or ', all found'}; "
+            f"{sum(result.seconds for result in found):.0f} s in all."
         )
     of_strong = [result for training in strong for result in _of(results, training, PROFILES[0])]
     if of_strong:
