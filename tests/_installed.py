@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from _lockstep import __version__
+
 __all__ = ["COMMAND", "ROOT", "lay_out", "run_there"]
 
 ROOT = Path(__file__).parents[1]
@@ -24,9 +26,9 @@ def lay_out(site: Path) -> Path:
     """A folder as `pip install --target` fills it: the packages side by side, and what says that they are installed."""
     for package in _PACKAGES:
         shutil.copytree(ROOT / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
-    information = site / "tf_lockstep-0.1.0.dist-info"
+    information = site / f"tf_lockstep-{__version__}.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tf-lockstep\nVersion: 0.1.0\n")
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tf-lockstep\nVersion: {__version__}\n")
     (information / "entry_points.txt").write_text(_ENTRY_POINTS)
     return site
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from _lockstep import __version__
 from simulator.capabilities import probe
 from tests._installed import COMMAND, ROOT, lay_out, run_there
 from tests.simulator._hosts import hosts_or_skip
@@ -91,6 +92,7 @@ def test_the_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
     points = wheel.read(next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))).decode()
     assert "lockstep = _lockstep.command:main" in points
     assert "harness.plugin = _lockstep.plugin" in points
+    assert f"tf_lockstep-{__version__}.dist-info/METADATA" in wheel.namelist()
 
 
 @pytest.mark.full  # packs and builds once more
