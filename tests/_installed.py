@@ -12,19 +12,28 @@ import pytest
 
 from _lockstep import __version__
 
-__all__ = ["COMMAND", "ROOT", "lay_out", "run_there"]
+__all__ = ["COMMAND", "PACKAGES", "ROOT", "copied", "lay_out", "run_there"]
 
 ROOT = Path(__file__).parents[1]
 # What `pip install` has made of the entry point in pyproject.toml.
 COMMAND = (str(Path(sys.executable).with_name("lockstep")),)
-_PACKAGES = ("_lockstep", "harness", "simulator")
+PACKAGES = ("_lockstep", "harness", "simulator")
 _ENTRY_POINTS = "[pytest11]\nharness.plugin = _lockstep.plugin\n[console_scripts]\nlockstep = _lockstep.command:main\n"
 _SECONDS_MAX = 120
 
 
+def copied(folder: Path) -> Path:
+    """The checkout as far as a build needs it, in a folder of its own, where a build may leave what it likes."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
 def lay_out(site: Path) -> Path:
     """A folder as `pip install --target` fills it: the packages side by side, and what says that they are installed."""
-    for package in _PACKAGES:
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
     information = site / f"tf_lockstep-{__version__}.dist-info"
     information.mkdir()
