@@ -16,6 +16,8 @@ from tests._installed import ROOT
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed; make venv installs it")
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+# What other people's jobs run; the example of a project is one of these.
+ACTIONS = (ROOT / "action.yml", ROOT / "examples" / "downstream" / ".github" / "workflows" / "lockstep.yml")
 # What a job may do besides reading the repository; all else reads at most.
 MAY: dict[tuple[str, str], set[str]] = {
     ("docs.yml", "publish"): {"pages", "id-token"},
@@ -89,10 +91,15 @@ def test_what_is_against_the_rules_is_found() -> None:
         assert says in found[0]
 
 
+def test_the_action_is_pinned_too() -> None:
+    """What it uses in other people's jobs is what has been looked at."""
+    assert _unpinned(ACTIONS[0].read_text()) == []
+
+
 def test_an_action_has_the_same_hash_everywhere() -> None:
     """Whoever raises a version raises it in all files."""
     found: dict[str, set[tuple[str, str]]] = {}
-    for path in WORKFLOWS:
+    for path in (*WORKFLOWS, *ACTIONS):
         for match in re.finditer(_PINNED.pattern, path.read_text(), re.MULTILINE):
             found.setdefault(match["action"], set()).add((match["hash"], match["version"]))
     assert len(found) > 5
