@@ -21,11 +21,12 @@ from tools.releasing.building import build, repack
 
 
 def test_everybody_tells_the_same_version(tmp_path: Path) -> None:
-    """The command, SARIF and the newest heading of the changelog; tests/test_installed.py has the wheel."""
+    """The command, SARIF, the citation and the changelog's newest heading; tests/test_installed.py has the wheel."""
     command = (sys.executable, "-c", "from _lockstep.command import main; main()", "--version")
     assert run_there(tmp_path, *command, site=ROOT).stdout == f"lockstep {__version__}\n"
     log = json.loads(all_formats()["sarif"].written([]))
     assert log["runs"][0]["tool"]["driver"]["version"] == __version__
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
     headings = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
     assert headings[0].split()[1] == __version__
 

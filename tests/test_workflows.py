@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests._installed import ROOT
+from tests._installed import PACKAGES, ROOT
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed; make venv installs it")
 
@@ -104,6 +104,23 @@ def test_an_action_has_the_same_hash_everywhere() -> None:
             found.setdefault(match["action"], set()).add((match["hash"], match["version"]))
     assert len(found) > 5
     assert {action: pins for action, pins in found.items() if len(pins) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.name
+)
+def test_an_issue_asks_for_what_shows_it(path: Path) -> None:
+    """The machine as doctor sees it, and a saved run, without which nobody can send it."""
+    asked = {each["id"]: each for each in _read(path)["body"]}
+    assert "`lockstep doctor --json`" in asked["doctor"]["attributes"]["description"]
+    assert "`--out DIR`" in asked["run"]["attributes"]["description"]
+    assert all(each["validations"]["required"] for each in asked.values())
+
+
+def test_the_container_is_built_from_what_there_is() -> None:
+    """All that a build needs is copied, and no more."""
+    copied = re.findall(r"^COPY ((?!--).*) \S+$", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    assert {name for names in copied for name in names.split()} == {*PACKAGES, "pyproject.toml", "README.md", "LICENSE"}
 
 
 def test_workflows_run_what_there_is() -> None:
