@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import email
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import click
@@ -55,9 +57,9 @@ def main(wheel: Path, python: str, lowest: bool, extras: tuple[str, ...]) -> Non
         environ["PATH"] = f"{there / 'bin'}{os.pathsep}{environ['PATH']}"
         _run((uv, "venv", "--quiet", "--python", python, str(there)), folder, environ)
         asked = f"{wheel.resolve()}[{','.join(extras)}]" if extras else str(wheel.resolve())
-        resolution = ("--resolution", "lowest-direct") if lowest else ()
+        lowered = ("--resolution", "lowest-direct", *_dependencies(wheel, extras)) if lowest else ()
         install = (uv, "pip", "install", "--quiet", "--python", str(there / "bin" / "python"))
-        _run((*install, *resolution, asked), folder, environ)
+        _run((*install, asked, *lowered), folder, environ)
         work = folder / "work"
         work.mkdir()
         shutil.copy(EXAMPLE, work)
@@ -66,6 +68,17 @@ def main(wheel: Path, python: str, lowest: bool, extras: tuple[str, ...]) -> Non
         for command, code in USES:
             _run(command, work, environ, code)
             click.echo(f"ok: {' '.join(command)}: exit code {code}")
+
+
+def _dependencies(wheel: Path, extras: tuple[str, ...]) -> list[str]:
+    """What the wheel depends on, for uv takes only what is asked for by name in its lowest version."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        told = email.message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
+    # Conditions on Python and its platform stay; they are those of the other environment.
+    return [text for text in told if "extra ==" not in text] + [
+        text.partition(";")[0].strip() for text in told for extra in extras if f'extra == "{extra}"' in text
+    ]
 
 
 def _run(command: tuple[str, ...], folder: Path, environ: dict[str, str], code: int = 0) -> str:
