@@ -305,7 +305,7 @@ class Cluster:
             _keep_in(self._out.path / directory.name, directory)
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
-        injector = Injector(self._plan) if self._plan.faults else Alone()
+        injector = Injector(self._plan) if self._plan.faults or self._plan.points else Alone()
         run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
         run.machines, run.place = self._machines, self._place
         self._run = run

@@ -1,5 +1,5 @@
 """One file adds a kind of fault, a law, a rule, a cause, a strategy or a launcher: copies of the packages with one more
-file of each know them everywhere, and nothing else was touched. docs/architecture.md shows these files.
+file of each know them everywhere, and nothing else was touched. docs/architecture.md links to these files.
 """
 
 from __future__ import annotations
@@ -99,6 +99,14 @@ def test_one_more_file_is_known_everywhere(packages: Path) -> None:
 def test_one_more_strategy_and_law_are_verified(packages: Path) -> None:
     """TensorFlow builds the strategy in a task, and the law has its place in the verdict."""
     _run(packages, _VERIFY)
+
+
+def test_the_page_links_to_each_of_them() -> None:
+    """docs/architecture.md leads to every one of these files, as an example of its kind."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    files = [file.relative_to(ROOT) for file in ADDITIONS.rglob("*.py")]
+    assert len(files) > 5
+    assert [str(file) for file in files if f"(../{file})" not in page] == []
 
 
 def test_without_the_file_nobody_knows_it() -> None:

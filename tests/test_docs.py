@@ -74,6 +74,7 @@ DEAR = (
         "getting-started.md",
         "ledger.md",
         "network.md",
+        "proof.md",
         "search.md",
         "writing-programs.md",
     ),

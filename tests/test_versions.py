@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
+from packaging.version import Version
 
 from harness.judging.known_issues import registry
 from tools import versions as tool
@@ -36,6 +37,17 @@ def test_a_range_that_is_too_wide_or_too_narrow_is_found() -> None:
     found = list(disagreements(narrow, read(tool.MEASURED)))
     assert found
     assert all("is said not to be there, and its program shows it" in each for each in found)
+
+
+def test_a_version_that_is_a_cure_was_measured() -> None:
+    """The defect's program has shown it with an older version, and no more with the newest Keras."""
+    measured = read(tool.MEASURED)
+    newest = max(measured.versions, key=lambda name: Version(measured.versions[name]["keras"]))
+    for issue in registry():
+        if issue.cured_by == "version":
+            name = f"upstream/{issue.id}"
+            assert measured.results[newest][name].outcome == "gone"
+            assert any(name in each and each[name].outcome == "shown" for each in measured.results.values())
 
 
 def test_the_page_has_what_was_measured() -> None:

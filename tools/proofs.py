@@ -21,7 +21,7 @@ from tools.working import results_of  # noqa: E402
 
 __all__ = ["main"]
 
-PAGE = ROOT / "docs" / "proof.md"
+PAGE = ROOT / "docs" / "proof-tables.md"
 
 EPILOG = """\b
 Examples:

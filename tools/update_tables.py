@@ -41,17 +41,25 @@ def known_issues(issues: Iterable[KnownIssue]) -> str:
             ", ".join(f"`{pattern}`" for pattern in issue.strategies),
             ", ".join(f"{name} {specifier}" for name, specifier in issue.packages.items()),
             "; ".join(map(str, (issue.symptom, *issue.otherwise))),
-            _linked(issue.reference),
+            ", ".join(map(_linked, (issue.reference, *issue.threads))),
+            _cure(issue),
         )
         for issue in issues
     )
-    return _table(("id", "what happens", "strategies", "versions", "symptom", "reference"), rows)
+    return _table(("id", "what happens", "strategies", "versions", "symptom", "reference", "way out"), rows)
 
 
 def _linked(reference: str) -> str:
     """A public issue as a link with its number; file and line of a source as they are."""
     match = re.fullmatch(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", reference)
     return reference if match is None else f"[{match[1]}#{match[2]}]({reference})"
+
+
+def _cure(issue: KnownIssue) -> str:
+    """What to do, with the program that does it; or why there is nothing."""
+    if issue.cured_by == "nothing":
+        return issue.way_out
+    return f"{issue.cure} ([program](upstream/{issue.id}.cure.py))" if issue.cured_by == "program" else issue.cure
 
 
 def rules() -> str:

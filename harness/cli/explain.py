@@ -45,4 +45,6 @@ def explain(code: str | None, as_json: bool) -> int:
     for label, text in (("", found.more), ("help: ", found.cure)):
         if text:
             show("\n".join(("", *wrapped(label, " ".join(text.split()), width))))
+    if found.program:
+        show(f"\n{found.program}")
     return 0

@@ -11,12 +11,15 @@ import msgspec
 
 from harness.cli._exits import Exit, of_proof, worst
 from harness.cli._fitting import columns, show
-from harness.cli._options import timeout_option
+from harness.cli._options import html_option, timeout_option
+from harness.cli._written import check_written, write_page
 
 if TYPE_CHECKING:
     from harness.relations import Proof
 
 __all__ = ["prove"]
+
+_WIDTH = 110
 
 _EPILOG = """\b
 Examples:
@@ -54,6 +57,7 @@ Exit codes:
 @click.option("--strict", is_flag=True, help="A step that is right under a condition only is not right.")
 @timeout_option("Seconds until the step has to be traced.", 120.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
+@html_option("Write the proofs as a page.")
 def prove(programs: tuple[str, ...], **options: Any) -> int:
     """Infer from its graph whether a training step of FUNCTION(strategy, record) is right for every batch.
 
@@ -83,22 +87,31 @@ def _prove(programs: tuple[str, ...], options: dict[str, Any]) -> int:
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
 
+    check_written(options["html"], None)
     cases = [strategy_case(name) for name in dict.fromkeys(options["names"])]
     codes: list[Exit] = []
     objects: list[dict[str, Any]] = []
+    proofs: list[Proof] = []
     for under_test, case in itertools.product([Program.of(program) for program in programs], cases):
         if not options["as_json"]:
             named = f"{under_test.name} under {case.name}" if len(programs) > 1 else case.name
             click.echo(f"{named}: tracing ...", err=True)
-        code, found = _one(under_test, case, options)
+        code, found, proof = _one(under_test, case, options)
+        if proof is not None:
+            proofs.append(proof)
         codes.append(Exit.FINE if options["changed"] and code == Exit.ABSTAINED else code)
         objects.append(found)
     if options["as_json"]:
         click.echo(msgspec.json.encode(objects[0] if len(objects) == 1 else objects))
+    if options["html"] is not None and proofs:
+        from harness.report.pages import Proved, proofs_page
+
+        shown = [Proved(each.program, each.strategy, each.status, each.text(_WIDTH)) for each in proofs]
+        write_page(options["html"], proofs_page(shown))
     return worst(codes) if codes else Exit.FINE
 
 
-def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[str, Any]]:
+def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[str, Any], Proof | None]:
     from harness.errors import MissingHardware
     from harness.proofs import prove as traced_and_inferred
     from simulator import LockstepError, UsageError
@@ -110,10 +123,10 @@ def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[s
         raise
     except MissingHardware as error:
         show(str(error), err=True)
-        return Exit.LACKING, {**named, "proof": None, "error": str(error)}
+        return Exit.LACKING, {**named, "proof": None, "error": str(error)}, None
     except LockstepError as error:
         show(f"{case.name}: the program failed before its first training step was traced\n{error}", err=True)
-        return Exit.FAILED, {**named, "proof": None, "error": str(error)}
+        return Exit.FAILED, {**named, "proof": None, "error": str(error)}, None
     if not options["as_json"]:
-        show(proof.text(columns() or 110))
-    return of_proof(proof.status, strict=options["strict"]), {**named, "proof": proof.to_json()}
+        show(proof.text(columns() or _WIDTH))
+    return of_proof(proof.status, strict=options["strict"]), {**named, "proof": proof.to_json()}, proof

@@ -25,7 +25,9 @@ from harness.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from harness.search import Hunt, Outcome, Search, Subject
+    from harness.search import Acceptance, Hunt, Outcome, Search, Subject
+    from harness.search.corpus import Corpus
+    from harness.search.drawing import Space
     from simulator import FaultPlan
 
 __all__ = ["search"]
@@ -57,10 +59,10 @@ Exit codes:
 @seed_option("Decides which plans are drawn.", 0)
 @click.option(
     "--profile",
-    type=click.Choice(["swarm", "realistic"]),
-    default="swarm",
+    type=click.Choice(["situations", "swarm", "realistic"]),
+    default="situations",
     show_default=True,
-    help="Kinds at random, or as often as published failure counts have them.",
+    help="Steered to what no fault has met; or kinds at random, or as often as published failure counts have them.",
 )
 @click.option("--kinds", metavar="A,B", help="Draw faults of these kinds only.")
 @click.option(
@@ -78,6 +80,12 @@ Exit codes:
     show_default=True,
     metavar="K/N",
     help="A plan counts as failing if K of N runs fail.",
+)
+@click.option(
+    "--corpus",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Go on from what earlier searches have left there, and leave what this one has reached.",
 )
 @network_option
 @machines_options
@@ -113,10 +121,12 @@ def search(program: str, **options: Any) -> int:
 
 def _search(program: str, options: dict[str, Any]) -> int:
     from harness.running.places import on_machines
-    from harness.search import Acceptance, Search, subject_of
+    from harness.search import Acceptance, subject_of
+    from harness.search.corpus import Corpus, read_corpus, write_corpus
     from harness.search.drawing import Space
     from harness.search.profiles import choose_kinds, profile_of
     from harness.search.rooms import room_of
+    from harness.search.writing import name_of_test
     from harness.subject.over import Over
     from harness.subject.strategies import strategy_case
     from simulator import FaultPlan
@@ -127,8 +137,9 @@ def _search(program: str, options: dict[str, Any]) -> int:
     topology, room = case.topology, room_of(case, options["restart_policy"])
     wanted = [word.strip() for word in (options["kinds"] or "").split(",") if word.strip()]
     kinds = choose_kinds(wanted, topology, room)
-    budget, began = parse_duration(options["budget"], "budget"), time.monotonic()
-    parse_duration(options["chaos"], "chaos")
+    began = time.monotonic()
+    for key in ("budget", "chaos"):
+        parse_duration(options[key], key)
     acceptance = Acceptance.parse(options["accept"])
     try_out(options["out"])
     with on_machines(case):
@@ -145,10 +156,9 @@ def _search(program: str, options: dict[str, Any]) -> int:
             topology, subject.steps, kinds, drawn_by, options["chaos"], faults_max=options["faults"], room=room
         )
 
-        def run(plan: FaultPlan) -> Outcome:
-            return subject.run(plan, seconds=max(1.0, searching.left))
-
-        searching = Search(run, space, budget, options["seed"], options["plans"], began, acceptance, _say)
+        folder, name = options["corpus"], name_of_test(program, case.name)
+        corpus = Corpus() if folder is None else read_corpus(folder, name)
+        searching = _searching(subject, space, options, began, acceptance, corpus)
         interrupted, seconds = False, 0.0
         try:
             # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
@@ -159,11 +169,30 @@ def _search(program: str, options: dict[str, Any]) -> int:
                     f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True
                 )
                 return Exit.FAILED
+            corpus.coverage.points = undisturbed.shown.passed
+            if drawn_by.steered:
+                searching.points = undisturbed.shown.passed
             searching.go()
         except KeyboardInterrupt:
             interrupted = True
             click.echo("interrupted; what was found so far:", err=True)
+        if folder is not None:
+            write_corpus(folder, name, corpus)
     return _reported(program, options, subject, searching, seconds, interrupted=interrupted)
+
+
+def _searching(
+    subject: Subject, space: Space, options: dict[str, Any], began: float, acceptance: Acceptance, corpus: Corpus
+) -> Search:
+    from harness.search import Search
+    from simulator.units import parse_duration
+
+    def run(plan: FaultPlan) -> Outcome:
+        return subject.run(plan, seconds=max(1.0, searching.left))
+
+    budget = parse_duration(options["budget"], "budget")
+    searching = Search(run, space, budget, options["seed"], options["plans"], None, corpus, began, acceptance, _say)
+    return searching
 
 
 def _say(why: str, number: int, plan: FaultPlan, outcome: Outcome) -> None:
@@ -190,14 +219,22 @@ def _reported(
         click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
     else:
         show(_summary(hunt) if lacking is None else f"nothing was searched: {lacking}")
+        if hunt.tried:
+            show(str(hunt.coverage))
         if plan is not None and outcome is not None:
             how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
             if hunt.found is not None and not hunt.found.whole:
                 how += f"; the budget of {options['budget']} ended before it was shrunk, and less may do as well"
-            show(f"fails ({how}): {describe_plan(plan)}\n\n{outcome}\n\nwritten to {path}")
+            show(f"fails ({how}): {describe_plan(plan)}{_done_there(outcome)}\n\n{outcome}\n\nwritten to {path}")
     if path is not None:
         return Exit.INCONSISTENT
     return Exit.INTERRUPTED if interrupted else Exit.FINE if lacking is None else Exit.ABSTAINED
+
+
+def _done_there(outcome: Outcome) -> str:
+    """What was about to be done where the faults struck, as far as the plan does not say it."""
+    told = [str(point) for point in outcome.shown.met if point is not None and point.what]
+    return f"\nstruck at {'; '.join(told)}" if told else ""
 
 
 def _why_nothing_was_tried(hunt: Hunt, options: dict[str, Any], seconds: float) -> str:
@@ -251,6 +288,7 @@ def _as_json(
         "tried": hunt.tried,
         "unfired": hunt.unfired,
         "voids": hunt.voids,
+        "coverage": hunt.coverage.to_json(),
         "interrupted": interrupted,
         "whole": hunt.found is not None and hunt.found.whole,
         "plan": None if plan is None else plan.to_mapping(),

@@ -371,7 +371,7 @@ def _show_known(found: LockstepError | Verdict, case: StrategyCase, *, err: bool
     from harness.judging.known_issues import shown_by
 
     for issue in shown_by(found, case.name):
-        cause = f"{issue.id}: {issue.summary} ({issue.reference})"
+        cause = f"{issue.id}: {issue.summary} ({issue.reference}); {issue.way_out}"
         show(f"may be the cause, if the program does this: known issue {cause}", err=err)
 
 

@@ -7,7 +7,7 @@ cluster of its own; in one under faults every incarnation of a task leaves a tra
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import msgspec
 
 from harness.evidence.found import FOUND, FoundFiles
 from harness.evidence.links import Links, read_links
-from harness.evidence.saves import Process, Saves, read_saves
+from harness.evidence.saves import Process, Saves, last_operations, read_saves
 from harness.evidence.seen import with_steps
 from harness.evidence.steps import evidence_folder, segment_of
 from harness.evidence.struck import Struck, read_struck
@@ -125,7 +125,7 @@ def read_parts(directory: Path) -> Parts:
     earlier = tuple(_part(group, len(by_client)) for group in _together(before))
     now = _struck(found[-1] for found in by_client.values())
     saves = read_saves(traces, _files(by_client.values()))
-    saved = _saved(first)
+    saved = _saved(first, last_operations(traces, first[-1].began))
     if last.header.at_once:
         saved = _saved_by_script(saves, (0, last.header.task, first[-1].number), first[-1].began, saved)
     left = tuple(found[-1].evidence for found in by_client.values())
@@ -206,8 +206,14 @@ def _part(group: Sequence[_Incarnation], clients: int) -> Part:
     return Part(merge([found.trace for found in group]), common, max(counts), _struck(group), left)
 
 
-def _saved(incarnations: Sequence[_Incarnation]) -> tuple[str, ...]:
+def _saved(incarnations: Sequence[_Incarnation], operations: Mapping[str, float]) -> tuple[str, ...]:
     *earlier, last = incarnations
-    # What was written after the last recorded step may be the half of a save.
-    latest = max((step.at for found in earlier for step in found.trace.steps), default=0.0)
-    return tuple(name for name, at in last.files.items() if at < latest)
+
+    def is_saved(name: str, written: float) -> bool:
+        # The time of a file is that of the kernel's last tick, which may be before the step that it was written after.
+        at = max(written, operations.get(name, written))
+        # What a process wrote after its last recorded step may be the half of a save, also when others have come since.
+        writer = next((found for found in reversed(earlier) if found.began <= at), None)
+        return writer is not None and any(at < step.at for step in writer.trace.steps)
+
+    return tuple(name for name, at in last.files.items() if is_saved(name, at))

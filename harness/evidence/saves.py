@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,10 @@ import msgspec
 
 from simulator.journal import read_journal
 
-__all__ = ["Process", "SaveEvent", "Saves", "last_journal", "note_saves", "read_saves"]
+__all__ = ["JOURNAL", "Process", "SaveEvent", "Saves", "last_journal", "last_operations", "note_saves", "read_saves"]
+
+JOURNAL = "journal.jsonl"
+"""The copy of a run's journal beside its traces."""
 
 _FILE = "saves.json"
 _DAMAGES = "torn_checkpoint"
@@ -79,6 +83,29 @@ class _Reading:
     # Of saves in the background by process: the steps of the calls, and the places in `events` of what was written.
     called: dict[Process, list[int]] = field(default_factory=dict)
     written: dict[Process, list[int]] = field(default_factory=dict)
+
+
+def last_operations(traces: Path, until: float) -> dict[str, float]:
+    """When what each file of `record.directory` holds was about to be written, as far as that was before a time.
+
+    That is known of a run whose plan asks for points; its journal is then beside the traces. What a process was about
+    to rename when it died it has not renamed.
+    """
+    journal, found = traces / JOURNAL, dict[str, float]()
+    renaming: dict[tuple[str, int], tuple[str, str]] = {}
+    for event in read_journal(journal) if journal.exists() else ():
+        if event["event"] not in ("point", "step") or event["at"] >= until:
+            continue
+        process = (event["task"], event["incarnation"])
+        if (names := renaming.pop(process, None)) is not None:
+            new, old = names
+            found[new] = found.pop(old, -math.inf)
+        verb, *files = event.get("what") or ("",)
+        if verb == "rename" and len(files) > 1:
+            renaming[process] = (files[0], files[1])
+        elif verb == "write":
+            found[files[0]] = event["at"]
+    return found
 
 
 def last_journal(runs: Path) -> Path:

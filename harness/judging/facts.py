@@ -15,7 +15,7 @@ from harness.judging.explain.not_broadcast import BEGUN_APART
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.explain.set_by_each_worker import SET_BY_EACH
 from harness.judging.laws.protocol import Finding, Judgement
-from harness.judging.resolution import Resolution
+from harness.judging.resolution import FINER, Resolution
 from harness.relations import Counterexample, Proof
 from harness.subject.devices import hardware_of
 
@@ -30,10 +30,6 @@ _OF_STEPS = "variables_match_reference"
 _REPORT = (
     "Report its variables, loss or gradients by record.step in a function, or give the variables of a script names of "
     "their own; -v tells what was seen"
-)
-_WAY_OUT = (
-    "Have the layers that they belong to compute in float32, such as a last one with dtype='float32', and keep "
-    "variables in float32; or verify with a larger rate"
 )
 _OBSERVABLE_ORDER = ("start", *OBSERVABLES, "examples", "updates", "steps")
 
@@ -108,13 +104,14 @@ class Facts:
         """What is said where nothing was compared that a step computes, and nothing else tells why."""
         of_steps = next((law.reason for law in self.with_status("not_judged") if law.law == _OF_STEPS), None)
         why = f" ({_OF_STEPS}: {of_steps})" if of_steps else ""
-        return f"nothing that a step computes was compared with the reference{why}. {_REPORT}"
+        wide = any(law.resolution is not None for law in self.with_status("not_judged"))
+        return f"nothing that a step computes was compared with the reference{why}. {FINER if wide else _REPORT}"
 
     @property
     def why_abstained(self) -> str | None:
         """Why what was compared shows too little; not that nothing was."""
         unseen = [law.reason for law in self.with_status("not_judged") if law.unseen]
-        return self.abstained or (f"{unseen[0]}. {_WAY_OUT}" if unseen and not self.with_status("broken") else None)
+        return self.abstained or (unseen[0] if unseen and not self.with_status("broken") else None)
 
     def seen(self: _Facts, looked: Looked) -> _Facts:
         """With what was seen of operations; where a value began otherwise than it should, no rule explains more.

@@ -72,7 +72,8 @@ class Interruption:
     def kept(self) -> str:
         """What `record.directory` held, in words."""
         if not self.saved:
-            return "nothing had been saved" if self.of_script else "record.directory was empty when it was killed"
+            held = "record.directory held nothing from before its last step"
+            return "nothing had been saved" if self.of_script else held
         shown = ", ".join(self.saved[:3]) + (", ..." if len(self.saved) > 3 else "")
         if self.of_script:
             return f"it had saved {shown}"

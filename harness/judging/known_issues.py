@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -18,6 +19,8 @@ from simulator import RunFailed, UsageError
 __all__ = ["KnownIssue", "Otherwise", "Symptom", "issues_for", "load_registry", "registry", "shown_by"]
 
 _FILE = Path(__file__).with_name("known_issues.toml")
+# Of a checkout: an installed package is without docs/.
+_PROGRAMS = Path(__file__).parents[2] / "docs" / "upstream"
 
 
 class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +95,9 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         symptom: what exactly is seen.
         otherwise: what is seen instead with some of these versions.
         reference: public issue, or file and line of the responsible source.
+        threads: further public threads that tell of it, or of the code that is its cause.
+        cure: what a program can do today; where there is nothing, why, and what was tried.
+        cured_by: another program, which docs/upstream/ID.cure.py shows; another version; or nothing.
     """
 
     id: str
@@ -103,6 +109,22 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hardware: tuple[str, ...] = ("*",)
     packages: dict[str, str] = {}
     otherwise: tuple[Otherwise, ...] = ()
+    threads: tuple[str, ...] = ()
+    cure: str = ""
+    cured_by: Literal["program", "version", "nothing"] = "nothing"
+
+    @property
+    def way_out(self) -> str:
+        """The cure as a part of a sentence, or why there is none."""
+        said = "no way out is known" if self.cured_by == "nothing" else "way out"
+        return f"{said}: {self.cure or 'none was looked for'}"
+
+    def cured_program(self) -> str:
+        """The source of the program that is made right, or where to find it; empty where no program is the cure."""
+        if self.cured_by != "program":
+            return ""
+        path = _PROGRAMS / f"{self.id}.cure.py"
+        return path.read_text("utf-8") if path.exists() else f"# docs/upstream/{path.name} in a checkout of Lockstep"
 
     def affects_installed_versions(self) -> bool:
         """Whether all packages are installed in affected versions."""

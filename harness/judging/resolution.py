@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from harness.judging.tolerance import Bound
 
-__all__ = ["JUDGED_MAX", "JUDGED_PART", "Element", "Resolution", "Resolving", "described", "joined"]
+__all__ = ["FINER", "JUDGED_MAX", "JUDGED_PART", "Element", "Resolution", "Resolving", "described", "joined"]
 
 JUDGED_MAX = 0.01
 """Where a bound is more than this share of an element's size, the element counts as not judged."""
@@ -23,6 +23,13 @@ JUDGED_PART = 0.6
 
 What counts every replica adds as much again, or more. Single numbers in bfloat16, the least that is seen, come to 0.53.
 """
+
+
+FINER = (
+    "Have the layers that they belong to compute in float32, such as a last one with dtype='float32', and keep "
+    "variables in float32; or verify with a larger rate"
+)
+"""What to do about variables that are judged too coarsely."""
 
 
 class Element(msgspec.Struct, frozen=True):

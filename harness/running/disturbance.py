@@ -98,4 +98,5 @@ def _placed(plan: FaultPlan, kept: Path, root: str) -> FaultPlan:
         else fault
         for fault in plan.faults
     ]
-    return msgspec.structs.replace(plan, faults=tuple(faults))
+    files = plan.files if plan.files is not None or root else str(kept)
+    return msgspec.structs.replace(plan, faults=tuple(faults), files=files)

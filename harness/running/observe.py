@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from harness.errors import MissingHardware, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
-from harness.evidence.saves import note_saves
+from harness.evidence.saves import JOURNAL, note_saves
 from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
 from harness.kept import kept_in
@@ -120,10 +121,10 @@ def run_once(
             bring(result.directory, traces)
         except RunFailed as failure:
             if disturbance is not None:
-                _note_disturbed(directory, failure.result, saves)
+                _note_disturbed(directory, failure.result, saves, disturbance)
             raise
         if disturbance is not None:
-            _note_disturbed(directory, result, saves)
+            _note_disturbed(directory, result, saves, disturbance)
     _check_finished(case, result)
     # A process that was started again may have had nothing left to do.
     if disturbance is None and not any(result[task].value["observed"] for task in case.clients):
@@ -179,10 +180,13 @@ def disturbed_by(
     return disturbance
 
 
-def _note_disturbed(directory: Path, result: RunResult, saves: Path | None) -> None:
+def _note_disturbed(directory: Path, result: RunResult, saves: Path | None, disturbance: Disturbance) -> None:
     """Leave beside the traces what the journal of a run under faults knows of its numbers and its saves."""
     save_struck(directory, result)
-    note_saves(directory / TRACES, saves, result.directory / "journal.jsonl")
+    journal = result.directory / JOURNAL
+    note_saves(directory / TRACES, saves, journal)
+    if disturbance.plan.points:
+        shutil.copyfile(journal, directory / TRACES / JOURNAL)
 
 
 def check_hardware(case: StrategyCase) -> None:

@@ -161,24 +161,24 @@ class ReferenceRuns:
         notes = (*found.notes, *((_TF32_NOTE,) if self._venue.tf32 else ()))
         return replace(found, notes=notes, touched=self._checked(), earlier=earlier)
 
-    def _is_worth_it(self, needed: int) -> bool:
-        """Whether a run with noise may be made beside the one without: on a core of its own, and ended if not needed.
+    @property
+    def _is_worth_it(self) -> bool:
+        """Whether a run with noise may be made while the one without comes to its end, and is ended if not needed.
 
-        As many cores have to be idle as are needed. The run may have written no files, which who is ended would leave
-        half written. A small training is over before it pays.
+        On the core that the run has left, unless others have taken it. A small training is over before it pays.
         """
-        venue, traces = self._venue, self._directory / TRACES
-        if venue.hardware != "cpu" or venue.replicas > 1 or venue.python is not None or idle_cores() < needed:
+        if idle_cores() < 1:
             return False
+        traces = self._directory / TRACES
         kept = sum(each.stat().st_size for each in traces.rglob("*") if each.is_file())
-        return kept >= _WORTH_BYTES and not any(each.writes for each in read_touched(traces))
+        return kept >= _WORTH_BYTES
 
     def _follow(self, *, beside: bool) -> None:
         """Find out where the parts of the run stand, and what has to be followed apart."""
         segments = self._segments
         if self._has_followed(segments, beside=beside):
             return
-        self._last, found = self._following(segments, beside=beside and len(segments) == 1 and self._is_worth_it(2))
+        self._last, found = self._following(segments)
         if len(segments) == 1:
             return
         if (counted := segments_by_counts(self._parts, found)) != segments:
@@ -192,14 +192,14 @@ class ReferenceRuns:
         runs = None if self._live is None else self._live.taken(segments)
         if runs is None:
             return False
-        if beside and self._is_worth_it(1):  # the run's own
+        if beside and self._is_worth_it:
             self._stack.enter_context(runs.beside([noisy(FIRST_SEEDS[0])]))
         with contextlib.suppress(LockstepError):
             self._made(runs, Wanted())
             self._last = runs
         return self._last is runs
 
-    def _following(self, segments: tuple[Segment, ...], *, beside: bool = False) -> tuple[Runs, Reference]:
+    def _following(self, segments: tuple[Segment, ...]) -> tuple[Runs, Reference]:
         place = self._place / str(self._count)
         place.mkdir()
         venue = self._venue
@@ -216,8 +216,6 @@ class ReferenceRuns:
             apart=venue.apart,
         )
         self._count += 1
-        if beside:
-            self._stack.enter_context(runs.beside([PLAIN, noisy(FIRST_SEEDS[0])]))
         return runs, self._made(runs, Wanted())
 
     def _free(self, wanted: Wanted) -> Reference:

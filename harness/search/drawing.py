@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +18,18 @@ from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
 from simulator.faults.protocol import PHASES, fields_of
 
-__all__ = ["Space", "draw_plans", "plans"]
+__all__ = ["Space", "draw_plans", "drawn", "plans"]
 
 _FAULTS_MAX = 4
+# So many plans are drawn at once; each such batch has a seed of its own.
+_BATCH = 16
 # How much likelier a step is than each other trigger. The others may never come: a program may save nothing, and what a
 # link carries is not known before.
 _STEPS_AMONG_TRIGGERS = 4
 # As often a point of a save is mostly passed before a fault strikes; at most it is as often as there are steps.
 _TIMES_FEW = 3
+# Phases that only workers have which train together.
+_OF_SEVERAL = ("at_barrier", "collective")
 _ON_LINKS: Mapping[str, Sequence[Any]] = {"bytes": ("10KB", "1KB", "30KB", "100KB"), "connections": (1, 2, 3)}
 # How soon a fault brings back the task that it has ended; without it the restart policy does.
 _RESTARTS = (None, "0s", "1s")
@@ -78,6 +83,18 @@ def draw_plans(space: Space, number: int, count: int) -> list[FaultPlan]:
 
     collect()
     return list(drawn.values())
+
+
+def drawn(space: Space, seed: int) -> Iterator[FaultPlan]:
+    """Different plans without end, as long as there are any; the same for the same seed."""
+    seen: set[str] = set()
+    barren = 0
+    numbers = random.Random(seed)
+    while barren < 5:
+        new = [plan for plan in draw_plans(space, numbers.getrandbits(32), _BATCH) if plan.to_json() not in seen]
+        barren = 0 if new else barren + 1
+        seen.update(plan.to_json() for plan in new)
+        yield from new
 
 
 def plans(space: Space) -> st.SearchStrategy[FaultPlan]:
@@ -160,7 +177,7 @@ def _trigger(draw: Draw, table: Mapping[str, Any], space: Space) -> dict[str, An
         ends = {key: table[key] for key in ("src", "dst")} if on_link else _link(draw, topology)
         return {**ends, chosen: draw(st.sampled_from(_ON_LINKS[chosen]))}
     if chosen == "phase":
-        phases = [phase for phase in PHASES if phase != "at_barrier" or (others and not topology.ps)]
+        phases = [phase for phase in PHASES if phase not in _OF_SEVERAL or (others and not topology.ps)]
         times = draw(st.sampled_from((_TIMES_FEW, max(_TIMES_FEW, space.steps))))
         when: dict[str, Any] = {"phase": draw(st.sampled_from(phases)), "nth": draw(st.integers(1, times))}
     else:

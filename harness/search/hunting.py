@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
 
-from harness.search.drawing import Space, draw_plans
+from harness.search.corpus import Corpus
+from harness.search.drawing import Space, drawn
 from harness.search.outcome import Outcome
 from harness.search.shrinking import Acceptance, Verdicts, shrink_plan
+from harness.search.situations import Coverage, Point
+from harness.search.steering import Steering
 from simulator import FaultPlan
 
-__all__ = ["Found", "Hunt", "Search", "drawn"]
+__all__ = ["Found", "Hunt", "Search"]
 
-# So many plans are drawn at once; each such batch has a seed of its own.
-_BATCH = 16
 Runner = Callable[[FaultPlan], Outcome]
 Listener = Callable[[str, int, FaultPlan, Outcome], None]
 
@@ -51,23 +51,12 @@ class Hunt:
     tried: int = 0
     voids: int = 0
     unfired: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
     found: Found | None = None
     # A failing plan, while it is being shrunk.
     suspect: FaultPlan | None = None
     outcome: Outcome | None = None
     seconds: float = 0.0
-
-
-def drawn(space: Space, seed: int) -> Iterator[FaultPlan]:
-    """Different plans without end, as long as there are any; the same for the same seed."""
-    seen: set[str] = set()
-    barren = 0
-    numbers = random.Random(seed)
-    while barren < 5:
-        new = [plan for plan in draw_plans(space, numbers.getrandbits(32), _BATCH) if plan.to_json() not in seen]
-        barren = 0 if new else barren + 1
-        seen.update(plan.to_json() for plan in new)
-        yield from new
 
 
 @dataclass
@@ -81,6 +70,8 @@ class Search:
         plans: how many are drawn at most; None for as many as there is time for.
         began: from when on the budget counts, on the monotonic clock; None for when the search begins.
         seed: the same seed draws the same plans.
+        points: what the run without a fault passed, by which plans are steered; None for plans that are drawn only.
+        corpus: what earlier searches have shown, and this one adds to.
         acceptance: how many runs of a plan must fail.
         listener: called after each run with `plan` or `shrink`, its number, the plan and the outcome.
         hunt: what was done so far.
@@ -91,20 +82,29 @@ class Search:
     budget: float
     seed: int = 0
     plans: int | None = None
+    points: tuple[Point, ...] | None = None
+    corpus: Corpus = field(default_factory=Corpus)
     began: float | None = None
     acceptance: Acceptance = field(default_factory=Acceptance)
     listener: Listener = lambda *_: None
     hunt: Hunt = field(default_factory=Hunt)
+    _fresh: bool = False
 
     def go(self) -> Hunt:
         """Search until a plan fails, the budget is spent, or there are no more plans."""
         self.began = time.monotonic() if self.began is None else self.began
         hunt = self.hunt
-        for plan in drawn(self.space, self.seed):
+        if self.points is not None:
+            self.corpus.coverage.points = self.points
+        hunt.coverage = self.corpus.coverage
+        steering = None if self.points is None else Steering(self.space, self.points, self.seed, self.corpus)
+        for plan in drawn(self.space, self.seed) if steering is None else steering.plans():
             if self.left <= 0 or hunt.plans == self.plans:
                 break
             hunt.plans += 1
             outcome = self._run("plan", hunt.plans, plan)
+            if steering is not None:
+                steering.learn(plan, outcome, fresh=self._fresh)
             if outcome.failed and self._confirm(plan, outcome):
                 break
         hunt.seconds = self.budget - self.left
@@ -138,6 +138,8 @@ class Search:
             return False
         smallest = shrink_plan(_of_those_that_struck(plan, outcome, verdicts), verdicts)
         failed, runs = verdicts.rate(smallest)
+        if smallest not in self.corpus.failing:
+            self.corpus.failing.append(smallest)
         hunt.found = Found(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
         return True
 
@@ -146,6 +148,7 @@ class Search:
         self.hunt.runs += 1
         self.hunt.voids += outcome.void is not None
         self.hunt.unfired += len(outcome.unfired)
+        self._fresh = self.hunt.coverage.add(outcome.shown) > 0
         self.hunt.tried += outcome.void is None and len(outcome.unfired) < len(plan.faults)
         self.listener(why, number, plan, outcome)
         return outcome

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from harness.asked import Asked, Tier
 from harness.attempts import Attempt, leaves_evidence
 from harness.errors import Abstained
@@ -23,6 +25,7 @@ from harness.running.places import check_machines, on_machines, placed_program
 from harness.running.reference import PAIR, undisturbed
 from harness.saved import save_run
 from harness.search.outcome import Outcome
+from harness.search.situations import shown_in
 from harness.subject.over import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
@@ -76,7 +79,8 @@ class Subject:
             seconds: that are left for it. A run that needs more is void.
         """
         began = time.monotonic()
-        disturbance = Disturbance(plan, self.restarts, self.restart_policy)
+        watched = msgspec.structs.replace(plan.expand(self.case.topology), points=True)
+        disturbance = Disturbance(watched, self.restarts, self.restart_policy)
         disturbance.check(self.case, self.asked.timeout)
         causes: tuple[TaskError, ...] = ()
         found, whole = Outcome(), True
@@ -103,7 +107,9 @@ class Subject:
                 found = Outcome() if verdict else Outcome(symptom="numbers", text=verdict.text())
                 if out is not None:
                     save_run(directory, verdict, reference)
-        found = dataclasses.replace(found, struck=tuple(fault.fired for fault in result.faults))
+            found = dataclasses.replace(
+                found, struck=tuple(fault.fired for fault in result.faults), shown=shown_in(directory, watched)
+            )
         return _finished(found, tasks, causes, time.monotonic() - began)
 
 

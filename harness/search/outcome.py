@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from harness.search.situations import Shown
 
 __all__ = ["Outcome", "Symptom"]
 
@@ -21,6 +23,7 @@ class Outcome:
         unfired: what the injector says of faults whose trigger never came, or that had nothing to strike.
         struck: of each fault of the plan, whether it has struck; empty where that is not known.
         void: why the run says nothing about the program, if that is so; such an outcome is neither true nor a failure.
+        shown: which situations it has shown.
         restarts: how often the most restarted task was started again.
         seconds: how long it took.
     """
@@ -30,6 +33,7 @@ class Outcome:
     unfired: tuple[str, ...] = ()
     struck: tuple[bool, ...] = ()
     void: str | None = None
+    shown: Shown = field(default_factory=Shown)
     restarts: int = 0
     seconds: float = 0.0
 

@@ -28,15 +28,17 @@ class Profile:
     """Which kinds the faults of one plan are drawn from.
 
     Attributes:
-        name: `swarm` or `realistic`.
+        name: `situations`, `swarm` or `realistic`.
         subset: each plan first enables a random subset of the kinds, all of which are then equally likely. Faults that
             hide each other when everything happens at once are thereby also tried apart (Groce and others, Swarm
             testing, ISSTA 2012).
+        steered: plans are steered by what runs have shown; the rest is for those that are drawn beside.
         causes: otherwise the likelihoods of causes, as parts of a thousand; kinds of one cause share equally.
     """
 
     name: str
     subset: bool
+    steered: bool = False
     causes: Mapping[str, int] = field(default_factory=dict)
 
     def weights(self, kinds: Iterable[str]) -> Mapping[str, float]:
@@ -51,7 +53,11 @@ class Profile:
         return found or dict.fromkeys(wanted, 1.0)
 
 
-PROFILES = {"swarm": Profile("swarm", subset=True), "realistic": Profile("realistic", subset=False, causes=CAUSES)}
+PROFILES = {
+    "situations": Profile("situations", subset=True, steered=True),
+    "swarm": Profile("swarm", subset=True),
+    "realistic": Profile("realistic", subset=False, causes=CAUSES),
+}
 
 
 def profile_of(name: str) -> Profile:

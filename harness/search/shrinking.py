@@ -141,12 +141,12 @@ def shrink_plan(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPla
     topology = plan.topology
 
     def with_faults(faults: Sequence[Fault]) -> FaultPlan:
-        return msgspec.structs.replace(plan, faults=tuple(faults))
+        return msgspec.structs.replace(plan, faults=tuple(itertools.starmap(_no_later, enumerate(faults))))
 
-    faults = list(minimal(plan.faults, lambda part: fails(with_faults(part))))
-    changed = True
+    faults, changed = list(plan.faults), True
     while changed:
-        changed = False
+        # Again after each change: what was needed beside a later fault may not be beside an earlier one.
+        faults, changed = list(minimal(faults, lambda part: fails(with_faults(part)))), False
         for number, fault in enumerate(faults):
             for candidate in simpler_faults(fault, topology):
                 if fails(with_faults([*faults[:number], candidate, *faults[number + 1 :]])):
@@ -154,6 +154,13 @@ def shrink_plan(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPla
                     changed = True
                     break
     return with_faults(faults)
+
+
+def _no_later(place: int, fault: Fault) -> Fault:
+    """The fault in an incarnation that those before it can have brought."""
+    if fault.incarnation is None or int(fault.incarnation) <= place:
+        return fault
+    return msgspec.structs.replace(fault, incarnation=place or None)
 
 
 def simpler_faults(fault: Fault, topology: Topology) -> Iterator[Fault]:
@@ -204,7 +211,10 @@ def _simpler_values(fault: Fault) -> Iterator[_Changes]:
 
 
 def _earlier(fault: Fault) -> Iterator[_Changes]:
-    """A step, a time or a place that comes before."""
+    """A step, a time, a place or an incarnation that comes before."""
+    if fault.incarnation is not None:
+        before = int(fault.incarnation) - 1
+        yield {"incarnation": before if before > 0 else None}
     for key in ("step", "nth", "connections"):
         number = getattr(fault, key)
         if isinstance(number, int):

@@ -92,10 +92,14 @@ class Agent:
     def gate(self, name: str) -> None:
         """Where gate `name` is set for this task, wait until the parent has let it go on; else do nothing.
 
-        A gate such as `step:*` is at every step.
+        A gate such as `step:*` is at every step, one such as `step:3@1` in incarnation 1 only.
         """
-        if name not in self._gates and f"{name.partition(':')[0]}:*" not in self._gates:
-            return
+        every = f"{name.partition(':')[0]}:*" in self._gates
+        for gate in (name, f"{name}@{self.spec.incarnation}"):
+            if gate in self._gates or (every and gate == name):
+                self._stand(gate)
+
+    def _stand(self, name: str) -> None:
         with self._at_gate:  # one thread at a time waits for its answer
             self.send(control.AtGate(gate=name, at=time.monotonic()))
             message = self.receive()

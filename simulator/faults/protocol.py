@@ -40,7 +40,16 @@ Effect = dict[str, Any]
 # task.
 LASTING = ("1s", "300ms", "12s")
 TRIGGERS = ("step", "phase", "bytes", "connections", "log", "time")
-PHASES = ("before_save", "in_save", "after_data_before_index", "after_save", "before_restore", "at_barrier")
+PHASES = (
+    "before_save",
+    "in_save",
+    "after_data_before_index",
+    "after_save",
+    "before_restore",
+    "at_barrier",
+    "file_operation",
+    "collective",
+)
 
 
 class NoEffect(LockstepError):
@@ -101,7 +110,8 @@ class Fault(
         step: the training step after which it strikes, from 1; 0 is just before the function is called.
         of: the tasks whose step or phase counts; all of them must have come there. Without it those of the fault.
         phase: the point of a checkpoint or of the cluster's life at which it strikes; see `PHASES`.
-        nth: which time that point is reached, from 1.
+        nth: which time that point is reached, from 1; each incarnation counts anew.
+        incarnation: the one of `of` in which the step or phase counts, from 0; without it the first that comes there.
         bytes: strikes when the link from `src` to `dst` has carried this much.
         connections: strikes with this connection from `src` to `dst`, from 1.
         log: strikes when a line of a task's log matches this regular expression.
@@ -136,6 +146,7 @@ class Fault(
     of: str | tuple[str, ...] | None = None
     phase: str | None = None
     nth: int | str = 1
+    incarnation: int | str | None = None
     bytes_: str | None = msgspec.field(name="bytes", default=None)
     connections: int | str | None = None
     src: str | None = None
@@ -189,8 +200,12 @@ class Fault(
     def gate(self) -> str | None:
         """The point of the program at which tasks stop for it, None if its trigger is none of the program."""
         if self.trigger == "step":
-            return f"step:{self.step}"
-        return f"phase:{self.phase}:{self.nth}" if self.trigger == "phase" else None
+            return self.in_incarnation(f"step:{self.step}")
+        return self.in_incarnation(f"phase:{self.phase}:{self.nth}") if self.trigger == "phase" else None
+
+    def in_incarnation(self, gate: str) -> str:
+        """The gate, of the incarnation that counts."""
+        return gate if self.incarnation is None else f"{gate}@{self.incarnation}"
 
     @property
     def hooks(self) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ UNITS: Mapping[str, Value] = {
     "step": Value("count"),
     "until": Value("count", 1),
     "nth": Value("count", 1),
+    "incarnation": Value("count"),
     "connections": Value("count", 1),
     # A loop, or flapping, has two rounds or more.
     "times": Value("count", 2),

@@ -171,6 +171,8 @@ class Events:
         elif isinstance(message, control.AtGate):
             task.at_gate = message.gate
             self._write("gate", task, gate=message.gate, at=message.at)
+        elif isinstance(message, control.Passed):
+            self._write("point", task, point=message.point, what=list(message.what), at=message.at)
         elif isinstance(message, control.Acted):
             task.acted[message.fault] = message.effect
             self._write("acted", task, fault=message.fault, effect=message.effect, at=message.at)

@@ -24,6 +24,7 @@ __all__ = [
     "FromTask",
     "Hello",
     "Inbox",
+    "Passed",
     "Proceed",
     "Ready",
     "Release",
@@ -123,6 +124,17 @@ class AtGate(msgspec.Struct, frozen=True, tag=True):
     at: float
 
 
+class Passed(msgspec.Struct, frozen=True, tag=True):
+    """The task has come to a point at which faults may strike.
+
+    `what` is empty, or what is done there to a file, its name, and of a file that is renamed the name that it had.
+    """
+
+    point: str
+    what: tuple[str, ...]
+    at: float
+
+
 class Acted(msgspec.Struct, frozen=True, tag=True):
     """What came of an `Action`: `effect` is what the agent has measured."""
 
@@ -191,6 +203,7 @@ FromTask = (
     | SaveBegun
     | SaveEnded
     | AtGate
+    | Passed
     | Acted
     | Result
     | Error

@@ -67,7 +67,20 @@ def test_verdicts_are_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not page.exists()
 
 
-@pytest.mark.parametrize("command", [("run", "--worker", 1, "--", "true"), ("verify", "train.py:right")])
+def test_proofs_are_a_page(tmp_path: Path) -> None:
+    """With what a terminal shows of each."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    page = tmp_path / "page.html"
+    assert _invoke("prove", f"{tmp_path}/train.py:right", "--html", page).return_value == 5  # it trains nothing
+    text = page.read_text()
+    assert all(each in text for each in ("<title>Lockstep proofs", "train.py:right under mirrored-2: open"))
+
+
+@pytest.mark.parametrize("command", [
+    ("run", "--worker", 1, "--", "true"),
+    ("verify", "train.py:right"),
+    ("prove", "train.py:right"),
+])  # fmt: skip
 def test_another_file_is_not_written_over(command: tuple[object, ...], tmp_path: Path) -> None:
     """It is said before anything starts."""
     (tmp_path / "mine.html").write_text("mine")

@@ -16,8 +16,9 @@ from click.testing import CliRunner, Result
 
 import harness.search
 from harness.cli import _lockstep
-from harness.cli.search import _kept, search
+from harness.cli.search import _done_there, _kept, search
 from harness.search import Outcome, subject_of, survives, write_test
+from harness.search.situations import Point, Shown
 from harness.subject.over import OnMachines
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
@@ -107,9 +108,9 @@ def test_nothing_is_found_in_a_program_that_resumes(train: str, tmp_path: Path) 
     result = _search(f"{train}:train", *OPTIONS, "--budget", "60s", "--out", str(out), "--json")
     assert result.return_value == 0, result.output
     found = json.loads(result.stdout)
-    # A kill after each of five steps, and three times at each of the five points of a save, which this program has not.
-    assert (found["plans"], found["runs"], found["unfired"], found["plan"], found["test"]) == (20, 20, 15, None, None)
-    assert found["tried"] == 5
+    # A kill after each of five steps, and before each of the five writes of its file.
+    assert (found["plans"], found["runs"], found["unfired"], found["plan"], found["test"]) == (10, 10, 0, None, None)
+    assert (found["tried"], found["coverage"]["situations"], found["coverage"]["missing"]) == (10, 10, [])
     assert not out.exists()
 
 
@@ -134,7 +135,7 @@ def test_a_search_that_has_tried_nothing_abstains(
     if budget != "1ms":  # which drawing takes, in earnest
         plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
         monkeypatch.setattr("harness.search.hunting.drawn", lambda *_: [plan, plan])
-    result = _search(f"{train}:train", *OPTIONS, "--budget", budget)
+    result = _search(f"{train}:train", *OPTIONS, "--budget", budget, "--profile", "swarm")
     assert result.return_value == code, result.output
     assert said in result.stdout
     assert ("no failing plan" in result.stdout) == (code == 0)
@@ -261,3 +262,12 @@ def test_the_written_test_runs_as_the_search_did() -> None:
     # The command's seed is that of the plans that it draws.
     assert of_runs - {"program", "strategy", "seed", "machines"} == set(given)
     assert set(OnMachines.__annotations__) <= options
+
+
+def test_what_was_about_to_be_done_is_told() -> None:
+    """Of a file operation, which the plan knows by its number only; a step says it all."""
+    points = (Point("local:0", 0, "phase:file_operation:4", "rename state.new to state"), None)
+    assert _done_there(Outcome(shown=Shown(met=points))).strip() == (
+        "struck at file_operation 4 (rename state.new to state) of local:0"
+    )
+    assert _done_there(Outcome(shown=Shown(met=(Point("local:0", 0, "step:4"),)))) == ""

@@ -281,6 +281,16 @@ def test_each_code_says_something() -> None:
     assert codes["clipped_before_reduce"].cure
 
 
+def test_explain_shows_the_way_out_of_a_known_issue(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a sentence, and as the program that the tests run; where a version is the cure, in the sentence alone."""
+    explain_command.main(["keras3-clip-before-reduction"], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert "help: way out: an optimizer whose `apply` sums" in said
+    assert "class ClippedSGD(keras.optimizers.SGD):" in said
+    explain_command.main(["keras3-seed-state-mean"], standalone_mode=False)
+    assert capsys.readouterr().out.rstrip().endswith("help: way out: Keras 3.8 or later")
+
+
 def test_explain_names_the_nearest_code(capsys: pytest.CaptureFixture[str]) -> None:
     """A code in a few lines; a typo in one."""
     explain_command.main(["gradients_not_reduced"], standalone_mode=False)

@@ -14,6 +14,7 @@ import pytest
 from harness.evidence.found import FOUND, FoundFiles, note_found, traces_of
 from harness.evidence.parts import Part, Parts, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.saves import JOURNAL
 from harness.evidence.trace import ClientTrace, Final, RunTrace
 from harness.evidence.writing import write_client
 from harness.judging.judge import judge_parts
@@ -153,3 +154,60 @@ def test_processes_that_trained_together_are_one_part(tmp_path: Path) -> None:
     ]
     judgements = judge_parts(parts, REFERENCE).judgements
     assert {judgement.status for judgement in judgements} == {"held", "not_judged"}
+
+
+def test_what_a_process_wrote_after_its_last_step_is_no_save(tmp_path: Path) -> None:
+    """Nor when others have come since."""
+    traces, kept = tmp_path / "traces", tmp_path / "kept"
+    kept.mkdir()
+    now, today = time.monotonic(), time.time()
+    for name, age in (("whole", 19.5), ("half of the first", 38.0), ("half of the second", 15.0)):
+        (kept / name).write_text("state")
+        os.utime(kept / name, (today - age, today - age))
+    for incarnation, begun in enumerate((40, 20, 10)):
+        _leave(traces, kept, incarnation, range(1, 3), now - begun)
+    assert read_parts(tmp_path).saved == ("whole",)
+
+
+@pytest.mark.parametrize(("died", "saved"), [(True, False), (False, True)])
+def test_operations_say_how_old_a_file_is(tmp_path: Path, died: bool, saved: bool) -> None:
+    """What was about to be renamed when its process died was not; a complete save that was moved away stays one."""
+    traces, kept = tmp_path / "traces", tmp_path / "kept"
+    kept.mkdir()
+    now = time.monotonic()
+    (kept / "file").write_text("state")
+    os.utime(kept / "file", (time.time() - 19.5, time.time() - 19.5))
+    for incarnation, begun in enumerate((20, 10)):
+        _leave(traces, kept, incarnation, range(1, 3), now - begun)
+    points: list[tuple[float, tuple[str, ...]]] = [(-18.5, ("write", "file")), (-18.4, ("rename", "other", "file"))]
+    if not died:
+        points = [(-19.6, ("write", "old")), (-19.4, ("rename", "file", "old")), (-18.5, ("write", "other"))]
+    lines = [
+        {"event": "point", "task": "local:0", "incarnation": 0, "point": "phase:", "what": what, "at": now + at}
+        for at, what in points
+    ]
+    (traces / JOURNAL).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    assert (read_parts(tmp_path).saved == ("file",)) == saved
+
+
+@pytest.mark.parametrize("repeated", [0, 1])
+def test_closures_are_counted_over_all_parts(repeated: int) -> None:
+    """Each process counts its own: what was scheduled before it is known from the parts before, and added."""
+
+    def part(done: Sequence[int], *, ended: bool) -> RunTrace:
+        counts = [
+            step(
+                index,
+                scheduled=index,
+                variables={"w": np.array([1.5 * number]), "iterations": np.array(number + repeated)},
+            )
+            for index, number in enumerate(done, start=1)
+        ]
+        scheduled = len(done) if ended else None
+        return RunTrace((client(*counts, task="chief:0", scheduled=scheduled),))
+
+    whole = Reference(part(EVERY, ended=True))
+    earlier = [part(done, ended=False) for done in (range(1, 3), range(3, 5))]
+    parts = Parts(part(range(5, 9), ended=True), tuple(Part(trace, 2, 2) for trace in earlier))
+    broken = {law.law for law in judge_parts(parts, whole).judgements if law.status == "broken"}
+    assert ("updates_counted" in broken) == bool(repeated)

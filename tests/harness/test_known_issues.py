@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.verify import _show_known
 from harness.judging import known_issues
 from harness.judging.explain.protocol import Explanation
 from harness.judging.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry, shown_by
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
+from harness.subject.strategies import strategy_case
 from simulator import RunFailed, UsageError
 from simulator.errors import TaskError
 from simulator.results import RunResult
@@ -152,6 +154,35 @@ def test_a_run_that_fails_as_a_known_issue_does_is_told_so() -> None:
     assert not shown_by(failure, "one_device")
     assert not shown_by(_failure("InvalidArgumentError", "shapes must be equal"), "mirrored-2")
     assert not shown_by(LookupError("no shard"), "mirrored-2")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('cure = "another call"\ncured_by = "program"', "way out: another call"),
+        ('cure = "Keras 4"\ncured_by = "version"', "way out: Keras 4"),
+        (
+            'cure = "all of it is C++; a subclass was tried"',
+            "no way out is known: all of it is C++; a subclass was tried",
+        ),
+        ("", "no way out is known: none was looked for"),
+    ],
+)
+def test_the_way_out_is_told_or_why_there_is_none(more: str, said: str, tmp_path: Path) -> None:
+    """An entry without a program says where none is; one with a program that is not in this checkout names its file."""
+    (issue,) = load_registry(_registry(tmp_path, _entry(more=more)))
+    assert issue.way_out == said
+    assert issue.cured_program() == ("# docs/upstream/one.cure.py in a checkout of Lockstep" if "call" in said else "")
+
+
+def test_below_an_error_the_way_out_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the known issue that may be its cause."""
+    (issue,) = (issue for issue in registry() if issue.id == "keras3-optimizer-built-in-step")
+    if not issue.affects_installed_versions():
+        pytest.skip("the installed Keras has not this issue")
+    found = _failure("InvalidArgumentError", "You must feed a value for placeholder tensor 'cond/P'")
+    _show_known(found, strategy_case("mirrored-2"))
+    assert f"; way out: {issue.cure}" in " ".join(capsys.readouterr().out.split())
 
 
 _OF_FIT = 'File "site-packages/keras/src/backend/tensorflow/trainer.py", line 399, in fit'

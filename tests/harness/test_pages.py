@@ -86,9 +86,29 @@ def test_a_curve_is_drawn_in_pieces() -> None:
     assert drawn.logarithmic
     assert [len(piece.split()) for piece in drawn.observed] == [1, 2]
     assert [len(piece.split()) for piece in drawn.expected] == [4]
-    assert drawn.observed[1].split()[1].endswith(",6.0")  # the largest is at the top
+    assert drawn.observed[1].split()[1].endswith(",12.0")  # the largest is at the top
+    assert [tick.text for tick in drawn.losses] == ["1", "10", "100", "1000"]
+    assert [tick.text for tick in drawn.steps] == ["1", "2", "3", "4"]
     assert curve({"steps": [1], "observed": [1.0], "expected": [1.0]}) is None
     assert curve(None) is None
+
+
+@pytest.mark.parametrize(
+    ("losses", "texts"),
+    [
+        ([0.84, 27.9], ["5", "10", "15", "20", "25"]),
+        ([0.1234, 0.1236], ["0.1234", "0.12345", "0.1235", "0.12355", "0.1236"]),
+        ([-3.0, 2.0], ["-3", "-2", "-1", "0", "1", "2"]),
+        ([2.5, 2.5], ["2.5"]),
+        ([1e-12, 1.0], ["1e-12", "1e-09", "1e-06", "0.001", "1"]),
+    ],
+)
+def test_an_axis_has_a_few_round_numbers(losses: list[float], texts: list[str]) -> None:
+    """Between the smallest loss and the largest one."""
+    drawn = curve({"steps": [10, 400], "observed": losses, "expected": [None, None]})
+    assert drawn is not None
+    assert [tick.text for tick in drawn.losses] == texts
+    assert [tick.text for tick in drawn.steps] == ["100", "200", "300", "400"]
 
 
 def test_the_course_has_losses_and_shares() -> None:

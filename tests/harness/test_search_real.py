@@ -9,8 +9,7 @@ import pytest
 
 from harness.running.places import on_machines
 from harness.search import Search, describe_plan, subject_of, survives
-from harness.search.drawing import Space
-from harness.search.hunting import drawn
+from harness.search.drawing import Space, drawn
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.rooms import room_of
 from simulator import FaultPlan

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.evidence.trace import ClientTrace, Header, RunTrace, SeenVariable, Start
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Start, Value
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
 from harness.judging.tolerance import Derived
+from harness.judging.tolerance.moved import follows_gradient
 from harness.judging.tolerance.whole import whole
 from harness.judging.verdict import Verdict
-from tests.harness._traces import step, variable
+from tests.harness._traces import client, step, variable
 
 BFLOAT16 = 2.0**-7
 _NOISY = (101, -101, 102, 103, 104)
@@ -176,3 +177,24 @@ def test_what_is_rounding_and_nothing_else_is_no_reason_to_abstain() -> None:
     noisy = [_run(1e-3 * _signs(seed, shape), start=np.zeros(shape, np.float32)) for seed in _NOISY]
     law = _judged(truth, truth, noisy)["variables_match_reference"]
     assert law.unseen == ()
+
+
+@pytest.mark.parametrize(
+    ("gradients", "follows"),
+    [
+        ([[1.0, -1.0], [-1.0, 1.0]], True),
+        ([[1.0, -1.0], [1.0, -1.0]], False),
+        ([[1.0, -1.0], [1.0, 1.0]], True),
+        ([None, None], True),
+        ([[1.0, -1.0], [1.0, -1.0, 1.0]], True),
+    ],
+)
+def test_a_change_that_its_gradient_does_not_have_is_no_rounding(gradients: list[Any], follows: bool) -> None:
+    """A step of Adam turns where its gradient does; where nothing is known of that, it may be."""
+
+    def run(gradient: Any) -> RunTrace:
+        found = () if gradient is None else (Value("w", (Array.of(np.array(gradient, np.float32)),), per_replica=True),)
+        return RunTrace((client(step(1, seen=Seen(1, 1.0, gradients=found))),))
+
+    reference, rerun = map(run, gradients)
+    assert follows_gradient(reference, [rerun], "w", 1, [np.array([0.0, 2.0])]) is follows

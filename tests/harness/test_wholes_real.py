@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,3 +47,39 @@ def test_a_z_loss_that_each_replica_averages_is_found(coefficient: float, local:
     program: Any = half("bfloat16", local=local, coefficient=coefficient)
     verdict = verify(program, "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == ("inconsistent" if local else "consistent")
+
+
+def by_process(strategy: Any, record: Any, *, place: str, wrong: bool = False) -> None:
+    """A rate that each process has for itself; wrong ones double it where there are several replicas."""
+    import tensorflow as tf
+
+    number = len(list(Path(place).iterdir()))
+    Path(place, str(number)).touch()
+
+    with strategy.scope():
+        w = tf.Variable([1.0, 2.0], aggregation=tf.VariableAggregation.SUM)
+    factor = 2.0 if wrong and strategy.num_replicas_in_sync > 1 else 1.0
+
+    @tf.function
+    def step(x: Any, rate: Any) -> None:
+        def replica(x: Any, rate: Any) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.nn.compute_average_loss(tf.reduce_sum(w * x, -1), global_batch_size=8)
+            w.assign_sub(rate * factor * tape.gradient(loss, w))
+
+        strategy.run(replica, args=(x, rate))
+
+    data = tf.data.Dataset.from_tensor_slices(tf.random.stateless_uniform((16, 2), (1, 2))).batch(8)
+    for x in strategy.experimental_distribute_dataset(data):
+        step(x, tf.constant(0.1 * 3.0**number))
+        record.step(variables=[w])
+
+
+@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.full), True])
+def test_what_moves_without_its_gradient_is_no_rounding(wrong: bool, tmp_path: Path) -> None:
+    """A step that is another one in each rerun can be neither right nor wrong, and is not called right."""
+    verdict = verify(
+        functools.partial(by_process, place=str(tmp_path), wrong=wrong), "mirrored-2", explain=False, prove=False
+    )
+    assert verdict.outcome == "abstained", str(verdict)
+    assert [law.unseen for law in verdict.with_status("not_judged") if law.unseen] == [("Variable",)]

@@ -5,11 +5,20 @@ from __future__ import annotations
 __all__ = ["NAVIGATION"]
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Begin": ("docs/getting-started", "docs/commands", "docs/embedding", "docs/errors", "docs/versions"),
+    "Begin": (
+        "docs/getting-started",
+        "docs/commands",
+        "docs/embedding",
+        "docs/troubleshooting",
+        "docs/glossary",
+        "docs/errors",
+        "docs/versions",
+    ),
     "A training as a function": (
         "docs/writing-programs",
         "docs/checkpoints",
         "docs/proof",
+        "docs/proof-tables",
         "docs/comparing",
         "docs/loss-reduction",
     ),
@@ -27,6 +36,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/matrix",
         "docs/matrix-simulated",
         "docs/known-issues",
+        "docs/threads",
         "docs/hardware",
         "docs/tf-tests",
         "docs/wild",
@@ -43,6 +53,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/soak",
         "docs/checkpoint-sweeps",
         "docs/architecture",
+        "docs/decisions",
     ),
     "What it means": (
         "reference/laws",

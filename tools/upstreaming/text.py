@@ -36,8 +36,7 @@ def text_of(issue: KnownIssue, seen: Observed) -> str:
     source = (FOLDER / f"{issue.id}.py").read_text()
     tree = ast.parse(source)
     program = "\n".join(source.splitlines()[tree.body[0].end_lineno :]).strip("\n")
-    about = _about().get(issue.id, {})
-    observed, expected = _told(issue, seen, about.get("expected", ""))
+    observed, expected = _told(issue, seen, _about().get(issue.id, {}).get("expected", ""))
     packages = ", ".join(f"{name} {number}" for name, number in seen.packages.items())
     return "\n".join([
         f"# {issue.summary}",
@@ -70,7 +69,11 @@ def text_of(issue: KnownIssue, seen: Observed) -> str:
         "",
         "## Cause",
         "",
-        *_cause(issue, about.get("related", ())),
+        *_cause(issue),
+        "",
+        "## Until it is mended",
+        "",
+        *_cure(issue),
         "",
     ])  # fmt: skip
 
@@ -99,12 +102,22 @@ def _plain(line: str) -> str:
     return line.removeprefix("wrong:").strip().rstrip(",")
 
 
-def _cause(issue: KnownIssue, related: tuple[str, ...]) -> list[str]:
+def _cause(issue: KnownIssue) -> list[str]:
     if issue.reference.startswith("https://"):
         said = [f"It is reported already: <{issue.reference}>. This is a smaller program that shows it today."]
     else:
         said = [f"{issue.reference}, in the versions above."]
-    return [*said, *(["", "See also " + ", ".join(f"<{each}>" for each in related) + "."] if related else [])]
+    return [*said, *(["", f"See also {', '.join(f'<{each}>' for each in issue.threads)}."] if issue.threads else [])]
+
+
+def _cure(issue: KnownIssue) -> list[str]:
+    """What to do today, and the same program made right."""
+    said = f"{issue.way_out[0].upper()}{issue.way_out[1:]}."
+    if issue.cured_by != "program":
+        return [said]
+    tree = ast.parse(source := issue.cured_program())
+    about, rest = ast.get_docstring(tree) or "", source.splitlines()[tree.body[0].end_lineno :]
+    return [said, "", *about.splitlines(), "", "```python", "\n".join(rest).strip("\n"), "```"]
 
 
 @cache

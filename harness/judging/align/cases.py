@@ -21,6 +21,7 @@ from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
 from harness.judging.align.apart import apart_of, told
 from harness.judging.align.killed import killed_case
 from harness.judging.align.local_values import with_local_values_marked
+from harness.judging.align.overflow import overflown
 from harness.judging.align.resumed import interrupted_case
 from harness.judging.align.strikes import placed, restored
 from harness.judging.interruption import Interruption
@@ -38,13 +39,19 @@ class _Done:
     steps: dict[str, dict[int, Step]] = field(default_factory=dict)
     clients: dict[str, ClientTrace] = field(default_factory=dict)
 
-    def add(self, run: RunTrace, shift: int) -> None:
-        """Keep the steps of a part, `shift` later than they count themselves."""
+    def add(self, run: RunTrace, shift: int, begin: int) -> None:
+        """Keep the steps of a part that begins there, `shift` later than they count themselves.
+
+        A process counts the closures that it has scheduled itself; here they are those of the whole training.
+        """
         for client in run.clients:
             task = client.header.task
             self.clients.setdefault(task, client)
-            moved = (msgspec.structs.replace(step, index=step.index + shift) for step in client.steps)
-            self.steps.setdefault(task, {}).update({step.index: step for step in moved})
+            own = self.steps.setdefault(task, {})
+            behind = (own[begin].scheduled if begin in own else None) or 0
+            for step in client.steps:
+                scheduled = None if step.scheduled is None else step.scheduled + behind
+                own[step.index + shift] = msgspec.structs.replace(step, index=step.index + shift, scheduled=scheduled)
 
     def trace(self) -> RunTrace:
         """All of it as if it were one run, up to the last kill."""
@@ -78,9 +85,11 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
         struck = (*restored(case, struck), *placed(case, part.struck))
         cases.append(replace(case, struck=struck, where=_where(k, number), apart=apart, follows=reference.follows))
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
-        done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0)
+        done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0, begin)
         done.reached = max(done.reached, begin + part.furthest)
     last = _last_case(parts, reference, done)
+    if reference.follows:
+        apart |= overflown(last.reference, last.run)
     struck = (*restored(last, struck), *placed(last, parts.struck))
     return (
         *cases,

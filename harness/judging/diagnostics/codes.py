@@ -40,6 +40,7 @@ class Code:
         says: what is wrong, in a sentence.
         more: what else is known of it, in paragraphs.
         cure: what to do.
+        program: a program that does it, whole.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Code:
     says: str
     more: str = ""
     cure: str = ""
+    program: str = ""
 
 
 def all_codes() -> dict[str, Code]:
@@ -72,7 +74,8 @@ def _laws() -> Iterator[Code]:
 
 def _known() -> Iterator[Code]:
     for issue in registry():
-        yield Code(issue.id, "known issue", issue.summary.rstrip("."), issue.reference)
+        says = issue.summary.rstrip(".")
+        yield Code(issue.id, "known issue", says, issue.reference, issue.way_out, issue.cured_program())
 
 
 def _outcomes() -> Iterator[Code]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.judging.conditions import given
+from harness.judging.explain.resumed_elsewhere import ELSEWHERE
 from harness.judging.facts import WIDTH, Facts, when
 from harness.judging.laws.protocol import Judgement
 from harness.judging.resolution import described
@@ -126,7 +127,8 @@ def around(verdict: Facts) -> Iterator[str]:
         yield f"reference and run: {verdict.environments.text}"
     if verdict.faults is not None:
         yield f"faults: {verdict.faults['text']}; {_restarted(verdict.tasks)}"
-    if verdict.interrupted is not None:
+    # Where a run resumed is known by how many steps it did, which says nothing where it did others.
+    if verdict.interrupted is not None and (verdict.explanation is None or verdict.explanation.rule != ELSEWHERE):
         yield _interruption(**verdict.interrupted)
 
 

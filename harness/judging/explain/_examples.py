@@ -71,7 +71,8 @@ def shard_tail(case: Case) -> bool:
 
 def explained(rule: str, found: Amiss, what: str, hint: str) -> Explanation:
     """What was found and its cause; without a cause, where to look."""
-    cause = found.cause
+    # Of what is left after a death causes in the pipeline say nothing: the steps before would show them too.
+    cause = None if found.case.interruption is not None else found.cause
     if cause is None:
         tried = "None of the known causes reproduces who consumed what."
         return Explanation(rule, f"{what} {tried}", hint)

@@ -15,6 +15,11 @@ _TAIL = (
     "epoch."
 )
 
+_RESUMED = (
+    "The steps before the interruption had all theirs: look for what the run took for its position in the data when it "
+    "was started again, and whether every worker took the same."
+)
+
 
 @dataclass(frozen=True)
 class _ExamplesMissing:
@@ -30,7 +35,7 @@ class _ExamplesMissing:
             f"{since}, the run consumed {listed(found.missing)} of {len(found.both.reference)} less often than the "
             "reference and none more often."
         )
-        return explained(self.id, found, what, _TAIL)
+        return explained(self.id, found, what, _TAIL if case.interruption is None else _RESUMED)
 
 
 RULES: tuple[Rule, ...] = (_ExamplesMissing(),)

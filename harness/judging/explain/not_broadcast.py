@@ -27,7 +27,8 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         more = f"; so do {len(begun) - 1} other variables differ" if len(begun) > 1 else ""
         yield evident(
             BEGUN_APART,
-            f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}: each worker has made its own.",
+            f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}: each worker has "
+            f"{'what it restored, or made, by itself' if view.case.begin else 'made its own'}.",
         )
 
 

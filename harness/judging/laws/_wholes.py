@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.comparing import place
 from harness.evidence.observed import Observed, history, unique_names
 from harness.judging.laws.protocol import Case, Finding
-from harness.judging.resolution import JUDGED_PART
+from harness.judging.resolution import FINER, JUDGED_PART
 from harness.judging.tolerance.whole import length
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Wholes:
     moved: Counter[str] = field(default_factory=Counter)
     judged: Counter[str] = field(default_factory=Counter)
     rounding: Counter[str] = field(default_factory=Counter)
+    otherwise: Counter[str] = field(default_factory=Counter)
 
     def of(self, step: int | None, name: str, run: Observed) -> Whole | None:
         """What a value is as a whole at a step; None where that cannot be said."""
@@ -53,7 +54,10 @@ class Wholes:
             bound = self.case.tolerance.bound(self.observable, name, step)
             of_elements = length(np.broadcast_to(bound, run.array.shape)) / found.size
             self.judged[name] += min(found.share, of_elements) <= JUDGED_PART
-            self.rounding[name] += found.moved >= _ROUNDING and found.own <= JUDGED_PART
+            if found.moved >= _ROUNDING and found.own <= JUDGED_PART and self.observable == "variables":
+                rounds = self.case.tolerance.rounds(name, step)
+                self.rounding[name] += rounds
+                self.otherwise[name] += not rounds
         return found
 
     def held(self, step: int | None, name: str, run: Observed, tolerance: Tolerance) -> Whole | None:
@@ -79,10 +83,17 @@ class Wholes:
     @property
     def why(self) -> str:
         """Why these are not judged."""
-        shown = ", ".join(map(repr, self.unseen[:_SHOWN])) + (", ..." if len(self.unseen) > _SHOWN else "")
+        drawn = [name for name in self.unseen if self.otherwise[name]]
+        shown = ", ".join(map(repr, (drawn or self.unseen)[:_SHOWN])) + (", ..." if len(self.unseen) > _SHOWN else "")
+        if drawn:
+            return (
+                f"what steps add to {len(drawn)} of {len(self.moved)} variables is another thing each time that one "
+                f"device computes the same step, and their gradients are not: {shown}. The program reads a clock, or "
+                "draws, where nobody sees it. Have it draw by TensorFlow, or by NumPy with a seed"
+            )
         return (
             f"what steps add to {len(self.unseen)} of {len(self.moved)} variables that change is not judged, since an "
-            f"error of {JUDGED_PART:.0%} of it is within what rounding may do: {shown}"
+            f"error of {JUDGED_PART:.0%} of it is within what rounding may do: {shown}. {FINER}"
         )
 
     def findings(

@@ -13,6 +13,7 @@ from harness.evidence.latest import Latest
 from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
+from harness.judging.tolerance.moved import follows_gradient
 from harness.judging.tolerance.protocol import Bound
 from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, computed_in, eps
 from harness.judging.tolerance.whole import Whole, whole
@@ -105,6 +106,10 @@ class Derived:
         roundings = (1.0 if self.perturbed else self._floor(observable)) * computed + REPORT * cast
         size = np.maximum(_magnitude(value), np.abs(before))
         return whole(observed - before, truth - before, self._draws(observable, name, step), roundings * size)
+
+    def rounds(self, name: str, step: int | None) -> bool:
+        """See `Tolerance`."""
+        return follows_gradient(self.reference, self._noisy, name, step, self._draws("variables", name, step))
 
     @property
     def can_be_held_apart(self) -> bool:

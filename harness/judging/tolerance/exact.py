@@ -31,6 +31,10 @@ class Exact:
         """None: each element is compared bit for bit."""
         return None
 
+    def rounds(self, name: str, step: int | None) -> bool:
+        """There are no reruns."""
+        return True
+
     def describe(self) -> str:
         """One sentence for a report."""
         return "exact tier: every value must equal the reference's (bound 0)"

@@ -51,5 +51,8 @@ class Tolerance(Protocol):
             None where nothing has become of it in the reference, or it is compared exactly.
         """
 
+    def rounds(self, name: str, step: int | None) -> bool:
+        """Whether rounding may be why reruns change what a step adds to a variable; False if something else is."""
+
     def describe(self) -> str:
         """One sentence for a report."""

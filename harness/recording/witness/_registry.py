@@ -67,14 +67,14 @@ class Entry:
 
     @property
     def is_statistics(self) -> bool:
-        """Whether batch normalization of Keras keeps it."""
-        return self.keras is not None and is_statistics(self.name)
+        """Whether batch normalization of a Keras keeps it."""
+        return (self.keras is not None or self.owner == "a layer") and is_statistics(self.name)
 
     def judged(self, variable: Any, *, alone: bool) -> bool:
         """Whether it has to be the same in every replica and in the reference, whatever a program means by it.
 
-        Not so what a metric keeps, nor what draws; nor what a program has made for one process of several. A variable
-        that is reduced when it is read is not read here: that may be a collective.
+        Not so what a metric keeps, nor what draws; nor what a program has made for one process of several. Nor a
+        variable that is reduced when it is read, but for the statistics of tf_keras: of these copies have the mean.
 
         Args:
             variable: itself.
@@ -85,7 +85,7 @@ class Entry:
         if variable.dtype.base_dtype.name in _NOT_NUMBERS or self.owner in ("a metric", *_NO_STATE):
             return False
         if getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
-            return False
+            return self.is_statistics
         kept = self.trained or alone or self.owner in ("an optimizer", "a layer", "a model")
         kept = kept or isinstance(variable, tf.distribute.DistributedValues)
         return kept and not any(part in self.name for part in _LOCAL)

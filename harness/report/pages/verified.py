@@ -33,9 +33,11 @@ class Verified:
         return cls(verdict, tuple(timelines), logs)
 
     @property
-    def command(self) -> str:
-        """What verifies this again."""
+    def command(self) -> str | None:
+        """What verifies this again; of a script the verdict does not have its arguments."""
         program, strategy = self.verdict["program"], self.verdict["strategy"]
+        if ":" not in program:
+            return None
         exact = " --exact" if self.verdict.get("tier") == "exact" else ""
         return f"lockstep verify {shlex.quote(program)} --strategy {shlex.quote(strategy)}{exact}"
 

@@ -32,7 +32,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"curve": curve, "diagnostic": _diagnostic, "resolution": _resolution}
+    environment.globals |= {"curve": curve, "diagnostic": _diagnostic, "resolution": _resolution, "short": _short}
     return environment
 
 
@@ -40,6 +40,11 @@ def _diagnostic(verdict: Mapping[str, Any]) -> str | None:
     """As a terminal shows it; None of what is consistent, or was saved before there were diagnostics."""
     found = verdict.get("diagnostic")
     return None if found is None else diagnostic_text(msgspec.convert(found, Diagnostic))
+
+
+def _short(number: Any) -> str:
+    """With as many digits as people read; what is no number as it is."""
+    return f"{number:.6g}" if isinstance(number, int | float) else str(number)
 
 
 def _resolution(verdict: Mapping[str, Any]) -> dict[str, str]:

@@ -62,6 +62,7 @@ def _trigger(table: Mapping[str, Any]) -> str:
     """As the journal says it of a fault that has fired."""
     name = next((key for key in ("step", "phase", "bytes", "connections", "log", "time") if key in table), None)
     told = "" if name is None else f"{name}={table[name]}"
+    told += "".join(f" {key}={table[key]}" for key in ("nth", "incarnation") if key in table)
     return f"{told} of {', '.join(table['of'])}" if "of" in table else told
 
 
@@ -71,6 +72,8 @@ def _struck(table: Mapping[str, Any], proof: Event | None, events: Sequence[Even
         return None
     before = [event for event in events if event["t"] <= proof["t"]]
     gate = f"step:{table['step']}" if "step" in table else f"phase:{table.get('phase')}:{table.get('nth', 1)}"
+    if "incarnation" in table:
+        gate += f"@{table['incarnation']}"
     stood = {event["task"]: event["at"] for event in before if event["event"] == "gate" and event["gate"] == gate}
     waited = [stood[task] for task in table.get("of", ()) if task in stood]
     if waited:

@@ -10,7 +10,10 @@ __all__ = ["install"]
 
 
 def install(agent: Agent, hooks: Iterable[str]) -> None:
-    """Patch TensorFlow in this process: `phase:NAME` for gates in saving and restoring, `gradient:PATTERN`."""
+    """Patch TensorFlow in this process: `phase:NAME` for gates in saving and restoring, `gradient:PATTERN`.
+
+    Of phase `file_operation` the directory follows, as in `phase:file_operation:DIR`.
+    """
     for hook in hooks:
         kind, _, argument = hook.partition(":")
         if kind == "phase":

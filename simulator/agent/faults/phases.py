@@ -1,4 +1,4 @@
-"""In a task: gates in the middle of saving, restoring and joining the cluster.
+"""In a task: gates in the middle of saving, restoring, reducing and joining the cluster.
 
 A save runs in this order (tensorflow/python/checkpoint, 2.21): `Checkpoint._write` calls `TrackableSaver.save`, which
 calls `MultiDeviceSaver.save`; that writes each shard's data and index into `PREFIX_temp/` (`_single_shard_save`), then
@@ -11,11 +11,13 @@ TensorFlow may trace, so that a gate there is an op of TensorFlow's own tf.funct
 from __future__ import annotations
 
 import functools
-from collections import Counter
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from simulator.agent.faults import file_operations
 from simulator.agent.saves import saves
+from simulator.wire import control
 
 if TYPE_CHECKING:
     from simulator.agent.agent import Agent
@@ -24,25 +26,30 @@ __all__ = ["install"]
 
 
 def install(agent: Agent, phase: str) -> None:
-    """Have this process come to gate `phase:PHASE:N` when it reaches that point for the N-th time."""
+    """Have this process come to gate `phase:PHASE:N` when it reaches that point for the N-th time; see `hooks`."""
+    phase, _, directory = phase.partition(":")
     gate = _Gate(agent, phase)
-    if phase in _PATCHES:
+    if phase == "file_operation":
+        file_operations.watch(directory, gate)
+    elif phase in _PATCHES:
         _PATCHES[phase](gate)
     else:
         saves.stop_at(phase, gate)
 
 
 class _Gate:
-    """Counts how often the point was reached, and stops there as the parent has asked."""
+    """Counts how often the point was reached, says so, and stops there as the parent has asked."""
 
     def __init__(self, agent: Agent, phase: str) -> None:
         self._agent = agent
         self._phase = phase
-        self._counts: Counter[str] = Counter()
+        self._count = 0
 
-    def __call__(self) -> None:
-        self._counts[self._phase] += 1
-        self._agent.gate(f"phase:{self._phase}:{self._counts[self._phase]}")
+    def __call__(self, *what: str) -> None:
+        self._count += 1
+        point = f"phase:{self._phase}:{self._count}"
+        self._agent.send(control.Passed(point=point, what=what, at=time.monotonic()))
+        self._agent.gate(point)
 
     def as_op(self) -> list[Any]:
         """The gate as an op of the graph that is being traced, in this task; eagerly it is passed at once."""
@@ -88,6 +95,14 @@ def _after_data_before_index(gate: _Gate) -> None:
     _wrap_op(functional_saver.gen_io_ops, "merge_v2_checkpoints", gate)
 
 
+def _collective(gate: _Gate) -> None:
+    from tensorflow.python.distribute import cross_device_utils
+
+    cross_device_utils.collective_ops = _Proxy(cross_device_utils.collective_ops)
+    for name in ("all_reduce_v2", "all_gather_v2"):
+        _wrap_op(cross_device_utils.collective_ops, name, gate)
+
+
 def _at_barrier(gate: _Gate) -> None:
     from tensorflow.python.eager import context
 
@@ -121,4 +136,5 @@ _PATCHES: dict[str, Callable[[_Gate], None]] = {
     "in_save": _in_save,
     "after_data_before_index": _after_data_before_index,
     "at_barrier": _at_barrier,
+    "collective": _collective,
 }

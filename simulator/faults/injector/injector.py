@@ -12,6 +12,7 @@ from simulator.faults.injector.season import Limits, Season
 from simulator.faults.injector.strike import Strike
 from simulator.faults.injector.triggers import points
 from simulator.faults.plan.plan import FaultPlan
+from simulator.faults.protocol import PHASES
 from simulator.results import PlannedFault
 from simulator.run.protocol import Running
 from simulator.units import parse_duration
@@ -38,11 +39,12 @@ class Injector:
         for task in slowed:
             self.gates[task].append("step:*")
         self.hooks: dict[str, list[str]] = {}
-        for fault in plan.faults:
-            for task in fault.of or ():
-                self.hooks.setdefault(task, []).extend(
-                    hook for hook in fault.hooks if hook not in self.hooks.get(task, ())
-                )
+        wanted = [(task, hook) for fault in plan.faults for task in fault.of or () for hook in fault.hooks]
+        if plan.points and plan.topology is not None:
+            wanted += [(task, f"phase:{phase}") for task in plan.topology.clients for phase in PHASES]
+        for task, hook in dict.fromkeys(wanted):
+            there = f"{hook}:{plan.files or ''}" if hook == "phase:file_operation" else hook
+            self.hooks.setdefault(task, []).append(there)
         self._season = Season(self.keeper)
         self._strikes: list[Strike] = []
         self._problems: list[TaskError] = []

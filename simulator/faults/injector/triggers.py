@@ -55,7 +55,7 @@ def points(faults: Iterable[Fault]) -> dict[tuple[str, str], list[str]]:
 
 def until_gate(fault: Fault) -> str | None:
     """The gate at which it is undone."""
-    return None if fault.until is None else f"step:{fault.until}"
+    return None if fault.until is None else fault.in_incarnation(f"step:{fault.until}")
 
 
 def wait_trigger(waiting: Waiting) -> bool:

@@ -29,7 +29,7 @@ from simulator.units import parse_duration
 
 __all__ = ["FaultPlan"]
 
-_KEYS = ("seed", "topology", "link", "fault", "heal", "progress")
+_KEYS = ("seed", "topology", "link", "fault", "heal", "progress", "files", "points")
 
 
 class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
@@ -43,6 +43,8 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
         heal: this long after the start every fault is undone; from then on each task that runs the function must make
             progress. Without it each fault lasts as long as it says.
         progress: within this time after the healing each such task announces another step, or finishes.
+        files: the directory whose files count for phase `file_operation`; without it that in which tasks work.
+        points: note in the journal each point of `PHASES` that a task that runs the function passes.
 
     Example:
         >>> plan = FaultPlan(seed=7, faults=[FaultPlan.parse_fault("kind=kill,task=worker:?,step=10..20,restart=1s")])
@@ -56,6 +58,8 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
     faults: tuple[Fault, ...] = ()
     heal: str | None = None
     progress: str = "30s"
+    files: str | None = None
+    points: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
@@ -93,7 +97,9 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
         for key in values:
             if key not in _KEYS:
                 raise UsageError(f"a plan has no {key!r}; it has {', '.join(_KEYS)}")
-        topology = values.get("topology")
+        topology, files, points = values.get("topology"), values.get("files"), values.get("points", False)
+        if not isinstance(points, bool) or not isinstance(files, (str, type(None))):
+            raise UsageError(f"files={files!r} is no text of a directory, or points={points!r} neither true nor false")
         try:
             shape = None if topology is None else msgspec.convert(topology, Topology, strict=True)
         except msgspec.ValidationError as error:
@@ -108,6 +114,8 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
             ),
             heal=values.get("heal"),
             progress=values.get("progress", "30s"),
+            files=files,
+            points=points,
         )
 
     @classmethod
@@ -194,6 +202,7 @@ class FaultPlan(msgspec.Struct, kw_only=True, frozen=True):
         values: dict[str, Any] = {"seed": self.seed}
         if self.heal is not None:
             values.update(heal=self.heal, progress=self.progress)
+        values |= {key: value for key in ("files", "points") if (value := getattr(self, key))}
         if self.topology is not None:
             values["topology"] = _without_defaults(msgspec.to_builtins(self.topology))
         if self.links:

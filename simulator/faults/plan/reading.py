@@ -153,6 +153,8 @@ def _check_trigger(fault: Fault) -> None:
         raise UsageError(
             f"nth={fault.nth} says which time a phase is reached, and the trigger is {trigger}; leave it out"
         )
+    if fault.incarnation is not None and trigger not in ("step", "phase"):
+        raise UsageError(f"incarnation= says whose step or phase counts, and the trigger is {trigger}; leave it out")
     if trigger in ("bytes", "connections"):
         if not (fault.src and fault.dst):
             raise UsageError(f"{trigger} is counted on a link; name it with src and dst")

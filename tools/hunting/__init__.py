@@ -1,0 +1,3 @@
+"""Small trainings with one weakness each, and how many plans a search needs to find it."""
+
+__all__: list[str] = []
