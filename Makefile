@@ -30,7 +30,7 @@ VERSIONS_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv scenarios simulated test bench check docs site versions lock clean
+.PHONY: help venv scenarios simulated test bench check docs site dist versions lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -72,15 +72,22 @@ site: $(STAMP) ## docs/ as a site, in build/site; its generator is installed fir
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-docs.lock
 	$(BIN)/python tools/build_site.py build/site
 
+dist: $(STAMP) ## wheel and sdist of HEAD in dist/, built twice and checked; what checks is installed first, from requirements-release.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-release.lock
+	rm -rf dist
+	$(BIN)/python tools/release.py dist
+
 lock: ## resolve the locks again, for Python 3.10 to 3.13
 	$(PYTHON) -m venv --clear .lock-venv
 	.lock-venv/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.lock-venv/bin/uv pip compile pyproject.toml --universal --python-version 3.10 --extra tf-keras \
 		--extra notebook --extra scenarios --extra dev --generate-hashes \
 		--no-header --no-emit-index-url --quiet --output-file requirements.lock $(LOCK_ARGS)
-	sed -n '/^docs = \[/,/^\]/s/^ *"\(.*\)",.*/\1/p' pyproject.toml | .lock-venv/bin/uv pip compile - --universal \
-		--python-version 3.10 --constraint requirements.lock --generate-hashes \
-		--no-header --no-emit-index-url --quiet --output-file requirements-docs.lock $(LOCK_ARGS)
+	for extra in docs release; do \
+		sed -n "/^$$extra = \[/,/^\]/s/^ *\"\(.*\)\",.*/\1/p" pyproject.toml | .lock-venv/bin/uv pip compile - --universal \
+			--python-version 3.10 --constraint requirements.lock --generate-hashes \
+			--no-header --no-emit-index-url --quiet --output-file requirements-$$extra.lock $(LOCK_ARGS) || exit 1; \
+	done
 	rm -rf .lock-venv
 
 clean: ## remove everything built here

@@ -10,24 +10,35 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["COMMAND", "ROOT", "lay_out", "run_there"]
+from _lockstep import __version__
+
+__all__ = ["COMMAND", "MODULE", "PACKAGES", "ROOT", "copied", "lay_out", "run_there"]
 
 ROOT = Path(__file__).parents[1]
 # What `pip install` has made of the entry point in pyproject.toml.
 COMMAND = (str(Path(sys.executable).with_name("lockstep")),)
-_PACKAGES = ("_lockstep", "harness", "simulator")
+PACKAGES, MODULE = ("_lockstep", "harness", "simulator"), "lockstep.py"
 _ENTRY_POINTS = "[pytest11]\nharness.plugin = _lockstep.plugin\n[console_scripts]\nlockstep = _lockstep.command:main\n"
 _SECONDS_MAX = 120
 
 
+def copied(folder: Path) -> Path:
+    """The checkout as far as a build needs it, in a folder of its own, where a build may leave what it likes."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", MODULE):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
 def lay_out(site: Path) -> Path:
     """A folder as `pip install --target` fills it: the packages side by side, and what says that they are installed."""
-    for package in _PACKAGES:
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "lockstep.py", site)
-    information = site / "tf_lockstep-0.1.0.dist-info"
+    shutil.copy(ROOT / MODULE, site)
+    information = site / f"tf_lockstep-{__version__}.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tf-lockstep\nVersion: 0.1.0\n")
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tf-lockstep\nVersion: {__version__}\n")
     (information / "entry_points.txt").write_text(_ENTRY_POINTS)
     return site
 

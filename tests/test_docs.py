@@ -37,7 +37,7 @@ from harness.running.making import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from harness.tf_tests import plugin as tf_tests
-from tools import soak, sweep, trials, update_matrix, update_tables
+from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -310,7 +310,11 @@ def test_options_exist() -> None:
     pytest_addoption(plugin)  # type: ignore[arg-type]
     tf_tests.pytest_addoption(plugin)  # type: ignore[arg-type]
     commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in _commands_there()]
-    options = [option for command in [*commands, soak.main, sweep.main, trials.main] for option in command.params]
+    options = [
+        option
+        for command in [*commands, soak.main, sweep.main, trials.main, try_wheel.main]
+        for option in command.params
+    ]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     mentioned = _words(r"(?<![\w-])--[a-z][a-z-]+")
     assert mentioned

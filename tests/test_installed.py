@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from _lockstep import __version__
 from simulator.capabilities import probe
-from tests._installed import COMMAND, ROOT, lay_out, run_there
+from tests._installed import COMMAND, MODULE, PACKAGES, ROOT, copied, lay_out, run_there
 from tests.simulator._hosts import hosts_or_skip
 from tests.simulator.test_command import FAKE_CALLBACKS
 
@@ -53,19 +54,6 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-PACKAGES = ("_lockstep", "harness", "simulator")
-MODULE = "lockstep.py"
-
-
-def _copied(folder: Path) -> Path:
-    """The checkout as far as a build needs it, in a folder of its own, where a build may leave what it likes."""
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", MODULE):
-        shutil.copy(ROOT / name, folder)
-    return folder
-
-
 def _wheel(source: Path) -> zipfile.ZipFile:
     options = ("-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", "dist", ".")
     run_there(source, sys.executable, "-m", "pip", "wheel", *options)
@@ -87,17 +75,18 @@ def _in_checkout() -> dict[str, bytes]:
 
 def test_the_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
     """Every file of the packages is in the wheel, with the entry points that the other tests stand for."""
-    wheel = _wheel(_copied(tmp_path))
+    wheel = _wheel(copied(tmp_path))
     assert _of_packages(wheel) == _in_checkout()
     points = wheel.read(next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))).decode()
     assert "lockstep = _lockstep.command:main" in points
     assert "harness.plugin = _lockstep.plugin" in points
+    assert f"tf_lockstep-{__version__}.dist-info/METADATA" in wheel.namelist()
 
 
 @pytest.mark.full  # packs and builds once more
 def test_from_the_sdist_comes_the_same_wheel(tmp_path: Path) -> None:
     """It has what a build needs and the license, and neither tests nor anything else that lay in the checkout."""
-    folder = _copied(tmp_path / "checkout")
+    folder = copied(tmp_path / "checkout")
     (folder / "mine.txt").write_text("nobody else's\n")
     code = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
     name = run_there(folder, sys.executable, "-c", code).stdout.split()[-1]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import click
 
+from _lockstep import __version__
 from harness.cli._exits import Exit
 from harness.cli._fitting import columns, fitted
 from harness.cli._limits import limit_of
@@ -87,12 +88,7 @@ class _Commands(click.Group):
 def _show_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     """Print the version and exit; click's own option ends in a traceback in a checkout that has not been installed."""
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            click.echo(f"lockstep {version('tf-lockstep')}")
-        except PackageNotFoundError:
-            click.echo("lockstep, from a checkout that is not installed")
+        click.echo(f"lockstep {__version__}")
         context.exit()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,18 +26,25 @@ Examples:
   lockstep prove train.py:train
   lockstep prove train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json
   lockstep prove train.py:train --strict            exit with 1 if it is right under a condition only
+  lockstep prove --changed train.py models/cnn.py   what is in these files, as before a commit
 
 \b
 Exit codes:
   0  proved, or right under the conditions that are named (1 with --strict)
   1  refuted: a batch was run for which the numbers differ
   3  the program failed before its first training step
-  5  open: neither follows from the graph; `lockstep verify` compares numbers
+  5  open: neither follows from the graph; `lockstep verify` compares numbers (0 with --changed)
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("program", metavar="FILE.py:FUNCTION")
+@click.argument("programs", metavar="FILE.py:FUNCTION...", nargs=-1, required=True)
+@click.option(
+    "--changed",
+    is_flag=True,
+    help="Arguments are files: prove every function in them whose first parameters are strategy and record. Neither a "
+    "file without any nor a step that stays open fails.",
+)
 @click.option(
     "--strategy",
     "names",
@@ -49,7 +58,7 @@ Exit codes:
 @timeout_option("Seconds until the step has to be traced.", 120.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
 @html_option("Write the proofs as a page.")
-def prove(program: str, **options: Any) -> int:
+def prove(programs: tuple[str, ...], **options: Any) -> int:
     """Infer from its graph whether a training step of FUNCTION(strategy, record) is right for every batch.
 
     The program runs until its first training step, which is traced under the strategy and on one device. From both
@@ -59,37 +68,47 @@ def prove(program: str, **options: Any) -> int:
     from simulator import UsageError
 
     try:
-        return _prove(program, options)
+        return _prove(_found(programs) if options["changed"] else programs, options)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _prove(program: str, options: dict[str, Any]) -> int:
+def _found(files: tuple[str, ...]) -> tuple[str, ...]:
+    """The trainings in some files, as FILE.py:FUNCTION."""
+    from harness.subject.trainings import trainings
+
+    found = tuple(f"{file}:{name}" for file in files for name in trainings(Path(file)))
+    if not found:
+        show("nothing to prove: no function here begins with the parameters (strategy, record)", err=True)
+    return found
+
+
+def _prove(programs: tuple[str, ...], options: dict[str, Any]) -> int:
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
 
     check_written(options["html"], None)
-    under_test = Program.of(program)
     cases = [strategy_case(name) for name in dict.fromkeys(options["names"])]
     codes: list[Exit] = []
     objects: list[dict[str, Any]] = []
     proofs: list[Proof] = []
-    for case in cases:
+    for under_test, case in itertools.product([Program.of(program) for program in programs], cases):
         if not options["as_json"]:
-            click.echo(f"{case.name}: tracing ...", err=True)
+            named = f"{under_test.name} under {case.name}" if len(programs) > 1 else case.name
+            click.echo(f"{named}: tracing ...", err=True)
         code, found, proof = _one(under_test, case, options)
         if proof is not None:
             proofs.append(proof)
-        codes.append(code)
+        codes.append(Exit.FINE if options["changed"] and code == Exit.ABSTAINED else code)
         objects.append(found)
     if options["as_json"]:
-        click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))
+        click.echo(msgspec.json.encode(objects[0] if len(objects) == 1 else objects))
     if options["html"] is not None and proofs:
         from harness.report.pages import Proved, proofs_page
 
         shown = [Proved(each.program, each.strategy, each.status, each.text(_WIDTH)) for each in proofs]
         write_page(options["html"], proofs_page(shown))
-    return worst(codes)
+    return worst(codes) if codes else Exit.FINE
 
 
 def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[str, Any], Proof | None]:

@@ -16,6 +16,7 @@ from harness.cli._options import html_option, verbose_option
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
 
 if TYPE_CHECKING:
+    from harness.judging.diagnostics.formats import Reported
     from harness.judging.verdict import Verdict
     from harness.report import Matrix
 
@@ -24,6 +25,7 @@ __all__ = ["report"]
 _EPILOG = """\b
 Examples:
   lockstep report out/ --html matrix.html         out/ from `pytest scenarios/ --lockstep-out=out`
+  lockstep report out/ --format github            what its failed tests say, at their lines in a pull request
   lockstep report verified/                       verified/ from `lockstep verify --out verified ...`
   lockstep report verified/ --html verdicts.html  the same as a page, with losses, timelines and logs
   lockstep report runs/7                          runs/7 from `lockstep run --out runs/7 ...`
@@ -65,9 +67,10 @@ def report(
         if judged := _verified(directory):
             _write_timelines(directory, None, trace)
             return _judge_all(directory, judged, html, form, verbose=verbose)
-        if form not in (TEXT, "json"):
+        has_matrix = (directory / "matrix.json").exists()
+        if form not in (TEXT, "json") and not has_matrix:
             raise UsageError(f"--format {form} is for verdicts, and {directory} holds none; there are text and json")
-        as_json = form != TEXT
+        as_json = form == "json"
         if _holds_runs(directory):
             _write_timelines(directory, html, trace)
             return _timelines(directory, as_json=as_json, silent=html is not None or trace is not None)
@@ -78,12 +81,12 @@ def report(
                 f"{directory} holds no journal: its `lockstep run` has not come to an end, or was killed before it "
                 "could write what happened"
             )
-        if directory.is_dir() and not (directory / "matrix.json").exists():
+        if directory.is_dir() and not has_matrix:
             raise UsageError(
                 f"{directory} holds neither a run nor a matrix; make one with `lockstep run --out DIR`, "
                 "`lockstep verify --out DIR` or `pytest scenarios/ --lockstep-out=DIR`"
             )
-        return _matrix(directory, html, as_json)
+        return _matrix(directory, html, form)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
@@ -139,7 +142,7 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
     return Exit.FAILED if any(timeline.ending == "cut off" for timeline in timelines) else Exit.FINE
 
 
-def _matrix(directory: Path, html: Path | None, as_json: bool) -> int:
+def _matrix(directory: Path, html: Path | None, form: str) -> int:
     from harness.cli._written import write_page
     from harness.damaged import reading
     from harness.report.diff import read_matrix
@@ -148,12 +151,28 @@ def _matrix(directory: Path, html: Path | None, as_json: bool) -> int:
     matrix = read_matrix(directory)
     with reading(directory):
         page = None if html is None else matrix_page(matrix)
-        shown = matrix.to_json().decode() if as_json else "\n".join(_matrix_lines(matrix))
+        shown = matrix.to_json().decode() if form == "json" else "\n".join(_matrix_lines(matrix))
+        failed = list(_failed(matrix))
     if html is not None and page is not None:
         write_page(html, page)
-    if as_json or html is None:
+    if form not in (TEXT, "json"):
+        write(form, [], failed)
+    elif form == "json" or html is None:
         click.echo(shown)
     return 0
+
+
+def _failed(matrix: Matrix) -> Iterator[Reported]:
+    """What the verdicts of failed tests say; nothing of a test that expects a mistake and finds it."""
+    from harness.judging.diagnostics import Diagnostic
+    from harness.judging.diagnostics.formats import Reported
+
+    for cell in matrix.cells:
+        for verdict in cell.verdicts if cell.outcome == "FAIL" else ():
+            if (told := verdict.get("diagnostic")) is not None:
+                found = msgspec.convert(told, Diagnostic)
+                file = cell.test.partition("::")[0]
+                yield Reported(file, found.program, found.strategy, verdict.get("seconds", 0.0), found)
 
 
 def _matrix_lines(matrix: Matrix) -> Iterator[str]:

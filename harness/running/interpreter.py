@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from _lockstep import __version__
 from _lockstep.names import HOME
 from harness.running.depends import code_digest
 from simulator import UsageError
@@ -108,11 +109,4 @@ def _probed(place: Path) -> dict[str, str]:
 
 def _ours() -> str:
     """What to install for the same Lockstep."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    if (HOME / "pyproject.toml").exists():
-        return str(HOME)
-    try:
-        return f"tf-lockstep=={version('tf-lockstep')}"
-    except PackageNotFoundError:
-        return str(HOME)
+    return str(HOME) if (HOME / "pyproject.toml").exists() else f"tf-lockstep=={__version__}"

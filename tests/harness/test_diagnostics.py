@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -13,6 +12,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from _lockstep import __version__
 from harness.cli.explain import explain as explain_command
 from harness.judging.conditions import ORDER, Condition
 from harness.judging.culprit import Culprit, Looked
@@ -207,7 +207,7 @@ def test_sarif_has_what_the_standard_asks_for() -> None:
     log = json.loads(all_formats()["sarif"].written(_reported()))
     assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
     run = log["runs"][0]
-    assert run["tool"]["driver"]["version"] == version("tf-lockstep")
+    assert run["tool"]["driver"]["version"] == __version__
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {"loss_times_replicas", "not_judged"}
     wrong, unjudged = run["results"]
     assert (wrong["level"], wrong["ruleId"], unjudged["level"]) == ("error", "loss_times_replicas", "warning")

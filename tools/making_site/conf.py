@@ -6,16 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+sys.path.insert(0, str(Path(__file__).parents[2]))  # Sphinx may be started by itself
 
-_PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+from _lockstep import __version__
 
 project = "Lockstep"
 project_copyright = "the authors of Lockstep, Apache License 2.0"
-version = release = _PROJECT["version"]
+version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"

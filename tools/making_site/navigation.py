@@ -62,6 +62,13 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "reference/faults",
         "reference/strategies",
     ),
-    "Reference": ("reference/harness", "reference/simulator", "docs/limitations", "CONTRIBUTING", "CHANGELOG"),
+    "Reference": (
+        "reference/harness",
+        "reference/simulator",
+        "docs/limitations",
+        "docs/releasing",
+        "CONTRIBUTING",
+        "CHANGELOG",
+    ),
 }
 """Headings of the navigation, with the pages below each, by their paths in the repository or under `reference/`."""

@@ -7,13 +7,13 @@ that ends a region is behind its last one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from _lockstep import __version__
 from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.formats.protocol import Reported, fingerprint, message
 from harness.judging.diagnostics.protocol import Diagnostic, Label
@@ -31,10 +31,9 @@ class _Sarif:
         codes = {each.code: known[each.code].says if each.code in known else each.title for each in found}
         driver: dict[str, Any] = {
             "name": "lockstep",
+            "version": __version__,
             "rules": [{"id": code, "shortDescription": {"text": codes[code]}} for code in sorted(codes)],
         }
-        if (own := _version()) is not None:
-            driver["version"] = own
         run = {
             "tool": {"driver": driver},
             "columnKind": "unicodeCodePoints",
@@ -42,13 +41,6 @@ class _Sarif:
         }
         log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
         return msgspec.json.format(msgspec.json.encode(log)).decode()
-
-
-def _version() -> str | None:
-    try:
-        return version("tf-lockstep")
-    except PackageNotFoundError:  # a checkout that has not been installed
-        return None
 
 
 def _result(found: Diagnostic, file: str) -> dict[str, Any]:
