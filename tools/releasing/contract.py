@@ -73,12 +73,21 @@ def _members(value: type) -> dict[str, object]:
     return found
 
 
+_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: ("positional ", ""),
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: ("", ""),
+    inspect.Parameter.VAR_POSITIONAL: ("", "*"),
+    inspect.Parameter.KEYWORD_ONLY: ("keyword ", ""),
+    inspect.Parameter.VAR_KEYWORD: ("", "**"),
+}
+"""By the kind of a parameter what stands before its name."""
+
+
 def _parameters(value: object, indent: str) -> Iterator[str]:
     assert callable(value)
     signature = inspect.signature(value)
     for parameter in signature.parameters.values():
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        only = {parameter.KEYWORD_ONLY: "keyword ", parameter.POSITIONAL_ONLY: "positional "}.get(parameter.kind, "")
+        only, stars = _KINDS[parameter.kind]
         default = "" if parameter.default is parameter.empty else f" = {_ADDRESS.sub('', repr(parameter.default))}"
         if parameter.name not in ("self", "cls"):
             yield f"{indent}{only}{stars}{parameter.name}{_type(parameter.annotation, ': ')}{default}"
