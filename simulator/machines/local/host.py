@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ["cores", "cores_affinity", "cores_quota", "idle_cores", "memory_bytes"]
 
 _ROOT = Path("/")
+_WAITED = re.compile(r"^some avg10=([0-9.]+)", re.MULTILINE)
+_WAITED_PERCENT_MAX = 25.0
+"""Of the last ten seconds in which some process waited: a suite of tests on all cores comes to 50."""
 
 
 def cores() -> int:
@@ -21,12 +25,14 @@ def cores() -> int:
 def idle_cores(root: Path = _ROOT) -> int:
     """How many of these nobody else has a use for; all of them where the kernel does not say.
 
-    It is 0 if there was more to do in the last minute than there are cores, else by what could run at this moment.
+    It is 0 if processes have had to wait for a core much of the last ten seconds, else by what could run at this moment.
+    Where the kernel does not account for waiting (`/proc/pressure`), the load of the last minute says that.
     """
     words = _read(root / "proc/loadavg").split()
     load, runnable = (words[0], words[3].partition("/")[0]) if len(words) > 3 else ("0", "1")
-    here = cores()
-    return 0 if float(load) > here else max(0, here - max(0, int(runnable) - 1))  # this process is one
+    here, waited = cores(), _WAITED.search(_read(root / "proc/pressure/cpu"))
+    busy = float(load) > here if waited is None else float(waited[1]) > _WAITED_PERCENT_MAX
+    return 0 if busy else max(0, here - max(0, int(runnable) - 1))  # this process is one
 
 
 def cores_affinity() -> int:
