@@ -16,7 +16,7 @@ from harness.evidence.steps import Live, Segment, evidence_folder
 from harness.running.repeated import PLAIN, Runs
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator.machines.local.host import idle_cores
+from simulator.machines.local.host import cores, is_busy
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["LiveReference", "live_reference"]
@@ -85,7 +85,7 @@ def live_reference(
         timeout: seconds for the run, and for the reference after its end.
         noisy: as of `Runs`.
     """
-    if idle_cores() <= 1 or psutil.virtual_memory().available < _SPARE_BYTES:
+    if cores() == 1 or is_busy() or psutil.virtual_memory().available < _SPARE_BYTES:
         yield None
         return
     traces = directory / TRACES

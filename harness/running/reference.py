@@ -21,7 +21,7 @@ from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.running.resuming import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
-from simulator.machines.local.host import idle_cores
+from simulator.machines.local.host import is_busy
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["NOISY_RUNS", "PAIR", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
@@ -167,7 +167,7 @@ class ReferenceRuns:
 
         On the core that the run has left, unless others have taken it. A small training is over before it pays.
         """
-        if idle_cores() < 1:
+        if is_busy():
             return False
         traces = self._directory / TRACES
         kept = sum(each.stat().st_size for each in traces.rglob("*") if each.is_file())

@@ -53,16 +53,16 @@ def test_who_is_not_needed_is_ended(tmp_path: Path) -> None:
     assert not any(pid and psutil.pid_exists(pid) for pid in pids)
 
 
-@pytest.mark.parametrize(("least", "idle", "worth"), [
-    (0, 1, True),
-    pytest.param(1 << 40, 1, False, marks=pytest.mark.full),
-    pytest.param(0, 0, False, marks=pytest.mark.full),
+@pytest.mark.parametrize(("least", "busy", "worth"), [
+    (0, False, True),
+    pytest.param(1 << 40, False, False, marks=pytest.mark.full),
+    pytest.param(0, True, False, marks=pytest.mark.full),
 ])  # fmt: skip
-def test_it_is_made_where_it_pays(least: int, idle: int, worth: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_made_where_it_pays(least: int, busy: bool, worth: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the run has ended; not for a small training, nor where others have taken the core that the run has left."""
     monkeypatch.setattr(reference, "_WORTH_BYTES", least)
-    monkeypatch.setattr(reference, "idle_cores", lambda: idle)
-    monkeypatch.setattr(live, "idle_cores", lambda: 2)
+    monkeypatch.setattr(reference, "is_busy", lambda: busy)
+    monkeypatch.setattr(live, "is_busy", lambda: False)
     begun = []
     beside = Runs.beside
 
@@ -79,8 +79,8 @@ def test_it_is_made_where_it_pays(least: int, idle: int, worth: bool, monkeypatc
 def test_its_bounds_are_those_of_a_run_that_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit: who made it when changes no number."""
     found = []
-    monkeypatch.setattr(reference, "idle_cores", lambda: 1)
-    monkeypatch.setattr(live, "idle_cores", lambda: 2)
+    monkeypatch.setattr(reference, "is_busy", lambda: False)
+    monkeypatch.setattr(live, "is_busy", lambda: False)
     for least in (0, 1 << 40):
         monkeypatch.setattr(reference, "_WORTH_BYTES", least)
         verdict = verify(trains, "mirrored-2")

@@ -106,7 +106,7 @@ def by_each_worker(strategy: Any, record: Any) -> None:
 
 @pytest.fixture
 def said_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Verdict, list[bool]]]:
-    """Verify with so many idle cores: the verdict, and of each reference whether one that went beside the run did."""
+    """Verify, on a machine that is busy or not: the verdict, and of each reference whether it went beside the run."""
     did: list[bool] = []
     followed = reference.ReferenceRuns._has_followed
 
@@ -116,9 +116,9 @@ def said_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Verdict, lis
 
     monkeypatch.setattr(reference.ReferenceRuns, "_has_followed", noted)
 
-    def verified(program: Any, idle: int, strategy: str = "mirrored-2") -> tuple[Verdict, list[bool]]:
+    def verified(program: Any, busy: bool, strategy: str = "mirrored-2") -> tuple[Verdict, list[bool]]:
         did.clear()
-        monkeypatch.setattr(live, "idle_cores", lambda: idle)
+        monkeypatch.setattr(live, "is_busy", lambda: busy)
         return verify(program, strategy, explain=False, prove=False), list(did)
 
     return verified
@@ -136,24 +136,24 @@ def _numbers(verdict: Verdict) -> list[Any]:
 ])  # fmt: skip
 def test_it_says_what_one_says_that_is_made_later(said_of: Any, program: Any, strategy: str) -> None:
     """Number by number; and it is not made twice."""
-    verdict, did = said_of(program, 2, strategy)
+    verdict, did = said_of(program, False, strategy)
     assert (verdict.outcome, did) == ("consistent", [True])
-    later, did = said_of(program, 1, strategy)
+    later, did = said_of(program, True, strategy)
     assert did == [False]
     assert _numbers(later) == _numbers(verdict)
 
 
 def test_a_mistake_is_found(said_of: Any) -> None:
     """A mean of each replica, summed."""
-    verdict, did = said_of(functools.partial(of_each_batch, wrong=True), 2)
+    verdict, did = said_of(functools.partial(of_each_batch, wrong=True), False)
     assert (verdict.outcome, did[0]) == ("inconsistent", True)
 
 
 def test_a_graph_that_was_built_for_other_examples_is_built_again(said_of: Any) -> None:
     """One replica reads 4 examples itself where the run has 4 for each: who has built for these gives up."""
-    verdict, did = said_of(by_each_worker, 2)
+    verdict, did = said_of(by_each_worker, False)
     assert (verdict.outcome, did[0]) == ("inconsistent", False), str(verdict)
-    later, _ = said_of(by_each_worker, 1)
+    later, _ = said_of(by_each_worker, True)
     assert _numbers(later) == _numbers(verdict)
 
 
@@ -163,7 +163,7 @@ def test_a_script_is_followed(said_of: Any, tmp_path: Path, monkeypatch: pytest.
     """By `fit` of Keras; what it saves it writes into a view of its own."""
     (tmp_path / "train.py").write_text(_SCRIPT)
     monkeypatch.chdir(tmp_path)
-    verdict, did = said_of(["python", "train.py", "6", *(["saves"] if saves else [])], 2)
+    verdict, did = said_of(["python", "train.py", "6", *(["saves"] if saves else [])], False)
     assert (verdict.outcome, did[0]) == ("consistent", True), str(verdict)
     assert not (tmp_path / "model.keras").exists()
 
@@ -173,7 +173,7 @@ def test_of_a_function_that_writes_files_it_is_made_again(
 ) -> None:
     """Nobody could tell what it had read."""
     monkeypatch.chdir(tmp_path)
-    verdict, did = said_of(writes, 2)
+    verdict, did = said_of(writes, False)
     assert (verdict.outcome, did) == ("consistent", [False])
 
 
@@ -226,7 +226,7 @@ def test_nobody_follows_where_no_core_is_idle(monkeypatch: pytest.MonkeyPatch, t
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
 
-    monkeypatch.setattr(live, "idle_cores", lambda: 1)
+    monkeypatch.setattr(live, "is_busy", lambda: True)
     of = (Program.of(trains), strategy_case("mirrored-2"), tmp_path)
     with contextlib.ExitStack() as stack:
         assert stack.enter_context(live.live_reference(*of, seed=1, timeout=9.0, noisy=True)) is None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cores", "cores_affinity", "cores_quota", "idle_cores", "memory_bytes"]
+__all__ = ["cores", "cores_affinity", "cores_quota", "is_busy", "memory_bytes"]
 
 _ROOT = Path("/")
 _WAITED = re.compile(r"^some avg10=([0-9.]+)", re.MULTILINE)
@@ -22,17 +22,15 @@ def cores() -> int:
     return max(1, cores_affinity() if quota is None else min(cores_affinity(), math.floor(quota)))
 
 
-def idle_cores(root: Path = _ROOT) -> int:
-    """How many of these nobody else has a use for; all of them where the kernel does not say.
+def is_busy(root: Path = _ROOT) -> bool:
+    """Whether processes have had to wait for a core much of the last ten seconds.
 
-    It is 0 if processes have had to wait for a core much of the last ten seconds, else by what could run at this moment.
-    Where the kernel does not account for waiting (`/proc/pressure`), the load of the last minute says that.
+    Where the kernel does not account for waiting (`/proc/pressure`), the load of the last minute says so.
     """
+    if waited := _WAITED.search(_read(root / "proc/pressure/cpu")):
+        return float(waited[1]) > _WAITED_PERCENT_MAX
     words = _read(root / "proc/loadavg").split()
-    load, runnable = (words[0], words[3].partition("/")[0]) if len(words) > 3 else ("0", "1")
-    here, waited = cores(), _WAITED.search(_read(root / "proc/pressure/cpu"))
-    busy = float(load) > here if waited is None else float(waited[1]) > _WAITED_PERCENT_MAX
-    return 0 if busy else max(0, here - max(0, int(runnable) - 1))  # this process is one
+    return bool(words) and float(words[0]) > cores()
 
 
 def cores_affinity() -> int:
