@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.trace import RunTrace, Seen
+from harness.evidence.trace import Array, RunTrace, Seen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,11 +39,16 @@ def overflown(reference: RunTrace, run: RunTrace) -> dict[int, str]:
 def _overflows(one: Seen, replicas: Sequence[Seen]) -> bool:
     import numpy as np
 
-    known = list(_pairs(one, replicas))
-    if not known or all(np.isfinite(truth).all() for truth, _ in known):
+    if all(np.isfinite(value.parts[0].numpy()).all() for value in one.gradients):  # as nearly always
         return False
-    return all(np.isfinite(part).all() for _, parts in known for part in parts) and any(
-        all(_alike(truth, np.sum(parts, axis=0) / count) for truth, parts in known) for count in (1, len(known[0][1]))
+    known = list(_pairs(one, replicas))
+    return (
+        bool(known)
+        and all(np.isfinite(part).all() for _, parts in known for part in parts)
+        and any(
+            all(_alike(truth, np.sum(parts, axis=0) / count) for truth, parts in known)
+            for count in (1, len(known[0][1]))
+        )
     )
 
 
@@ -51,15 +56,22 @@ def _pairs(one: Seen, replicas: Sequence[Seen]) -> Iterator[tuple[Floats, list[F
     """Each gradient of one device, and its parts on all replicas."""
     for value in one.gradients:
         parts = [
-            part.numpy().astype("float64")
+            _wide(part)
             for seen in replicas
             for each in seen.gradients
             if each.name == value.name
             for part in each.parts
         ]
-        truth = value.parts[0].numpy().astype("float64")
+        truth = _wide(value.parts[0])
         if parts and all(part.shape == truth.shape for part in parts):
             yield truth, parts
+
+
+def _wide(array: Array) -> Floats:
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):  # one with flipped bits may signal
+        return array.numpy().astype(np.float64)
 
 
 def _alike(truth: Floats, found: Floats) -> bool:

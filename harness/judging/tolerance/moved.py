@@ -46,7 +46,8 @@ def follows_gradient(
     total = sum((each * each for each in draws), np.zeros(()))
     if truth is None or not known or any(each.shape != total.shape for each in (truth, *known)):
         return True
-    moved = np.max([np.abs(each - truth) for each in known], axis=0) >= _PART * np.abs(truth)
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = np.max([np.abs(each - truth) for each in known], axis=0) >= _PART * np.abs(truth)
     return float(total[moved & (truth != 0)].sum()) >= _MOST * float(total.sum())
 
 
@@ -56,4 +57,5 @@ def _gradient(run: RunTrace, name: str, step: int | None) -> Floats | None:
 
     seen = [each.seen for each in run.clients[0].steps if each.index == step and each.seen is not None]
     parts = [value.parts[0] for each in seen for value in each.gradients if value.name == name]
-    return None if len(parts) != 1 else parts[0].numpy().astype(np.float64)
+    with np.errstate(invalid="ignore"):  # it may hold what is no number
+        return None if len(parts) != 1 else parts[0].numpy().astype(np.float64)
