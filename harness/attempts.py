@@ -121,9 +121,12 @@ class Attempt:
             if live is None:
                 return run_once(self.program, self.case, self.directory, **told)
             try:
-                return run_once(self.program, self.case, self.directory, **told, begins=live.begin)
-            finally:
-                live.end()
+                result = run_once(self.program, self.case, self.directory, **told, begins=live.begin)
+            except BaseException:
+                live.give_up()
+                raise
+            live.end()
+            return result
         except RunFailed as failure:
             if failure.root_cause.kind == NO_STRATEGY:
                 raise UsageError(failure.root_cause.message) from None

@@ -40,10 +40,14 @@ def baseline_options(command: _Command) -> _Command:
 
 
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A diagnostic that is known; `fingerprint` tells it from others, and the rest tells people what it is."""
+    """A diagnostic that is known, of a program, a strategy and what disturbs the run.
+
+    `fingerprint` tells it from others, and the rest tells people what it is.
+    """
 
     program: str
     strategy: str
+    disturbed: str
     code: str
     where: str
     title: str
@@ -61,17 +65,18 @@ class Baseline:
     Args:
         file: holds it; None where nothing is known.
         update: whether it is written anew, and need not be there yet.
+        disturbed: what the runs are disturbed by.
 
     Raises:
         UsageError: the file is not there, or is no baseline.
     """
 
-    def __init__(self, file: Path | None, *, update: bool) -> None:
+    def __init__(self, file: Path | None, *, update: bool, disturbed: str = "") -> None:
         from simulator import UsageError
 
         if update and file is None:
             raise UsageError("--update-baseline writes what --baseline FILE names; give that as well")
-        self._file, self._update = file, update
+        self._file, self._update, self._disturbed = file, update, disturbed
         self._known = () if file is None else _read(file, needed=not update)
         self._found: list[Reported] = []
 
@@ -89,14 +94,15 @@ class Baseline:
         if self._file is None or code not in (Exit.FINE, Exit.INCONSISTENT, Exit.ABSTAINED):
             return code, reported, {}  # of what has failed nothing is known
         self._found.append(reported)
-        mine = [each for each in self._known if _is_of(each, reported)]
-        now = None if (known := _known(reported)) is None else known.fingerprint
+        mine = [each for each in self._known if self._is_of(each, reported)]
+        now = None if (known := self._as_known(reported)) is None else known.fingerprint
         gone = [each for each in mine if each.fingerprint != now]
         is_known = self._update or now in {each.fingerprint for each in mine}
         if said:
+            then = "taken out of" if self._update else "--update-baseline takes it out of"
             for each in gone:
-                show(f"no longer found, and in {self._file}: {each.code} at {each.where}; --update-baseline", err=True)
-            if known is not None and is_known:
+                show(f"no longer found: {each.code} at {each.where}; {then} {self._file}", err=True)
+            if known is not None and is_known and not self._update:
                 show(f"known: {known.code} at {known.where} is in {self._file}", err=True)
         added = {"baseline": {"known": known is not None and is_known, "gone": [each.code for each in gone]}}
         if known is None or not is_known:
@@ -113,8 +119,8 @@ class Baseline:
 
         if self._file is None or not self._update:
             return
-        others = [each for each in self._known if not any(_is_of(each, found) for found in self._found)]
-        now = [*others, *(known for found in self._found if (known := _known(found)) is not None)]
+        others = [each for each in self._known if not any(self._is_of(each, found) for found in self._found)]
+        now = [*others, *(known for found in self._found if (known := self._as_known(found)) is not None)]
         every = tuple(sorted(now, key=lambda each: (each.program, each.strategy, each.code, each.where)))
         data = msgspec.json.format(msgspec.json.encode(_File(_VERSION, every))) + b"\n"
         try:
@@ -123,19 +129,18 @@ class Baseline:
             raise UsageError(f"--baseline {self._file} cannot be written: {error.strerror}") from error
         show(f"written: {self._file}, with {len(every)} known", err=True)
 
+    def _is_of(self, known: Known, reported: Reported) -> bool:
+        mine = (reported.program, reported.strategy, self._disturbed)
+        return (known.program, known.strategy, known.disturbed) == mine
 
-def _is_of(known: Known, reported: Reported) -> bool:
-    return (known.program, known.strategy) == (reported.program, reported.strategy)
+    def _as_known(self, reported: Reported) -> Known | None:
+        """The diagnostic as a baseline has it; None of what is consistent."""
+        from harness.judging.diagnostics.formats.protocol import fingerprint
 
-
-def _known(reported: Reported) -> Known | None:
-    """The diagnostic as a baseline has it; None of what is consistent."""
-    from harness.judging.diagnostics.formats.protocol import fingerprint
-
-    if (found := reported.diagnostic) is None:
-        return None
-    where = found.program if found.label is None else found.label.where
-    return Known(reported.program, reported.strategy, found.code, where, found.title, fingerprint(found))
+        if (found := reported.diagnostic) is None:
+            return None
+        where, mine = found.program if found.label is None else found.label.where, self._disturbed
+        return Known(reported.program, reported.strategy, mine, found.code, where, found.title, fingerprint(found))
 
 
 def _read(file: Path, *, needed: bool) -> Iterable[Known]:

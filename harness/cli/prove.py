@@ -103,7 +103,7 @@ def _prove(programs: tuple[str, ...], options: dict[str, Any]) -> int:
         objects.append(found)
     if options["as_json"]:
         click.echo(msgspec.json.encode(objects[0] if len(objects) == 1 else objects))
-    if options["html"] is not None and proofs:
+    if options["html"] is not None:
         from harness.report.pages import Proved, proofs_page
 
         shown = [Proved(each.program, each.strategy, each.status, each.text(_WIDTH)) for each in proofs]

@@ -232,7 +232,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
         check_machines(case)
     if options["reference_python"] is not None:
         asked["reference_python"] = Interpreter.of(options["reference_python"])
-    baseline = Baseline(options["baseline"], update=options["update_baseline"])
+    baseline = Baseline(options["baseline"], update=options["update_baseline"], disturbed=_disturbed_by(options))
     outcomes = []
     with _folders(options["out"], cases, page=options["html"] is not None) as folders:
         for case, folder in zip(cases, folders, strict=True):
@@ -247,6 +247,13 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     write(form, [found for _, found, _ in outcomes], [each for _, _, each in outcomes])
     baseline.write()
     return worst(code for code, _, _ in outcomes)
+
+
+def _disturbed_by(options: dict[str, Any]) -> str:
+    """What makes these runs others than plain ones, in the words of the command line."""
+    plain = {"hardware": "cpu", "reference": "cpu"}
+    names = ("interrupt_at", "resume_strategy", "faults", "links", "plan", "network", "hardware", "reference", "exact")
+    return " ".join(f"{name}={options[name]}" for name in names if options[name] and options[name] != plain.get(name))
 
 
 def _given(

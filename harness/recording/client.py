@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import random
 import tempfile
@@ -84,6 +85,8 @@ class View(msgspec.Struct, frozen=True):
                     found[str(Path(directory, file.relative_to(folder)))] = file.stat().st_mtime
         return found
 
+
+_PATIENCE_SECONDS = 10.0
 
 THERE = View(0, ())
 """One that is held on the machine of the task, which another machine knows nothing of."""
@@ -186,9 +189,20 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
 
 
 def until_over(assignment: Assignment) -> Callable[[], None]:
-    """Comes back when the run has ended that this process follows: until then nothing may be changed beside it."""
+    """Comes back when the run has ended that this process follows: until then nothing may be changed beside it.
+
+    The run may need what this process has locked. So it ends if that takes long, and is made again afterwards.
+    """
     live = next((each.live for each in assignment.follows if each.live is not None), None)
-    return (lambda: None) if live is None else lambda: live.wait(lambda: False, "the end")
+
+    def until() -> None:
+        assert live is not None
+        try:
+            msgspec.structs.replace(live, seconds=_PATIENCE_SECONDS).wait(lambda: False, "the end")
+        except TimeoutError:
+            os._exit(1)
+
+    return (lambda: None) if live is None else until
 
 
 @contextlib.contextmanager

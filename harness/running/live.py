@@ -16,6 +16,7 @@ from harness.evidence.steps import Live, Segment, evidence_folder
 from harness.running.repeated import PLAIN, Runs
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
+from simulator import LockstepError
 from simulator.machines.local.host import cores, is_busy
 from simulator.machines.local.scratch import scratch
 
@@ -28,8 +29,8 @@ _SPARE_BYTES = 4 << 30
 class LiveReference:
     """The plain run of a reference, made beside the run that it follows.
 
-    What it would change on the disk waits until the run has ended. If the run has written files that the reference
-    would write too, nobody could tell what the reference has read. Then it is ended, and made again.
+    What it would change on the disk waits until the run has ended, as far as `harness.recording.touched` hears of it.
+    If the run has written files, nobody could tell what the reference has read. Then it is ended, and made again.
 
     Args:
         runs: of the reference, which follow the run's stores as far as they are there.
@@ -46,13 +47,16 @@ class LiveReference:
 
     def begin(self) -> None:
         """The run is about to begin: there is where it leaves its evidence."""
-        if self._runs is not None:
+        assert self._runs is not None
+        try:
             self._stack.enter_context(self._runs.beside([PLAIN]))
+        except LockstepError:  # the run does not need it
+            self._runs = None
 
     def end(self) -> None:
-        """The run has ended, and what waits for that may go on."""
+        """The run has come to its end, and what waits for that may go on."""
         if any(each.writes for each in read_touched(self._traces)):
-            self._give_up()
+            self.give_up()
         self._over.touch()
 
     def taken(self, segments: tuple[Segment, ...]) -> Runs | None:
@@ -61,12 +65,13 @@ class LiveReference:
             return None
         ended = tuple(msgspec.structs.replace(each, live=None) for each in runs.follows)
         if ended != segments:
-            self._give_up()
+            self.give_up()
             return None
         self._runs = None
         return dataclasses.replace(runs, follows=ended)
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """End it: it is of no use to anybody."""
         self._runs = None
         self._stack.close()
 

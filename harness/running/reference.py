@@ -192,11 +192,12 @@ class ReferenceRuns:
         runs = None if self._live is None else self._live.taken(segments)
         if runs is None:
             return False
-        if beside and self._is_worth_it:
-            self._stack.enter_context(runs.beside([noisy(FIRST_SEEDS[0])]))
-        with contextlib.suppress(LockstepError):
+        with contextlib.suppress(LockstepError), contextlib.ExitStack() as stack:
+            if beside and self._is_worth_it:
+                stack.enter_context(runs.beside([noisy(FIRST_SEEDS[0])]))
             self._made(runs, Wanted())
             self._last = runs
+            self._stack.push(stack.pop_all())
         return self._last is runs
 
     def _following(self, segments: tuple[Segment, ...]) -> tuple[Runs, Reference]:

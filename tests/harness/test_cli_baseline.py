@@ -74,6 +74,18 @@ def test_what_is_gone_is_told_and_does_not_fail(tmp_path: Path, capsys: pytest.C
     assert [each["strategy"] for each in left] == ["mirrored-3"]
 
 
+def test_a_run_that_is_disturbed_has_mistakes_of_its_own(tmp_path: Path) -> None:
+    """What is known of a plain one is neither known nor gone there, and stays in the file."""
+    _written(file := tmp_path / "known.json", _reported("loss_times_replicas"))
+    told = Baseline(file, update=False, disturbed="interrupt_at=3")
+    code, _, added = told.judged(Exit.INCONSISTENT, _reported("loss_times_replicas"), said=False)
+    assert (code, added) == (Exit.INCONSISTENT, {"baseline": {"known": False, "gone": []}})
+    baseline = Baseline(file, update=True, disturbed="interrupt_at=3")
+    baseline.judged(Exit.FINE, _reported(None), said=False)
+    baseline.write()
+    assert len(msgspec.json.decode(file.read_bytes())["known"]) == 1
+
+
 def test_what_has_failed_is_never_known(tmp_path: Path) -> None:
     """Nor is anything gone then, or taken out of the file."""
     _written(file := tmp_path / "known.json", _reported("loss_times_replicas"))

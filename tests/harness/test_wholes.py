@@ -185,6 +185,8 @@ def test_what_is_rounding_and_nothing_else_is_no_reason_to_abstain() -> None:
         ([[1.0, -1.0], [-1.0, 1.0]], True),
         ([[1.0, -1.0], [1.0, -1.0]], False),
         ([[1.0, -1.0], [1.0, 1.0]], True),
+        ([[1.0, 0.0], [1.0, 1e-8]], True),  # nothing but rounding
+        ([[1.0, -1.0], [1.0, float("nan")]], True),
         ([None, None], True),
         ([[1.0, -1.0], [1.0, -1.0, 1.0]], True),
     ],

@@ -1,7 +1,8 @@
 """Where a task leaves the evidence of its steps: one file a step, which is there as a whole or not at all.
 
 The file begins with the length of its record, in eight bytes, then comes the record, then the arrays that no earlier
-file has. An array is known by its content, so that a variable which a step leaves as it is costs nothing.
+file has. An array is known by its content, so that a variable which a step leaves as it is costs nothing. A file that
+ends in `.part` tells that its step has begun, or would, so that nothing is added to those before.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ else:
 
 __all__ = ["overflown"]
 
+_KNOWN_MIN = 0.1
+"""Of the elements as many have to be numbers on one device."""
 _ALIKE = 0.05
 """Of its size: sums in 16 bits are rounded, and a factor of two or more is none."""
 _WHY = "the gradients of one device overflow, and those of the replicas do not"
@@ -42,14 +44,20 @@ def _overflows(one: Seen, replicas: Sequence[Seen]) -> bool:
     if all(np.isfinite(value.parts[0].numpy()).all() for value in one.gradients):  # as nearly always
         return False
     known = list(_pairs(one, replicas))
-    return (
-        bool(known)
-        and all(np.isfinite(part).all() for _, parts in known for part in parts)
-        and any(
-            all(_alike(truth, np.sum(parts, axis=0) / count) for truth, parts in known)
-            for count in (1, len(known[0][1]))
-        )
+    if not _says_something([truth for truth, _ in known]):
+        return False
+    return all(np.isfinite(part).all() for _, parts in known for part in parts) and any(
+        all(_alike(truth, np.sum(parts, axis=0) / count) for truth, parts in known) for count in (1, len(known[0][1]))
     )
+
+
+def _says_something(gradients: Sequence[Floats]) -> bool:
+    """Whether enough of them is there to be held against the replicas'."""
+    import numpy as np
+
+    there = [each[np.isfinite(each)] for each in gradients]
+    elements = sum(each.size for each in gradients)
+    return any(each.any() for each in there) and sum(each.size for each in there) >= _KNOWN_MIN * elements
 
 
 def _pairs(one: Seen, replicas: Sequence[Seen]) -> Iterator[tuple[Floats, list[Floats]]]:

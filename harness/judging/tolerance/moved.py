@@ -47,8 +47,9 @@ def follows_gradient(
     if truth is None or not known or any(each.shape != total.shape for each in (truth, *known)):
         return True
     with np.errstate(invalid="ignore", over="ignore"):
-        moved = np.max([np.abs(each - truth) for each in known], axis=0) >= _PART * np.abs(truth)
-    return float(total[moved & (truth != 0)].sum()) >= _MOST * float(total.sum())
+        shift = np.max([np.abs(each - truth) for each in known], axis=0)
+        moved = ~(shift < _PART * np.abs(truth)) & (shift != 0)  # also what has become no number
+    return float(total[moved].sum()) >= _MOST * float(total.sum())
 
 
 def _gradient(run: RunTrace, name: str, step: int | None) -> Floats | None:

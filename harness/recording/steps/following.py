@@ -144,11 +144,11 @@ class Following:
         """Begin with what the run's step began with, if that has not been done."""
         if self._pending is None:
             return
-        variables, self._pending = self._pending, None
         step = self._evidence.step(self._index)
-        assumed, self._assumed = self._assumed, []
-        if any(asked(step) != answer for asked, answer in assumed):
+        if any(asked(step) != answer for asked, answer in self._assumed):  # so it is whenever this is asked again
             raise RuntimeError(f"step {self._index} of the run is not what its graph here was built for")
+        variables, self._pending = self._pending, None
+        self._assumed.clear()
         if self._last is not None and self._last.segment != step.segment:
             self._repeats = Repeats()  # who is started again may draw what was drawn before
         self._step = self._last = step

@@ -46,8 +46,9 @@ def watch(directory: str, gate: Gate) -> None:
         if _here.inside or os.getpid() != process:
             return
         names = [os.path.realpath(os.fsdecode(path)) for path in paths if isinstance(path, (str, bytes, os.PathLike))]
-        if not names or not all(name.startswith(f"{root}{os.sep}") for name in names):
+        if not names or not names[0].startswith(f"{root}{os.sep}"):
             return
+        names = [name for name in names if name.startswith(f"{root}{os.sep}")]
         _here.inside = True
         try:
             gate(verb, *(_CHANCE.sub("*", name[len(root) + 1 :]) for name in names))
@@ -89,12 +90,10 @@ def _watch_tensorflow(come: Callable[..., None]) -> None:
             return getattr(original, name)
 
     def gated(name: str, verb: str) -> Callable[..., Any]:
-        function = getattr(original, name)
-
-        @functools.wraps(function)
+        @functools.wraps(getattr(original, name))
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             come(verb, *_paths(verb, args) if name != "CopyFile" else args[1:2])
-            return function(*args, **kwargs)
+            return getattr(original, name)(*args, **kwargs)  # who notes files may have wrapped it since
 
         return wrapped
 

@@ -10,7 +10,9 @@ TensorFlow may trace, so that a gate there is an op of TensorFlow's own tf.funct
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -43,12 +45,12 @@ class _Gate:
     def __init__(self, agent: Agent, phase: str) -> None:
         self._agent = agent
         self._phase = phase
-        self._count = 0
+        self._numbers = itertools.count(1)
 
     def __call__(self, *what: str) -> None:
-        self._count += 1
-        point = f"phase:{self._phase}:{self._count}"
-        self._agent.send(control.Passed(point=point, what=what, at=time.monotonic()))
+        point = f"phase:{self._phase}:{next(self._numbers)}"
+        with contextlib.suppress(OSError):  # the run is over, or knows a later incarnation
+            self._agent.send(control.Passed(point=point, what=what, at=time.monotonic()))
         self._agent.gate(point)
 
     def as_op(self) -> list[Any]:
