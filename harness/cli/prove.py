@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["prove"]
 
-_WIDTH = 110
-
 _EPILOG = """\b
 Examples:
   lockstep prove train.py:train
@@ -104,10 +102,9 @@ def _prove(programs: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["as_json"]:
         click.echo(msgspec.json.encode(objects[0] if len(objects) == 1 else objects))
     if options["html"] is not None:
-        from harness.report.pages import Proved, proofs_page
+        from harness.report.pages import proofs_page
 
-        shown = [Proved(each.program, each.strategy, each.status, each.text(_WIDTH)) for each in proofs]
-        write_page(options["html"], proofs_page(shown))
+        write_page(options["html"], proofs_page(proofs))
     return worst(codes) if codes else Exit.FINE
 
 
@@ -128,5 +125,5 @@ def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[s
         show(f"{case.name}: the program failed before its first training step was traced\n{error}", err=True)
         return Exit.FAILED, {**named, "proof": None, "error": str(error)}, None
     if not options["as_json"]:
-        show(proof.text(columns() or _WIDTH))
+        show(proof.text(columns() or 110))
     return of_proof(proof.status, strict=options["strict"]), {**named, "proof": proof.to_json()}, proof

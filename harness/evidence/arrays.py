@@ -16,7 +16,7 @@ from harness.evidence.mapped import looked_at
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Array", "arrays_in"]
+__all__ = ["Array", "arrays_in", "wide"]
 
 # These have no native NumPy type; they are stored widened to float32, which is lossless.
 _STORED_AS = {"bfloat16": "float32"}
@@ -96,3 +96,11 @@ def arrays_in(thing: Any) -> Iterator[Array]:
         yield from (array for name in thing.__struct_fields__ for array in arrays_in(getattr(thing, name)))
     elif isinstance(thing, tuple):
         yield from (array for each in thing for array in arrays_in(each))
+
+
+def wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """In a dtype that has room for what is added to it: float64, or complex128."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):  # a number with flipped bits may signal that it is none
+        return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)

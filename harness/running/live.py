@@ -17,7 +17,7 @@ from harness.running.repeated import PLAIN, Runs
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
-from simulator.machines.local.host import cores, is_busy
+from simulator.machines.local.host import cores, is_busy, memory_bytes
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["LiveReference", "live_reference"]
@@ -90,7 +90,7 @@ def live_reference(
         timeout: seconds for the run, and for the reference after its end.
         noisy: as of `Runs`.
     """
-    if cores() == 1 or is_busy() or psutil.virtual_memory().available < _SPARE_BYTES:
+    if cores() == 1 or is_busy() or min(psutil.virtual_memory().available, memory_bytes()) < _SPARE_BYTES:
         yield None
         return
     traces = directory / TRACES

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.trace import Array, RunTrace, Seen
+from harness.evidence.arrays import wide
+from harness.evidence.trace import RunTrace, Seen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,22 +65,15 @@ def _pairs(one: Seen, replicas: Sequence[Seen]) -> Iterator[tuple[Floats, list[F
     """Each gradient of one device, and its parts on all replicas."""
     for value in one.gradients:
         parts = [
-            _wide(part)
+            wide(part.numpy())
             for seen in replicas
             for each in seen.gradients
             if each.name == value.name
             for part in each.parts
         ]
-        truth = _wide(value.parts[0])
+        truth = wide(value.parts[0].numpy())
         if parts and all(part.shape == truth.shape for part in parts):
             yield truth, parts
-
-
-def _wide(array: Array) -> Floats:
-    import numpy as np
-
-    with np.errstate(invalid="ignore"):  # one with flipped bits may signal
-        return array.numpy().astype(np.float64)
 
 
 def _alike(truth: Floats, found: Floats) -> bool:

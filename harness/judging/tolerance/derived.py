@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import wide
 from harness.evidence.eps import EPS
 from harness.evidence.latest import Latest
 from harness.evidence.observed import History, Observed, history, is_integer
@@ -17,9 +17,6 @@ from harness.judging.tolerance.moved import follows_gradient
 from harness.judging.tolerance.protocol import Bound
 from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, computed_in, eps
 from harness.judging.tolerance.whole import Whole, whole
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["Derived"]
 
@@ -96,7 +93,7 @@ class Derived:
         value = self._value(observable, name, step)
         if value is None or value.problem or is_integer(value.dtype) or value.dtype.startswith("complex"):
             return None
-        truth = _wide(value.array)
+        truth = wide(value.array)
         if truth.shape != observed.shape or truth.shape != before.shape:
             return None
         if not (np.isfinite(observed).all() and np.isfinite(before).all()):
@@ -197,7 +194,7 @@ class Derived:
         assert truth is not None
         known = [each for each in others if each is not None and _is_like(each, truth)]
         with np.errstate(invalid="ignore", over="ignore"):
-            apart = [_wide(each.array) - _wide(truth.array) for each in known]
+            apart = [wide(each.array) - wide(truth.array) for each in known]
         return [np.where(np.isfinite(each), each, 0.0) for each in apart]
 
     def _spread(self, observable: str, name: str, step: int | None) -> Bound:
@@ -261,15 +258,9 @@ def _magnitude(value: Observed) -> Bound:
     """The size of each element; of one that is not finite 0."""
     import numpy as np
 
-    size = np.abs(_wide(value.array))
+    size = np.abs(wide(value.array))
     return np.where(np.isfinite(size), size, 0.0)
 
 
 def _is_like(found: Observed, truth: Observed) -> bool:
     return (found.array.shape, found.rows) == (truth.array.shape, truth.rows)
-
-
-def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

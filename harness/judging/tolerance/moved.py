@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import wide
 from harness.evidence.trace import RunTrace
 
 if TYPE_CHECKING:
@@ -54,9 +55,6 @@ def follows_gradient(
 
 def _gradient(run: RunTrace, name: str, step: int | None) -> Floats | None:
     """What a tape gave for a variable, which a process saw that has one replica."""
-    import numpy as np
-
     seen = [each.seen for each in run.clients[0].steps if each.index == step and each.seen is not None]
     parts = [value.parts[0] for each in seen for value in each.gradients if value.name == name]
-    with np.errstate(invalid="ignore"):  # it may hold what is no number
-        return None if len(parts) != 1 else parts[0].numpy().astype(np.float64)
+    return None if len(parts) != 1 else wide(parts[0].numpy())

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import wide
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
 from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
 from harness.recording.noise import Noise
@@ -18,7 +19,7 @@ from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rep
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.recalling import per_replica, replaced
-from harness.recording.steps.state import copies_of, held_by, set_to, wide
+from harness.recording.steps.state import copies_of, held_by, set_to
 from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
@@ -495,6 +496,5 @@ def _values(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list
     if how == "sum":
         return [np.sum(copies, axis=0, dtype=dtype)]
     if how == "mean":
-        wide = np.complex128 if dtype.kind == "c" else np.float64
-        return [np.mean([copy.astype(wide) for copy in copies], axis=0).astype(dtype)]
+        return [np.mean(list(map(wide, copies)), axis=0).astype(dtype)]
     return copies[:1]

@@ -11,7 +11,7 @@ from harness.recording.shards import is_sharded
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["copies_of", "held_by", "how_copies_are", "set_to", "wide"]
+__all__ = ["copies_of", "held_by", "how_copies_are", "set_to"]
 
 
 def copies_of(variable: Any) -> tuple[Any, ...]:
@@ -62,10 +62,3 @@ def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
     for copy, tensor in zip(copies, tensors * len(copies) if len(tensors) == 1 else tensors, strict=False):
         with tf.device(copy.device):
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor)
-
-
-def wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """In a dtype that has room for what is added to it."""
-    import numpy as np
-
-    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)

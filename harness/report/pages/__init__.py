@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.report.pages.matrix import matrix_page
-from harness.report.pages.proofs import Proved, proofs_page
+from harness.report.pages.proofs import proofs_page
 from harness.report.pages.verified import Verified, verified_page
 
-__all__ = ["Proved", "Verified", "matrix_page", "proofs_page", "verified_page"]
+__all__ = ["Verified", "matrix_page", "proofs_page", "verified_page"]
