@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import itertools
 import os
@@ -29,7 +30,7 @@ from simulator.machines.local.scratch import scratch
 
 __all__ = ["Cured", "Uncured", "cured"]
 
-_TRIES_MAX = 6
+_TRIES_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,21 @@ def cured(
 
 def _changes(code: str, source: Source) -> Iterator[str]:
     """Each change that may mend what has a code, once."""
-    known = set[str]()
-    for cure in all_cures():
-        if code in cure.codes:
-            for changed in cure.changed(source):
-                if changed not in known:
-                    known.add(changed)
-                    yield changed
+    kinds = [cure.changed(source) for cure in all_cures() if code in cure.codes]
+    known = {source.text}
+    # The likeliest of each kind first: nobody knows which kind it is.
+    for changed in itertools.chain.from_iterable(itertools.zip_longest(*kinds)):
+        if changed is not None and changed not in known and _is_python(changed):
+            known.add(changed)
+            yield changed
+
+
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _read(file: Path) -> tuple[str, str]:

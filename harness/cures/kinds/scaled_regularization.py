@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import Source
+from harness.cures.protocol import NUMBERS, Source
 
 __all__ = ["CURE"]
 
 
 class _ScaledRegularization:
-    codes: tuple[str, ...] = ("regularizer_times_replicas",)
+    codes: tuple[str, ...] = (*NUMBERS, "regularizer_times_replicas", "loss_times_replicas")
 
     def changed(self, source: Source) -> Iterator[str]:
         for node in ast.walk(source.tree):
