@@ -16,6 +16,7 @@ from typing import Any
 from harness.cures.kinds import all_cures
 from harness.cures.protocol import Source, lines_of
 from harness.evidence.reproduced import ROUNDING_SHARE_MAX, first_difference
+from harness.judging.culprit.kinds import REPORT
 from harness.judging.diagnostics import diagnostic_of
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -82,13 +83,13 @@ def cured(
         asked: the rest, as of `verify`.
     """
     found = diagnostic_of(verdict)
-    if found is None or found.label is None:
+    if found is None or (found.label is None and found.code != REPORT.code):
         return Uncured("no line is named that could be changed")
-    file, guilty = file.resolve(), Path(found.label.file).resolve()
-    if guilty.parent != file.parent:
+    file = guilty = file.resolve()
+    if found.label is not None and (guilty := Path(found.label.file).resolve()).parent != file.parent:
         return Uncured(f"{found.label.file} does not lie beside the program, and only there lines are changed")
     before, encoding = _read(guilty)
-    others = tuple(each for each in found.others if each.file == found.label.file)
+    others = tuple(each for each in found.others if found.label is not None and each.file == found.label.file)
     tries = list(itertools.islice(_changes(found.code, Source(before, found.label, others)), _TRIES_MAX))
     for after in tries:
         phase("trying a cure")

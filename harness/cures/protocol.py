@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from harness.judging.culprit.kinds import KINDS
+from harness.judging.culprit.kinds import KINDS, REPORT
 from harness.judging.diagnostics import Label
 
 __all__ = ["NUMBERS", "REPLICAS", "Cure", "Source", "called", "lines_of", "names_replicas"]
@@ -20,7 +20,7 @@ NUMBERS = (
     "variables_match_reference",
     "metrics_match_reference",
     "replicas_agree",
-    *KINDS,
+    *(code for code in KINDS if code != REPORT.code),
 )
 """Codes of diagnostics that say which numbers are wrong, or what a line makes of them, and no rule says how."""
 
@@ -29,7 +29,7 @@ REPLICAS = "num_replicas_in_sync"
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
-_Node = TypeVar("_Node", bound=ast.expr)
+_Node = TypeVar("_Node", bound=ast.expr | ast.stmt)
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Source:
 
     Attributes:
         text: of the file.
-        label: the line that is wrong.
+        label: the line that is wrong; None where none is named, and any may be.
         others: lines of the same file that take part.
     """
 
     text: str
-    label: Label
+    label: Label | None = None
     others: tuple[Label, ...] = ()
 
     @cached_property
@@ -63,8 +63,14 @@ class Source:
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """Of all labels, that which is wrong first."""
-        return (self.label.line, *(each.line for each in self.others))
+        """Of all labels, that which is wrong first; all of the file where none is named."""
+        named = [each.line for each in (self.label, *self.others) if each is not None]
+        return tuple(dict.fromkeys(named or range(1, len(self._lines) + 1)))
+
+    @property
+    def line(self) -> int | None:
+        """That which is wrong; None where any may be."""
+        return None if self.label is None else self.label.line
 
     @property
     def context(self) -> str:
@@ -77,11 +83,11 @@ class Source:
         return f"{self.tensorflow}.distribute.get_strategy().{REPLICAS}"
 
     def nodes(self, kind: type[_Node]) -> Iterator[_Node]:
-        """Expressions of a kind that have a part in a line of a label, those of the wrong line first."""
-        for line in dict.fromkeys(self.lines):
-            for node in ast.walk(self.tree):
-                if isinstance(node, kind) and self.covers(node, line):
-                    yield node
+        """Expressions, or statements, of a kind with a part in a line of a label, those of the wrong line first."""
+        every = [node for node in ast.walk(self.tree) if isinstance(node, kind)]
+        order = {line: place for place, line in enumerate(self.lines)}
+        there = [(min((order[line] for line in order if self.covers(node, line)), default=-1), node) for node in every]
+        yield from (node for place, node in sorted(there, key=lambda each: each[0]) if place >= 0)
 
     def calls(self, *names: str, line: int | None = None) -> Iterator[ast.Call]:
         """Calls of functions that are called so, in all of the file or over a line, the first ones first."""

@@ -16,6 +16,7 @@ from harness.cli._cures import told_cure
 from harness.cures import Cured
 from harness.cures.kinds import all_cures
 from harness.cures.protocol import Source
+from harness.judging.culprit.kinds import REPORT
 from harness.judging.diagnostics.source import label_of
 from harness.judging.verdict import Verdict
 from simulator import UsageError
@@ -233,3 +234,11 @@ def test_a_cure_sums_gradients_before_they_are_clipped() -> None:
         f"    h = tf.nest.map_structure(lambda each: each / {_REPLICAS}, h)\n"
     )
     assert _changes("clipped_before_reduce", f"def f():\n{text}".replace("tape.gradient", "numbers")) == []
+
+
+def test_a_report_of_one_replica_is_found_in_all_of_the_file() -> None:
+    """No line is named for it, since no operation made it."""
+    text = "def report(s, x):\n    return s.experimental_local_results(x)[0]\n"
+    made = [changed for cure in all_cures() if REPORT.code in cure.codes for changed in cure.changed(Source(text))]
+    ways = ("SUM", "MEAN")
+    assert made == [f'def report(s, x):\n    return s.reduce("{way}", x, axis=None)\n' for way in ways]

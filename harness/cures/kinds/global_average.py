@@ -21,12 +21,12 @@ class _GlobalAverage:
     )
 
     def changed(self, source: Source) -> Iterator[str]:
-        for call in source.calls(*_MEANS, line=source.label.line):
+        for call in source.calls(*_MEANS, line=source.line):
             # Without a size TensorFlow takes that of a replica's batch times the replicas.
             if len(call.args) == 1 and not call.keywords:
                 yield source.replaced(call.func, f"{source.tensorflow}.nn.compute_average_loss")
             yield source.replaced(call, f"{source.of(call)} / {source.replicas}")
-        for call in source.calls("compute_average_loss", line=source.label.line):
+        for call in source.calls("compute_average_loss", line=source.line):
             left = [word for word in call.keywords if word.arg != "global_batch_size"]
             if call.args and len(left) < len(call.keywords):
                 words = [f"{word.arg}={source.of(word.value)}" for word in left]

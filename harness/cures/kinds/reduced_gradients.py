@@ -21,7 +21,7 @@ class _ReducedGradients:
             if len(words) < len(call.keywords):
                 given = [*map(source.of, call.args), *(f"{word.arg}={source.of(word.value)}" for word in words)]
                 yield source.replaced(call, f"{source.of(call.func)}({', '.join(given)})")
-        for call in source.calls(*_ASSIGNS, line=source.label.line):
+        for call in source.calls(*_ASSIGNS, line=source.line):
             if len(call.args) == 1:
                 value = source.of(call.args[0])
                 summed = f'{source.context}.all_reduce("SUM", {value})'

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, Source, called
+from harness.judging.culprit.kinds import REPORT
 
 __all__ = ["CURE"]
 
@@ -13,7 +14,7 @@ _LOCAL = "experimental_local_results"
 
 
 class _ReducedReport:
-    codes: tuple[str, ...] = (*NUMBERS, "metric_not_aggregated", "loss_times_replicas", "loss_divided_by_replicas")
+    codes: tuple[str, ...] = (*NUMBERS, REPORT.code, "metric_not_aggregated", "loss_times_replicas")
 
     def changed(self, source: Source) -> Iterator[str]:
         for part in source.nodes(ast.Subscript):

@@ -20,12 +20,9 @@ class _SummedFirst:
     codes: tuple[str, ...] = (*NUMBERS, "clipped_before_reduce", "local_overflow_decision")
 
     def changed(self, source: Source) -> Iterator[str]:
-        for line in dict.fromkeys(source.lines):
-            for statement in ast.walk(source.tree):
-                if not isinstance(statement, ast.stmt) or isinstance(statement, _OPENS):
-                    continue
-                if source.covers(statement, line):
-                    yield from _around(source, statement)
+        for statement in source.nodes(ast.stmt):
+            if not isinstance(statement, _OPENS):
+                yield from _around(source, statement)
 
 
 def _around(source: Source, statement: ast.stmt) -> Iterator[str]:
