@@ -26,6 +26,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "A job that has to survive": (
         "docs/run",
         "docs/faults",
+        "docs/faults-measured",
         "docs/search",
         "docs/network",
         "docs/machines",
