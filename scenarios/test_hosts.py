@@ -98,7 +98,7 @@ def test_a_long_partition_ends_in_an_exact_restart(
     assert problems(told, tmp_path, 4) == []
     assert told.detection is not None
     kind, task, late = told.detection
-    # Now and then TensorFlow crashes where it gives up a collective that runs (docs/faults-measured.md); noticed as well.
+    # Now and then TensorFlow crashes where it gives up a collective that runs (docs/faults-measured.md); seen as well.
     crashed = kind == "Signal" and "BaseCollectiveExecutor::StartAbort" in told.result[task].log
     assert crashed or kind in ("DeadlineExceededError", "UnavailableError")
     assert crashed or (limit or 5.0) - 0.1 <= late

@@ -1,7 +1,8 @@
 """README, docs/ and examples/: what they show is executed, and what they name exists.
 
 In a page, every `python` block is executed, all of one page in one namespace, and so is every `console` block, whose
-commands are `$ lockstep ...`; shell blocks (`sh`) are not. A comment on the line before a block says more:
+commands are `$ lockstep ...`; shell blocks (`sh`) are only parsed. Every `python` block can be pasted alone. A comment
+on the line before a block says more:
 `<!-- output -->` before a `text` block that it is what the code above prints, `<!-- from FILE -->` that the block is a
 piece of that file, which is run elsewhere, `<!-- not run: REASON -->` that it is not run. Decimal numbers, line breaks
 and `...` are not compared.
@@ -14,6 +15,7 @@ import contextlib
 import importlib
 import io
 import itertools
+import os
 import re
 import runpy
 import shlex
@@ -25,9 +27,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from _lockstep.plugin.hooks import pytest_addoption
+from harness.cli import _lockstep as lockstep_group
 from harness.cli import main as lockstep
 from harness.judging.known_issues import registry
 from harness.judging.laws import all_laws
@@ -37,7 +41,7 @@ from harness.running.making import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from harness.tf_tests import plugin as tf_tests
-from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables
+from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables, words
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,12 +79,13 @@ DEAR = (
         "ledger.md",
         "network.md",
         "proof.md",
+        "run.md",
         "search.md",
         "writing-programs.md",
     ),
 )
 # Options of other programs, and the one that click adds.
-FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb"}
+FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb", "--version"}
 FOREIGN_OPTIONS |= {"--address", "--generate", "--head", "--num-cpus"}  # of `ray`
 
 
@@ -185,6 +190,7 @@ def one_reference(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python and console blocks of a page, one after the other, run and have the shown output."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # `-- python train.py`
     monkeypatch.delenv("LOCKSTEP_CULPRIT", raising=False)
     if page.name == "getting-started.md":  # which shows all that a verdict says without being asked
         monkeypatch.delenv("LOCKSTEP_PROVE", raising=False)
@@ -200,6 +206,67 @@ def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.Mo
                 printed = _run_python(page, block, namespace)
     finally:
         shutil.rmtree(ROOT / "lockstep-found", ignore_errors=True)  # where `lockstep search` writes what it finds
+
+
+def _undefined(code: str) -> list[str]:
+    """The names that a block of Python uses and does not have."""
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise", "-"]
+    found = subprocess.run(ruff, input=code, capture_output=True, text=True, check=False)
+    return re.findall(r"Undefined name `(\w+)`", found.stdout)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_ids(PAGES))
+def test_python_blocks_can_be_pasted_alone(page: Path) -> None:
+    """Each imports and defines what it names; a page's blocks share a namespace only where they are run here."""
+    missing = {
+        block.line: names
+        for block in _blocks(page)
+        if block.language == "python" and _is_run(block) and (names := _undefined(block.code))
+    }
+    assert missing == {}
+
+
+def _shell_lines() -> Iterator[tuple[str, list[str]]]:
+    """(place, words) of each `lockstep ...` in a block that is not run, and in an indented one."""
+    for page in PAGES:
+        text = page.read_text()
+        lines = [
+            (block.line + number, line.removeprefix("$ "))
+            for block in _blocks(page)
+            if block.language in ("sh", "console") and not _is_run(block)
+            for number, line in enumerate(block.code.splitlines())
+        ]
+        lines += [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.startswith("    lockstep ")]
+        for number, line in lines:
+            if line.startswith("lockstep ") and "..." not in line:
+                command = re.split(r" >|; echo", line)[0]
+                yield f"{page.name}:{number}", shlex.split(command, comments=True)[1:]
+
+
+def _parsed(words_of_line: list[str]) -> None:
+    """Raise `click.UsageError` unless the command takes these words, and its choices these values."""
+    context = click.Context(lockstep_group)
+    name, command, rest = lockstep_group.resolve_command(context, words_of_line)
+    assert command is not None
+    inner = click.Context(command, info_name=name, **command.context_settings)
+    values, _, _ = command.make_parser(inner).parse_args(rest)
+    for param in command.params:
+        if isinstance(param.type, click.Choice) and isinstance(values.get(str(param.name)), str):
+            param.type.convert(values[str(param.name)], param, inner)
+
+
+def test_shell_lines_are_understood() -> None:
+    """What the pages show and no test runs are commands with options that there are."""
+    lines = list(_shell_lines())
+    assert len(lines) > 60
+    for place, line in lines:
+        try:
+            _parsed(line)
+        except click.UsageError as error:
+            pytest.fail(f"{place}: lockstep {shlex.join(line)}: {error.format_message()}")
+    for wrong in (["verfy", "train.py:train"], ["verify", "--strategi", "mirrored-2"], ["verify", "--format", "xml"]):
+        with pytest.raises(click.UsageError):
+            _parsed(wrong)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +379,7 @@ def test_options_exist() -> None:
     commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in _commands_there()]
     options = [
         option
-        for command in [*commands, soak.main, sweep.main, trials.main, try_wheel.main]
+        for command in [*commands, soak.main, sweep.main, trials.main, try_wheel.main, words.main]
         for option in command.params
     ]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
@@ -447,6 +514,7 @@ def test_the_first_screen_counts_what_there_is() -> None:
 def test_the_checks_find_what_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shown output that differs in a word, a count or an exit code is found; rounding and line breaks are let pass."""
     _assert_prints("ratio 0.5 of\n 3 values", "ratio 1e-07 of 3 values\n")
+    assert _undefined("train = 1\nverify(train)\n") == ["verify"]
     for shown in ("ratio 0.5 of 4 values", "ratio 0.5 of 3 numbers", "ratio 0.5"):
         with pytest.raises(AssertionError):
             _assert_prints(shown, "ratio 0.5 of 3 values")

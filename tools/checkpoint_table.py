@@ -1,5 +1,5 @@
-"""Write the tables of docs/checkpoint-sweeps.md from the sweeps that scenarios/test_checkpoint_sweeps.py judges: `python
-tools/checkpoint_table.py`.
+"""Write the tables of docs/checkpoint-sweeps.md from the sweeps that scenarios/test_checkpoint_sweeps.py judges:
+`python tools/checkpoint_table.py`.
 """
 
 from __future__ import annotations

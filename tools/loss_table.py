@@ -1,5 +1,5 @@
-"""Write the tables of docs/loss-reduction.md from the closed forms that scenarios/test_loss_reduction.py checks: `python
-tools/loss_table.py`.
+"""Write the tables of docs/loss-reduction.md from the closed forms that scenarios/test_loss_reduction.py checks:
+`python tools/loss_table.py`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.reading.checking import findings  # noqa: E402
-from tools.reading.figures import glossary  # noqa: E402
-from tools.words import GLOSSARY, WORDS_MAX, pages, table  # noqa: E402
+from tools.words import WORDS_MAX, counted, pages  # noqa: E402
 
 __all__ = ["main"]
 
@@ -22,14 +21,13 @@ __all__ = ["main"]
 def main(only: tuple[str, ...]) -> None:
     """Print each finding with page and line; the exit code is 1 if there is one, or too many words."""
     texts = pages()
-    terms = glossary(texts[GLOSSARY])
     found = [
         f"{name}:{line}: {said}"
         for name, text in texts.items()
         if not only or name in only
-        for line, said in findings(text, {} if name == GLOSSARY else terms)
+        for line, said in findings(text)
     ]
-    words = table(texts)[1].words
+    words = sum(one.words for one in counted(texts).values())
     if words > WORDS_MAX:
         found.append(f"{words} words by hand, not more than {WORDS_MAX} (`python tools/words.py` has them by page)")
     for each in found:

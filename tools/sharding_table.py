@@ -1,4 +1,4 @@
-"""Write the tables of docs/sharding.md from what clusters are given, beside what is documented: `python tools/sharding_table.py`."""
+"""Write the tables of docs/sharding.md, of observed beside documented examples: `python tools/sharding_table.py`."""
 
 from __future__ import annotations
 
@@ -74,6 +74,8 @@ FUNCTIONS = (
     Row("wrong: index 0 everywhere", Pipeline((12,), 4, function="first_shard_everywhere"), "the user's"),
     Row("wrong: batched by the global batch", Pipeline((12,), 4, function="global_batch"), "the user's"),
 )
+
+
 def table(ask: Asking) -> str:
     """A row for each source, policy and strategy; runs every pipeline."""
     parts = ["## `experimental_distribute_dataset`\n", *_table(ask, ROWS)]

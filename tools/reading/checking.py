@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tools.reading.figures import rules
 from tools.reading.pages import CODE, Block, blocks, sentences, word_count
@@ -14,8 +14,8 @@ __all__ = ["WORDS_MAX", "findings"]
 WORDS_MAX = 30
 
 
-def findings(page: str, glossary: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[int, str]]:
-    """(line, what to do) for everything on a page that breaks a rule; `glossary` has the words not to use."""
+def findings(page: str) -> Iterator[tuple[int, str]]:
+    """(line, what to do) for everything on a page that breaks a rule."""
     there = list(blocks(page))
     yield from _beginning(there)
     for block in there:
@@ -23,7 +23,7 @@ def findings(page: str, glossary: Mapping[str, tuple[str, ...]]) -> Iterator[tup
             shown = sentence.replace(CODE, "`...`")
             if word_count(sentence) > WORDS_MAX and block.kind != "heading":
                 yield block.line, f"{word_count(sentence)} words, not more than {WORDS_MAX}: {shown}"
-            for said in (*_of_the_old_style(block, sentence), *_for_another(sentence, glossary)):
+            for said in (*_of_the_old_style(block, sentence), *_for_another(sentence)):
                 yield block.line, f"{said}: {shown}"
 
 
@@ -34,8 +34,8 @@ def _of_the_old_style(block: Block, sentence: str) -> Iterator[str]:
             yield f"`{found[0]}`: {rule['say']}"
 
 
-def _for_another(sentence: str, glossary: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    for term, others in glossary.items():
+def _for_another(sentence: str) -> Iterator[str]:
+    for term, others in rules()["instead"].items():
         for other in others:
             if re.search(rf"\b{re.escape(other)}\b", sentence, re.IGNORECASE):
                 yield f"`{other}`: the glossary's word is `{term}`"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tools.reading.pages import Block, blocks, sentences, word_count
 
@@ -51,17 +52,13 @@ class Figures:
 @cache
 def rules() -> dict[str, Any]:
     """What tools/reading/rules.toml says."""
-    return tomllib.loads(_RULES.read_text())
+    return dict(msgspec.toml.decode(_RULES.read_text()))
 
 
-def glossary(page: str) -> dict[str, tuple[str, ...]]:
-    """Each term of docs/glossary.md, in lower case, with the words that are not to stand for it."""
-    listed = {}
-    for row in re.findall(r"^\| \*\*.*\|$", page, re.MULTILINE):
-        terms, _, *banned = (cell.strip(" *") for cell in row.strip("|").split(" |"))
-        for term in terms.split(","):
-            listed[term.strip().lower()] = tuple(word.strip() for each in banned for word in each.split(",") if word.strip())
-    return listed
+def glossary(page: str) -> list[str]:
+    """The terms of docs/glossary.md, in lower case."""
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE)
+    return [term.strip().lower() for terms in rows for term in terms.split(",")]
 
 
 def figures(page: str, terms: Iterable[str]) -> Figures:
@@ -80,7 +77,7 @@ def figures(page: str, terms: Iterable[str]) -> Figures:
 
 def _undefined(there: list[Block], terms: Iterable[str]) -> set[str]:
     """Terms of ours that the page uses, and that neither the glossary nor the page explains."""
-    explained = " ".join(text for block in there for text in block.defined) + " " + " ".join(terms)
+    explained = " ".join(text for block in there for text in block.explained) + " " + " ".join(terms)
     text = " ".join(block.text for block in there if block.kind in _PROSE).lower()
     return {term for term in rules()["own_terms"] if _has(text, term) and not _has(explained, term)}
 

@@ -29,8 +29,8 @@ class Block:
     text: str
     words: int
     line: int
-    defined: tuple[str, ...] = ()
-    """What stands in bold or italics in it, or is its heading: the terms that it explains."""
+    explained: tuple[str, ...] = ()
+    """Its pieces in bold, in italics or in a link, or its heading, in lower case: the terms that it explains."""
 
 
 def blocks(page: str) -> Iterator[Block]:
@@ -62,22 +62,21 @@ def _kind(kinds: Sequence[str]) -> str:
 
 
 def _block(kind: str, children: Sequence[Token], line: int) -> Block:
-    text, words, defined = "", 0, []
-    marked: list[str] = []  # what has been read since a bold or italic piece began
+    text, words = "", 0
+    explained: list[str] = []
+    marked: list[str] = []  # the text of each piece that has begun and not ended
     for child in children:
         piece = {"softbreak": " ", "hardbreak": " ", "code_inline": CODE, "text": child.content}.get(child.type, "")
         text += piece
         words += word_count(child.content) if child.type in ("text", "code_inline") else 0
-        if child.type in ("strong_open", "em_open"):
-            marked = [""]
-        elif child.type in ("strong_close", "em_close"):
-            defined += marked
-            marked = []
-        elif marked:
-            marked[0] += piece
+        marked = [before + piece for before in marked]
+        if child.type in ("strong_open", "em_open", "link_open"):
+            marked.append("")
+        elif child.type in ("strong_close", "em_close", "link_close"):
+            explained.append(marked.pop())
     if kind == "heading":
-        defined.append(text)
-    return Block(kind, text.strip(), words, line, tuple(each.lower() for each in defined))
+        explained.append(text)
+    return Block(kind, text.strip(), words, line, tuple(each.lower() for each in explained))
 
 
 def word_count(text: str) -> int:
