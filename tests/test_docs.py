@@ -23,15 +23,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from _lockstep.plugin.hooks import pytest_addoption
-from harness.cli import _lockstep as lockstep_group
 from harness.cli import main as lockstep
 from harness.judging.known_issues import registry
 from harness.judging.laws import all_laws
@@ -41,10 +39,9 @@ from harness.running.making import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from harness.tf_tests import plugin as tf_tests
+from tests._blocks import PAGES, ROOT, Block, blocks, is_run
 from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables, words
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What is wrong there is wrong on purpose; tests/test_errors.py holds it to what is answered.
 MISTYPED = ROOT / "docs" / "errors.md"
 LINKING = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -87,31 +84,6 @@ DEAR = (
 # Options of other programs, and the one that click adds.
 FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb", "--version"}
 FOREIGN_OPTIONS |= {"--address", "--generate", "--head", "--num-cpus"}  # of `ray`
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page; `note` is the comment right before it, `line` the number of its first line of code."""
-
-    language: str
-    code: str
-    note: str
-    line: int
-
-
-def _blocks(page: Path) -> list[Block]:
-    fence = re.compile(
-        r"^(?:<!-- (?P<note>.*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
-    )
-    text = page.read_text()
-    return [
-        Block(match["language"], match["code"], match["note"] or "", text.count("\n", 0, match.start("code")) + 1)
-        for match in fence.finditer(text)
-    ]
-
-
-def _is_run(block: Block) -> bool:
-    return block.language in ("python", "console") and not block.note.startswith(("not run: ", "from "))
 
 
 def _ids(pages: list[Path]) -> list[str]:
@@ -184,7 +156,7 @@ def one_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(page, marks=[pytest.mark.full] if page.name in DEAR else [], id=page.name)
         for page in PAGES
-        if any(map(_is_run, _blocks(page)))
+        if any(map(is_run, blocks(page)))
     ],
 )
 def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,76 +169,15 @@ def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.Mo
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     try:
-        for block in _blocks(page):
+        for block in blocks(page):
             if block.note == "output":
                 _assert_prints(block.code, printed)
-            elif _is_run(block) and block.language == "console":
+            elif is_run(block) and block.language == "console":
                 _run_console(block, monkeypatch)
-            elif _is_run(block):
+            elif is_run(block):
                 printed = _run_python(page, block, namespace)
     finally:
         shutil.rmtree(ROOT / "lockstep-found", ignore_errors=True)  # where `lockstep search` writes what it finds
-
-
-def _undefined(code: str) -> list[str]:
-    """The names that a block of Python uses and does not have."""
-    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise", "-"]
-    found = subprocess.run(ruff, input=code, capture_output=True, text=True, check=False)
-    return re.findall(r"Undefined name `(\w+)`", found.stdout)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=_ids(PAGES))
-def test_python_blocks_can_be_pasted_alone(page: Path) -> None:
-    """Each imports and defines what it names; a page's blocks share a namespace only where they are run here."""
-    missing = {
-        block.line: names
-        for block in _blocks(page)
-        if block.language == "python" and _is_run(block) and (names := _undefined(block.code))
-    }
-    assert missing == {}
-
-
-def _shell_lines() -> Iterator[tuple[str, list[str]]]:
-    """(place, words) of each `lockstep ...` in a block that is not run, and in an indented one."""
-    for page in PAGES:
-        text = page.read_text()
-        lines = [
-            (block.line + number, line.removeprefix("$ "))
-            for block in _blocks(page)
-            if block.language in ("sh", "console") and not _is_run(block)
-            for number, line in enumerate(block.code.splitlines())
-        ]
-        lines += [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.startswith("    lockstep ")]
-        for number, line in lines:
-            if line.startswith("lockstep ") and "..." not in line:
-                command = re.split(r" >|; echo", line)[0]
-                yield f"{page.name}:{number}", shlex.split(command, comments=True)[1:]
-
-
-def _parsed(words_of_line: list[str]) -> None:
-    """Raise `click.UsageError` unless the command takes these words, and its choices these values."""
-    context = click.Context(lockstep_group)
-    name, command, rest = lockstep_group.resolve_command(context, words_of_line)
-    assert command is not None
-    inner = click.Context(command, info_name=name, **command.context_settings)
-    values, _, _ = command.make_parser(inner).parse_args(rest)
-    for param in command.params:
-        if isinstance(param.type, click.Choice) and isinstance(values.get(str(param.name)), str):
-            param.type.convert(values[str(param.name)], param, inner)
-
-
-def test_shell_lines_are_understood() -> None:
-    """What the pages show and no test runs are commands with options that there are."""
-    lines = list(_shell_lines())
-    assert len(lines) > 60
-    for place, line in lines:
-        try:
-            _parsed(line)
-        except click.UsageError as error:
-            pytest.fail(f"{place}: lockstep {shlex.join(line)}: {error.format_message()}")
-    for wrong in (["verfy", "train.py:train"], ["verify", "--strategi", "mirrored-2"], ["verify", "--format", "xml"]):
-        with pytest.raises(click.UsageError):
-            _parsed(wrong)
 
 
 @pytest.mark.parametrize(
@@ -309,14 +220,14 @@ def test_the_pytest_example_runs() -> None:
     assert re.search(r"^3 passed, 1 skipped|^4 passed", done.stdout, re.MULTILINE), done.stdout
 
 
-def test_every_example_is_run() -> None:
+def test_every_exampleis_run() -> None:
     """No file in examples/ is left out of the tests above."""
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == {*EXAMPLES, *PLAIN_EXAMPLES, PYTEST_EXAMPLE}
 
 
 def test_quoted_pieces_are_in_their_files() -> None:
     """A block that is said to come from a file stands there word for word."""
-    quoted = [(page, block) for page in PAGES for block in _blocks(page) if block.note.startswith("from ")]
+    quoted = [(page, block) for page in PAGES for block in blocks(page) if block.note.startswith("from ")]
     assert quoted
     for page, block in quoted:
         source = block.note.removeprefix("from ")
@@ -514,7 +425,6 @@ def test_the_first_screen_counts_what_there_is() -> None:
 def test_the_checks_find_what_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shown output that differs in a word, a count or an exit code is found; rounding and line breaks are let pass."""
     _assert_prints("ratio 0.5 of\n 3 values", "ratio 1e-07 of 3 values\n")
-    assert _undefined("train = 1\nverify(train)\n") == ["verify"]
     for shown in ("ratio 0.5 of 4 values", "ratio 0.5 of 3 numbers", "ratio 0.5"):
         with pytest.raises(AssertionError):
             _assert_prints(shown, "ratio 0.5 of 3 values")
