@@ -48,4 +48,7 @@ def _beginning(there: list[Block]) -> Iterator[tuple[int, str]]:
         return
     opening = sentences(first.text)[0]
     if first.kind != "paragraph" or not re.search(rules()["verbs"], opening, re.VERBOSE):
-        yield first.line, f"begin with an example, or a sentence with a verb (tools/reading/rules.toml lists them): {opening}"
+        yield (
+            first.line,
+            f"begin with an example, or a sentence with a verb (tools/reading/rules.toml lists them): {opening}",
+        )
