@@ -34,7 +34,7 @@ Exit codes:
   2  usage error
   3  the run failed: a task crashed or hung unasked
   4  this machine lacks what was required
-  5  abstained: the program can be judged neither right nor wrong
+  5  not judged: the program can be judged neither right nor wrong
 """
 
 
