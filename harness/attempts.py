@@ -49,7 +49,7 @@ from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.agent.places import place
 
-__all__ = ["Attempt", "leaves_evidence", "verdict_of"]
+__all__ = ["Attempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
 
 Tasks = dict[str, dict[str, Any]]
 
@@ -346,7 +346,7 @@ def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -
         with attempt.followed() as live:
             result = attempt.run(live)
             meanwhile()
-            return _judged(attempt, task_summaries(result), live)
+            return judged_by(attempt, task_summaries(result), live)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -374,7 +374,18 @@ def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
     return bool(broken) and "updates_counted" not in broken and not all(step.is_given for step in of_workers)
 
 
-def _judged(attempt: Attempt, tasks: Tasks, live: LiveReference | None) -> tuple[Verdict, Reference]:
+def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
+    """The verdict on a run that has left its evidence, and what it was held against.
+
+    Args:
+        attempt: what was run.
+        tasks: as of `Verdict`.
+        live: has followed the run while it went on.
+
+    Raises:
+        Abstained: no step has left evidence.
+        RunFailed: a script fails as its own reference.
+    """
     case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks, live=live)
     if verdict.outcome == "inconsistent":
