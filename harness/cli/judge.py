@@ -90,14 +90,16 @@ def _steps(asked: Judge, *, follow: bool) -> Iterator[StepJudged]:
 
 
 def _lines(step: StepJudged) -> Iterator[str]:
-    where = f"step {step.step}" + (f" of start {step.training + 1}" if step.training else "")
+    where = f"from step {step.step} on" if step.by_digest else f"step {step.step}"
+    where += f", start {step.training + 1}" if step.training else ""
     for finding in step.findings:
         yield f"{where}: {finding.question}: {finding.said}"
-    if step.why is not None:
+    if step.why is not None and not step.findings:
         yield f"{where}: not judged: {step.why}"
 
 
 def _summary(known: list[StepJudged]) -> str:
+    known = [each for each in known if not each.by_digest]
     counts = {outcome: sum(each.outcome == outcome for each in known) for outcome in ("consistent", "inconsistent")}
     worst = max((each.worst_ratio for each in known if each.worst_ratio is not None), default=None)
     said = f"{len(known)} steps: {counts['consistent']} consistent, {counts['inconsistent']} inconsistent, "

@@ -10,6 +10,7 @@ Each process has a folder of its own. A task that is started again has a new one
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -114,8 +115,11 @@ class Training:
         return all((folder / _ENDED).exists() for folder in self.folders)
 
     def size(self, step: int) -> int:
-        """Bytes that a step takes in all of them."""
-        return sum(loose_steps(folder)[step].stat().st_size for folder in self.folders)
+        """Bytes that a step takes in all of them, as far as it is still there."""
+        found = [loose_steps(folder).get(step) for folder in self.folders]
+        with contextlib.suppress(FileNotFoundError):
+            return sum(path.stat().st_size for path in found if path is not None)
+        return 0
 
     def readers(self) -> list[tuple[Job, EvidenceReader]]:
         """What reads the steps of each."""

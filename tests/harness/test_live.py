@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli import _lockstep
 from harness.evidence.deposit import JUDGED, Job, ended, opened, trainings, variables_of
+from harness.evidence.digests import Digest, DigestWriter
 from harness.evidence.steps import (
     EvidenceReader,
     EvidenceWriter,
@@ -28,6 +30,8 @@ from harness.evidence.steps import (
 from harness.evidence.steps.store import written
 from harness.evidence.trace import Header, Seen
 from harness.live import Judge, StepJudged
+from harness.live.contributions import outlier
+from harness.live.state import Divergence, divergences
 from harness.recording.steps import Leaving
 from simulator import UsageError
 
@@ -74,8 +78,10 @@ def test_a_bit_that_turns_over_is_found_and_nothing_else_is(tmp_path: Path, monk
     steps = [json.loads(line) for line in found.stdout.splitlines()]
     outcomes = {step["step"]: step["outcome"] for step in steps}
     assert outcomes == {1: "consistent", 3: "consistent", 6: "inconsistent", 9: "consistent"}
-    (wrong,) = steps[2]["findings"]
-    assert (wrong["question"], wrong["variable"]) == ("computation", "w")
+    (wrong,) = (step for step in steps if step["step"] == 6)
+    computed, contributed = wrong["findings"]
+    assert (computed["question"], computed["variable"]) == ("computation", "w")
+    assert contributed["replica"] == "worker:1"
     assert found.return_value == 1
 
     again = _call("judge", "left")
@@ -84,6 +90,76 @@ def test_a_bit_that_turns_over_is_found_and_nothing_else_is(tmp_path: Path, monk
 
 
 # ---------------------------------------------------------------------- what is left
+
+
+@pytest.mark.full
+def test_a_bit_of_a_weight_is_found_by_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It turns over after step 4, of which no evidence is left; what the copies hold at step 6 tells the rest."""
+    monkeypatch.chdir(tmp_path)
+    slow = _LOOP.replace("0.1 *", "0.001 *").replace("tf.zeros([3])", "2.0 + tf.zeros([3])")
+    Path("train.py").write_text(slow)
+    fault = "kind=bitflip,task=worker:1,step=4,target=variable,element=2,bit=26"
+    told = ("--worker", "2", "--every", "3", "--out", "left", "--quiet", "--fault", fault)
+    assert _call("watch", *told, "--", "python", "train.py").return_value == 0
+    (each,) = divergences(*trainings(Path("left")))
+    assert each.step == 4
+    found = _call("judge", "left", "--json")
+    steps = {(step["step"], step.get("by_digest", False)): step for step in map(json.loads, found.stdout.splitlines())}
+    assert {key: step["outcome"] for key, step in steps.items()} == {
+        (1, False): "consistent",
+        (3, False): "consistent",
+        (4, True): "inconsistent",
+        (6, False): "inconsistent",
+        (9, False): "inconsistent",
+    }
+    (finding,) = steps[4, True]["findings"]
+    assert (finding["question"], finding["variable"], finding["index"]) == ("state", "w", [2])
+    assert finding["replica"] == "worker:1"
+
+
+# ---------------------------------------------------------------------- whose fault it is
+
+
+def _digested(folder: Path, *rows: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    writer = DigestWriter(folder)
+    for step, (begin, end) in enumerate(rows, 1):
+        writer.write(Digest(step, 1, begin, end))
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([((1, 1), (2, 2)), ((2, 2), (3, 3))], []),
+        ([((1, 1), (2, 2)), ((5, 5), (3, 3))], []),  # set by the program, on both
+        ([((1, 1), (2, 2)), ((2, 5), (3, 6)), ((3, 6), (4, 7))], [Divergence(2, True, ("local:0 replica 1",))]),
+        ([((1, 1), (2, 2)), ((2, 2), (3, 6)), ((3, 6), (4, 7))], [Divergence(2, False, ())]),
+        ([((1, 2), (2, 3)), ((2, 3), (3, 4))], [Divergence(1, True, ())]),  # never broadcast
+    ],
+)
+def test_digests_tell_where_copies_came_to_differ(
+    tmp_path: Path, rows: list[tuple[tuple[int, ...], tuple[int, ...]]], told: list[Divergence]
+) -> None:
+    """Once; in memory between two steps it is known whose fault it was."""
+    _digested(opened(tmp_path, _job()), *rows)
+    assert list(divergences(*trainings(tmp_path))) == told
+
+
+def test_of_three_the_odd_one_is_wrong(tmp_path: Path) -> None:
+    """Also where they came to differ in a step."""
+    for task, end in (("worker:0", 3), ("worker:1", 4), ("worker:2", 3)):
+        header = Header(task, 0, "multi_worker-3", 3, 1, 3, 0)
+        _digested(opened(tmp_path, Job(header, "", (), "/", "", {})), ((1,), (end,)))
+    assert list(divergences(*trainings(tmp_path))) == [Divergence(1, False, ("worker:1",))]
+
+
+@pytest.mark.parametrize(("off", "told"), [(0.0, None), (1e-7, None), (0.3, ("b", "v")), (math.nan, ("b", "v"))])
+def test_the_replica_that_contributes_what_it_should_not(off: float, told: tuple[str, str] | None) -> None:
+    """A factor that all elements have is the script's own division, and rounding is no fault."""
+    should = {"w": np.arange(1.0, 7.0).reshape(2, 3), "v": np.arange(1.0, 5.0)}
+    found = {"a": {name: each / 2 for name, each in should.items()}}
+    found["b"] = {"w": should["w"] / 2, "v": should["v"] / 2 + np.array([0.0, 0.0, off, 0.0])}
+    assert outlier(found, lambda replica: should) == told
 
 
 @pytest.fixture
@@ -208,7 +284,7 @@ def test_a_training_does_not_wait_for_the_disk(
         return written(*args)
 
     monkeypatch.setattr(loose, "written", slowly)
-    leaving, _ = _leaving(tmp_path, said)
+    leaving = _leaving(tmp_path, said)[0]
     for number in range(1, 5):
         _step(leaving, number)
     may_go_on.set()
@@ -246,10 +322,10 @@ def test_what_is_noted_of_an_environment() -> None:
     assert variables_of(environ) == {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
 
 
-def test_a_script_that_is_not_here_is_said(tmp_path: Path) -> None:
+def test_a_script_that_is_not_here_is_said(tmp_path: Path, writer: LooseWriter) -> None:
     """With what to do."""
-    folder = opened(tmp_path, _job())
-    (folder / "1.step").touch()
+    writer.folder = opened(tmp_path, _job())
+    _leave(writer, 1)
     with pytest.raises(UsageError, match=r"ran /nowhere/train\.py, which is not here.*lockstep judge DIR -- python"):
         list(Judge(tmp_path).judge())
 

@@ -142,10 +142,10 @@ class EvidenceReader:
         if not path.exists():
             return None
         data = self._mapped(index)
-        (length,) = _LENGTH.unpack_from(data)
         try:
+            (length,) = _LENGTH.unpack_from(data)
             return _DECODER.decode(data[_LENGTH.size : _LENGTH.size + length])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, struct.error) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
     def is_closed(self, index: int) -> bool:

@@ -1,4 +1,4 @@
-"""The run's side of a long training: the evidence of some steps is left, and the others cost little."""
+"""The run's side of a long training: the evidence of some steps is left, and a digest of each of the others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from harness.evidence.digests import Digest, DigestWriter
 from harness.evidence.steps import LooseWriter, StepEvidence
 from harness.evidence.trace import Seen
+from harness.recording.steps.digesting import Digests
 from harness.recording.steps.keeping import Deliver, Keeping
 from harness.recording.steps.protocol import Variables
 
@@ -35,9 +37,18 @@ class Leaving(Keeping):
         self._loose = writer
         self._note = note
         self._seen: Seen | None = None
+        self._digests = Digests()
+        self._digested: DigestWriter | None = None
+        self._begun: list[Any] = []
+        self._left: list[Any] = []
 
     def into(self, folder: Path, room: int, replicas: range) -> None:
-        """Know where to leave it, in how many bytes, and the numbers of the local replicas over all tasks."""
+        """Know where to leave it, in how many bytes, and the numbers of the local replicas over all tasks.
+
+        Raises:
+            OSError: nothing can be left there.
+        """
+        self._digested = DigestWriter(folder)
         self._loose.folder, self._loose.room, self._replicas = folder, room, replicas
 
     def wants(self, number: int) -> bool:
@@ -50,16 +61,36 @@ class Leaving(Keeping):
         wanted = self.wants(number) and not self._loose.is_busy
         if self.wants(number) and not wanted:
             self._note(f"step {number} was left out: the one before is still being written")
+        self._digest()
         super().begin(variables if wanted else (), eager, worker, traced=traced)
         self._seen = None
         if not wanted:
             self._open = self._pending = False
+        if self._digested is not None:
+            self._digests.know(variables)
+            self._begun = self._left = self._digests.now()
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What has not come to its end, or took no gradients, is none."""
         super().end(variables if self._pending else tuple, done=done, trained=trained)
         if not (done and trained):
-            self._pending, self._index = False, self._index - 1
+            self._pending, self._index, self._begun = False, self._index - 1, []
+        elif self._begun:
+            self._left = self._digests.now()
+
+    def _digest(self) -> None:
+        """Write the digests of the step before, which have been computed by now."""
+        if self._digested is None or not self._begun:
+            return
+        begun, left = (tuple(map(int, each)) for each in (self._begun, self._left))
+        self._begun = []
+        try:
+            self._digested.write(Digest(self._index, self._digests.kind, begun, left))
+            if self._index % self._every == 0:
+                self._digested.flush()
+        except OSError as error:
+            self._digested = None
+            self._note(f"digests could not be left: {error.strerror}")
 
     def end_evaluation(self, *, ran: bool) -> str | None:
         """Evaluations are not left: one may go through all the data that there are."""
@@ -72,6 +103,9 @@ class Leaving(Keeping):
 
     def close(self) -> None:
         """Publish the last step, and wait until it is written."""
+        self._digest()
+        if self._digested is not None:
+            self._digested.close()
         self._settle()
         self._loose.close()
 

@@ -1,0 +1,87 @@
+"""A digest of each replica's variables, before and after every step: 16 bytes a step, and 16 for each replica.
+
+They tell when copies of variables came to differ, and whether that was in a step, or in memory between two steps.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+__all__ = ["Digest", "DigestWriter", "digests_of"]
+
+_FILE = "digests"
+_HEAD = struct.Struct("<QII")
+_EACH = struct.Struct("<qq")
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """Of one step of a process.
+
+    Attributes:
+        step: its number, from 1.
+        kind: counts how often other variables than before were digested: only those of one kind can be compared.
+        begin: by local replica, before the step.
+        end: by local replica, after it.
+    """
+
+    step: int
+    kind: int
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+
+
+class DigestWriter:
+    """Adds digests to those of a folder.
+
+    Args:
+        folder: of a process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file: BinaryIO = (folder / _FILE).open("ab")
+
+    def write(self, digest: Digest) -> None:
+        """Add one, which is in the file after `flush`.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        each = map(_EACH.pack, digest.begin, digest.end)
+        self._file.write(_HEAD.pack(digest.step, digest.kind, len(digest.begin)) + b"".join(each))
+
+    def flush(self) -> None:
+        """Have them where others can read them.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; raises as of `flush`."""
+        self._file.close()
+
+
+def digests_of(folders: Iterable[Path]) -> Iterator[Sequence[Digest]]:
+    """The digests of all processes that train together, step by step, as far as all of them have left them."""
+    yield from zip(*map(_read, folders), strict=False)
+
+
+def _read(folder: Path) -> Iterator[Digest]:
+    try:
+        file = (folder / _FILE).open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        while len(head := file.read(_HEAD.size)) == _HEAD.size:
+            step, kind, count = _HEAD.unpack(head)
+            data = file.read(count * _EACH.size)
+            if len(data) < count * _EACH.size:
+                return
+            begin, end = zip(*_EACH.iter_unpack(data), strict=True)
+            yield Digest(step, kind, begin, end)
