@@ -39,10 +39,12 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Iterator[
     """
     if every < 1:
         raise ValueError(f"every={every} is no number of steps; give a whole number from 1")
-    from harness.recording.deposit import leaving_evidence
+    from harness.recording.deposit import Depositing
 
-    with leaving_evidence(every, Path(out).absolute(), parse_size(room, "room")):
+    depositing = Depositing(every, Path(out).absolute(), parse_size(room, "room"))
+    with depositing.active():
         yield
+    depositing.end()
 
 
 def main(*words: str) -> None:

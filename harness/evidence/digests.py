@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -36,23 +35,20 @@ class Digest(msgspec.Struct, frozen=True):
 
 
 class DigestWriter:
-    """Adds digests to those of a folder.
+    """Adds digests to those of a folder; it holds no file, so that the folder can be removed.
 
     Args:
         folder: of a process.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file: BinaryIO = (folder / _FILE).open("ab")
+        self._path = folder / _FILE
+        self._data = bytearray()
 
     def write(self, digest: Digest) -> None:
-        """Add one, which is in the file after `flush`.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Add one, which is in the file after `flush`."""
         each = map(_EACH.pack, digest.begin, digest.end)
-        self._file.write(_HEAD.pack(digest.step, digest.kind, len(digest.begin)) + b"".join(each))
+        self._data += _HEAD.pack(digest.step, digest.kind, len(digest.begin)) + b"".join(each)
 
     def flush(self) -> None:
         """Have them where others can read them.
@@ -60,11 +56,9 @@ class DigestWriter:
         Raises:
             OSError: they cannot be written.
         """
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file; raises as of `flush`."""
-        self._file.close()
+        data, self._data = bytes(self._data), bytearray()
+        with self._path.open("ab") as file:
+            file.write(data)
 
 
 def digests_of(folders: Iterable[Path]) -> Iterator[Sequence[Digest]]:

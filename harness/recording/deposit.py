@@ -17,7 +17,7 @@ from harness.recording.scripts.adopting import adopting
 from harness.recording.steps import Leaving
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["leaving_evidence"]
+__all__ = ["Depositing"]
 
 _NAMES = {
     "MirroredStrategy": "mirrored-{replicas}",
@@ -41,16 +41,35 @@ class _Notes:
             sys.stderr.write(f"lockstep watch: {text}\n")
 
 
-class _Deposit:
-    """Where this process leaves what it has, from when its strategy is built on."""
+class Depositing:
+    """Leaves the evidence of a training of this process, from when its strategy is built on.
 
-    def __init__(self, directory: Path, room: int, leaving: Leaving, witness: Witness, note: _Notes) -> None:
-        self._directory = directory
+    Args:
+        every: of each step whose number can be divided by this, and of the first.
+        out: the deposit; it is made when the strategy is built.
+        room: bytes that all tasks together may take.
+    """
+
+    def __init__(self, every: int, out: Path, room: int) -> None:
+        self._out = out
         self._room = room
-        self._leaving = leaving
-        self._witness = witness
-        self._note = note
+        self._note = _Notes()
+        alone = "TF_CONFIG" not in os.environ
+        seams = [seam for seam in all_seams() if str(seam.__name__).rpartition(".")[2] not in _NOT_NEEDED]  # type: ignore[attr-defined]
+        self._witness = Witness(None, 1, seams, alone=alone)
+        note, writer = self._note, LooseWriter(self._note)
+        self._leaving = self._witness.leave(lambda deliver: Leaving(every, writer, deliver, note))
         self._folder: Path | None = None
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Within this context the training is seen."""
+        import tensorflow as tf
+
+        with adopting(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
+            if tf.distribute.has_strategy():
+                self.built(tf.distribute.get_strategy())
+            yield
 
     def built(self, strategy: Any) -> None:
         """Take a strategy of the program's for that of the training."""
@@ -76,41 +95,13 @@ class _Deposit:
         header = Header(task, 0, name, replicas, local, clients, 0, versions(), onednn=uses_onednn())
         script = str(Path(sys.argv[0]).absolute())
         job = Job(header, script, tuple(sys.argv[1:]), str(Path.cwd()), digest_of(script), variables_of(os.environ))
-        self._folder = opened(self._directory, job)
+        self._folder = opened(self._out, job)
         self._leaving.into(self._folder, self._room // clients, range(number * local, (number + 1) * local))
 
     def end(self) -> None:
         """The training has come to its end."""
+        for text in self._witness.unseen:
+            self._note(text)
         with contextlib.suppress(OSError):  # who judges waits longer
             if self._folder is not None:
                 ended(self._folder)
-
-
-@contextlib.contextmanager
-def leaving_evidence(every: int, out: Path, room: int) -> Iterator[None]:
-    """Within this context a training leaves evidence.
-
-    Args:
-        every: of each step whose number can be divided by this, and of the first.
-        out: the deposit; it is made when the program builds its strategy.
-        room: bytes that all tasks together may take.
-    """
-    import tensorflow as tf
-
-    note = _Notes()
-    alone = "TF_CONFIG" not in os.environ
-    seams = [seam for seam in all_seams() if _name(seam) not in _NOT_NEEDED]
-    witness = Witness(None, 1, seams, alone=alone)
-    leaving = witness.leave(lambda deliver: Leaving(every, LooseWriter(note), deliver, note))
-    deposit = _Deposit(out, room, leaving, witness, note)
-    with adopting(deposit.built, lambda: "the program", checked=False), witness.active(leaving.saw):
-        if tf.distribute.has_strategy():
-            deposit.built(tf.distribute.get_strategy())
-        yield
-    deposit.end()
-    for text in witness.unseen:
-        note(text)
-
-
-def _name(seam: Any) -> str:
-    return str(seam.__name__).rpartition(".")[2]

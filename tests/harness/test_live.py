@@ -124,7 +124,7 @@ def _digested(folder: Path, *rows: tuple[tuple[int, ...], tuple[int, ...]]) -> N
     writer = DigestWriter(folder)
     for step, (begin, end) in enumerate(rows, 1):
         writer.write(Digest(step, 1, begin, end))
-    writer.close()
+    writer.flush()
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ from harness.recording.steps.state import copies_of
 
 __all__ = ["Digests"]
 
+_SMALL = 1 << 16
+"""Of variables with so many elements at most all are added up together, which takes fewer operations."""
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 class Digests:
-    """Keeps the functions that digest the variables which were asked for last.
+    """Keeps the function that digests the variables which were asked for last.
 
     Attributes:
         kind: as of `harness.evidence.digests.Digest`.
@@ -25,28 +27,27 @@ class Digests:
 
     def __init__(self) -> None:
         self.kind = 0
-        self._known: list[Any] = []
-        self._functions: list[Callable[[], Any]] = []
+        self._known: Variables = ()
+        self._digest: Callable[[], Sequence[Any]] | None = None
 
     def know(self, variables: Variables) -> None:
         """Digest these from now on, as far as their copies have to agree."""
-        agreeing = [variable for _, variable in variables if _agrees(variable)]
-        if len(agreeing) == len(self._known) and all(
-            one is other for one, other in zip(agreeing, self._known, strict=True)
-        ):
+        same = len(variables) == len(self._known)
+        if same and all(one is other for (_, one), (_, other) in zip(variables, self._known, strict=True)):
             return
         self.kind += 1
-        self._known = agreeing
-        self._functions = [_digesting(copies) for copies in zip(*map(copies_of, agreeing), strict=True)]
+        self._known = tuple(variables)
+        agreeing = [copies_of(variable) for _, variable in variables if _agrees(variable)]
+        self._digest = _digesting(list(zip(*agreeing, strict=True))) if agreeing else None
 
-    def now(self) -> list[Any]:
+    def now(self) -> Sequence[Any]:
         """A tensor for each local replica, which may be computed later; none if a variable has no value yet."""
-        if not self._functions:
+        if self._digest is None:
             return []
         import tensorflow as tf
 
         try:
-            return [function() for function in self._functions]
+            return self._digest()
         except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
             return []
 
@@ -59,23 +60,32 @@ def _agrees(variable: Any) -> bool:
     return spread and sized and variable.synchronization != tf.VariableSynchronization.ON_READ
 
 
-def _digesting(copies: Sequence[Any]) -> Callable[[], Any]:
-    """A function that digests variables of one device."""
+def _digesting(devices: Sequence[Sequence[Any]]) -> Callable[[], Sequence[Any]]:
+    """A function that digests variables of each of these devices."""
     import tensorflow as tf
 
-    handles = [(copy.handle, copy.dtype.base_dtype) for copy in copies]
+    known = [[(copy.handle, copy.dtype.base_dtype, copy.shape) for copy in copies] for copies in devices]
 
-    def digest() -> Any:
-        with tf.device(copies[0].device):
-            parts = [
-                (2 * number + 1) * tf.cast(_sum(tf.raw_ops.ReadVariableOp(resource=handle, dtype=kind)), tf.int64)
-                for number, (handle, kind) in enumerate(handles)
-            ]
-            return tf.add_n(parts)
+    def digest() -> list[Any]:
+        found = []
+        for copies, own in zip(devices, known, strict=True):
+            with tf.device(copies[0].device):
+                small: dict[Any, list[Any]] = {}
+                sums = []
+                for handle, kind, shape in own:
+                    value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=kind)
+                    if shape.num_elements() > _SMALL:
+                        sums.append(_sum(value))
+                    else:
+                        small.setdefault(kind, []).append(tf.reshape(value, [-1]))
+                sums += [_sum(tf.concat(values, 0)) for values in small.values()]
+                odd = tf.range(1, 2 * len(sums), 2, dtype=tf.int64)
+                found.append(tf.reduce_sum(odd * tf.stack([tf.cast(each, tf.int64) for each in sums])))
+        return found
 
     # Called as a concrete function, it is none of those that the witness looks at.
-    found: Callable[[], Any] = tf.function(digest, autograph=False).get_concrete_function()
-    return found
+    traced: Callable[[], Sequence[Any]] = tf.function(digest, autograph=False).get_concrete_function()
+    return traced
 
 
 def _sum(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +39,11 @@ class Leaving(Keeping):
         self._seen: Seen | None = None
         self._digests = Digests()
         self._digested: DigestWriter | None = None
-        self._begun: list[Any] = []
-        self._left: list[Any] = []
+        self._begun: Sequence[Any] = ()
+        self._left: Sequence[Any] = ()
 
     def into(self, folder: Path, room: int, replicas: range) -> None:
-        """Know where to leave it, in how many bytes, and the numbers of the local replicas over all tasks.
-
-        Raises:
-            OSError: nothing can be left there.
-        """
+        """Know where to leave it, in how many bytes, and the numbers of the local replicas over all tasks."""
         self._digested = DigestWriter(folder)
         self._loose.folder, self._loose.room, self._replicas = folder, room, replicas
 
@@ -74,7 +70,7 @@ class Leaving(Keeping):
         """What has not come to its end, or took no gradients, is none."""
         super().end(variables if self._pending else tuple, done=done, trained=trained)
         if not (done and trained):
-            self._pending, self._index, self._begun = False, self._index - 1, []
+            self._pending, self._index, self._begun = False, self._index - 1, ()
         elif self._begun:
             self._left = self._digests.now()
 
@@ -83,13 +79,17 @@ class Leaving(Keeping):
         if self._digested is None or not self._begun:
             return
         begun, left = (tuple(map(int, each)) for each in (self._begun, self._left))
-        self._begun = []
+        self._begun = ()
+        self._digested.write(Digest(self._index, self._digests.kind, begun, left))
+        if self._index % self._every == 0:
+            self._flush()
+
+    def _flush(self) -> None:
         try:
-            self._digested.write(Digest(self._index, self._digests.kind, begun, left))
-            if self._index % self._every == 0:
+            if self._digested is not None:
                 self._digested.flush()
         except OSError as error:
-            self._digested = None
+            self._digested = None  # what follows could not be told from what is missing
             self._note(f"digests could not be left: {error.strerror}")
 
     def end_evaluation(self, *, ran: bool) -> str | None:
@@ -104,8 +104,7 @@ class Leaving(Keeping):
     def close(self) -> None:
         """Publish the last step, and wait until it is written."""
         self._digest()
-        if self._digested is not None:
-            self._digested.close()
+        self._flush()
         self._settle()
         self._loose.close()
 
