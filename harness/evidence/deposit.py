@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -80,13 +80,13 @@ def opened(deposit: Path, job: Job) -> Path:
     return folder
 
 
-def ended(folder: Path) -> None:
-    """Note that the process of a folder has come to its end.
+def ended(folder: Path, unseen: Iterable[str] = ()) -> None:
+    """Note that the process of a folder has come to its end, and what could not be seen of it.
 
     Raises:
         OSError: it cannot be noted.
     """
-    (folder / _ENDED).touch()
+    (folder / _ENDED).write_text("".join(f"{text}\n" for text in unseen))
 
 
 class Training:

@@ -1,4 +1,4 @@
-"""A digest of each replica's variables, before and after every step: 16 bytes a step, and 16 for each replica.
+"""A digest of each replica's variables before every step, and maybe after it: 16 bytes a step, and 8 for each.
 
 They tell when copies of variables came to differ, and whether that was in a step, or in memory between two steps.
 """
@@ -14,8 +14,8 @@ import msgspec
 __all__ = ["Digest", "DigestWriter", "digests_of"]
 
 _FILE = "digests"
-_HEAD = struct.Struct("<QII")
-_EACH = struct.Struct("<qq")
+_HEAD = struct.Struct("<QIHH")
+_EACH = struct.Struct("<q")
 
 
 class Digest(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class Digest(msgspec.Struct, frozen=True):
         step: its number, from 1.
         kind: counts how often other variables than before were digested: only those of one kind can be compared.
         begin: by local replica, before the step.
-        end: by local replica, after it.
+        end: by local replica, after it; empty where that would have taken too long.
     """
 
     step: int
@@ -47,8 +47,8 @@ class DigestWriter:
 
     def write(self, digest: Digest) -> None:
         """Add one, which is in the file after `flush`."""
-        each = map(_EACH.pack, digest.begin, digest.end)
-        self._data += _HEAD.pack(digest.step, digest.kind, len(digest.begin)) + b"".join(each)
+        head = _HEAD.pack(digest.step, digest.kind, len(digest.begin), len(digest.end))
+        self._data += head + b"".join(map(_EACH.pack, (*digest.begin, *digest.end)))
 
     def flush(self) -> None:
         """Have them where others can read them.
@@ -73,9 +73,9 @@ def _read(folder: Path) -> Iterator[Digest]:
         return
     with file:
         while len(head := file.read(_HEAD.size)) == _HEAD.size:
-            step, kind, count = _HEAD.unpack(head)
-            data = file.read(count * _EACH.size)
-            if len(data) < count * _EACH.size:
+            step, kind, begin, end = _HEAD.unpack(head)
+            data = file.read((begin + end) * _EACH.size)
+            if len(data) < (begin + end) * _EACH.size:
                 return
-            begin, end = zip(*_EACH.iter_unpack(data), strict=True)
-            yield Digest(step, kind, begin, end)
+            found = tuple(each for (each,) in _EACH.iter_unpack(data))
+            yield Digest(step, kind, found[:begin], found[begin:])

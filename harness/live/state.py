@@ -10,7 +10,7 @@ import msgspec
 
 from harness.evidence.comparing import differing_bits
 from harness.evidence.deposit import Job, Training
-from harness.evidence.digests import digests_of
+from harness.evidence.digests import Digest, digests_of
 from harness.evidence.trace import Array, is_statistics
 from harness.live.findings import StepFinding
 
@@ -64,18 +64,30 @@ def replicas_of(job: Job) -> list[str]:
 def divergences(training: Training) -> Iterator[Divergence]:
     """Where copies came to differ, as far as digests were left."""
     names = [name for job in training.folders.values() for name in replicas_of(job)]
-    left, kinds = tuple[int, ...](), tuple[int, ...]()
+    agreed, before = True, list[Digest]()
     for found in digests_of(training.folders):
-        begun = tuple(each for digest in found for each in digest.begin)
-        step = found[0].step
-        comparable = kinds == (kinds := tuple(digest.kind for digest in found)) and len(left) == len(begun)
-        if _agree(left) and not _agree(begun):
-            changed = [comparable and one != other for one, other in zip(left, begun, strict=False)]
-            known = _those(names, changed) if any(changed) and not all(changed) else _odd(names, begun)
-            yield Divergence(step, between=True, replicas=known)
-        left = tuple(each for digest in found for each in digest.end)
-        if _agree(begun) and not _agree(left):
+        step, begun, left = found[0].step, _all(found, "begin"), _all(found, "end")
+        if agreed and not _agree(begun):
+            earlier = _all(before, "end") if _kinds(before) == _kinds(found) else ()
+            if before and not _all(before, "end"):  # nobody knows whether it was in the step or after it
+                yield Divergence(before[0].step, between=False, replicas=_odd(names, begun))
+            else:
+                changed = [one != other for one, other in zip(earlier, begun, strict=False)]
+                known = _those(names, changed) if any(changed) and not all(changed) else _odd(names, begun)
+                yield Divergence(step, between=True, replicas=known)
+        elif _agree(begun) and not _agree(left):
             yield Divergence(step, between=False, replicas=_odd(names, left))
+        agreed, before = _agree(left or begun), list(found)
+
+
+def _all(digests: Sequence[Digest], which: str) -> tuple[int, ...]:
+    """Of all processes; none if one of them has none."""
+    every = [getattr(digest, which) for digest in digests]
+    return tuple(each for one in every for each in one) if all(every) else ()
+
+
+def _kinds(digests: Sequence[Digest]) -> list[int]:
+    return [digest.kind for digest in digests]
 
 
 def begun_apart(training: Training, step: int, replica: str | None = None) -> list[StepFinding]:

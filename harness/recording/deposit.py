@@ -55,7 +55,7 @@ class Depositing:
         self._room = room
         self._note = _Notes()
         alone = "TF_CONFIG" not in os.environ
-        seams = [seam for seam in all_seams() if str(seam.__name__).rpartition(".")[2] not in _NOT_NEEDED]  # type: ignore[attr-defined]
+        seams = [seam for seam in all_seams() if _name(seam) not in _NOT_NEEDED]
         self._witness = Witness(None, 1, seams, alone=alone)
         note, writer = self._note, LooseWriter(self._note)
         self._leaving = self._witness.leave(lambda deliver: Leaving(every, writer, deliver, note))
@@ -100,8 +100,10 @@ class Depositing:
 
     def end(self) -> None:
         """The training has come to its end."""
-        for text in self._witness.unseen:
-            self._note(text)
         with contextlib.suppress(OSError):  # who judges waits longer
             if self._folder is not None:
-                ended(self._folder)
+                ended(self._folder, self._witness.unseen)
+
+
+def _name(seam: Any) -> str:
+    return str(seam.__name__).rpartition(".")[2]

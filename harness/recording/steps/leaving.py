@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from harness.recording.steps.keeping import Deliver, Keeping
 from harness.recording.steps.protocol import Variables
 
 __all__ = ["Leaving"]
+
+_SHARE = 0.01
+"""Of the time of a step, which two digests may take; else there is one, before the step."""
 
 
 class Leaving(Keeping):
@@ -41,6 +45,8 @@ class Leaving(Keeping):
         self._digested: DigestWriter | None = None
         self._begun: Sequence[Any] = ()
         self._left: Sequence[Any] = ()
+        self._at = 0.0
+        self._affords = True
 
     def into(self, folder: Path, room: int, replicas: range) -> None:
         """Know where to leave it, in how many bytes, and the numbers of the local replicas over all tasks."""
@@ -64,14 +70,17 @@ class Leaving(Keeping):
             self._open = self._pending = False
         if self._digested is not None:
             self._digests.know(variables)
-            self._begun = self._left = self._digests.now()
+            before, self._at = self._at, time.perf_counter()
+            self._begun, self._left = self._digests.now(), ()
+            took = time.perf_counter() - self._at
+            self._affords = 2 * took <= _SHARE * (self._at - before)
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What has not come to its end, or took no gradients, is none."""
         super().end(variables if self._pending else tuple, done=done, trained=trained)
         if not (done and trained):
             self._pending, self._index, self._begun = False, self._index - 1, ()
-        elif self._begun:
+        elif self._begun and self._affords:
             self._left = self._digests.now()
 
     def _digest(self) -> None:
