@@ -252,7 +252,7 @@ def test_a_full_disk_costs_a_note(
     with monkeypatch.context() as patch:
         patch.setattr(loose, "written", full)
         _leave(writer, 1)
-    assert said == [f"the evidence of step 1 could not be left in {tmp_path}: No space left on device"]
+    assert said == [f"evidence could not be left in {tmp_path}: No space left on device"]
     assert not list(tmp_path.iterdir())
     _leave(writer, 2)
     assert list(loose_steps(tmp_path)) == [2]
@@ -308,7 +308,7 @@ def test_a_training_does_not_wait_for_the_disk(
     may_go_on.set()
     leaving.close()
     assert list(loose_steps(tmp_path)) == [1]
-    assert said == ["step 3 was left out: the one before is still being written"]
+    assert said == ["steps are left out while the one before is still being written"]
 
 
 # ---------------------------------------------------------------------- the deposit and its judge

@@ -76,7 +76,7 @@ class LooseWriter:
             size = written(path, step, arrays)
             self._make_room(path)
         except OSError as error:
-            self._note(f"the evidence of step {step.index} could not be left in {path.parent}: {error.strerror}")
+            self._note(f"evidence could not be left in {path.parent}: {error.strerror}")
             with contextlib.suppress(OSError):
                 path.with_suffix(PART).unlink()
         else:

@@ -62,7 +62,7 @@ class Leaving(Keeping):
         number = self._index + 1
         wanted = self.wants(number) and not self._loose.is_busy
         if self.wants(number) and not wanted:
-            self._note(f"step {number} was left out: the one before is still being written")
+            self._note("steps are left out while the one before is still being written")
         self._digest()
         super().begin(variables if wanted else (), eager, worker, traced=traced)
         self._seen = None
