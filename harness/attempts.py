@@ -52,7 +52,7 @@ from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.agent.places import place
 
-__all__ = ["Attempt", "leaves_evidence", "verdict_of"]
+__all__ = ["Attempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
 
 Tasks = dict[str, dict[str, Any]]
 
@@ -363,7 +363,7 @@ def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -
         with attempt.followed() as live:
             result = attempt.run(live)
             meanwhile()
-            return _judged(attempt, task_summaries(result), live)
+            return judged_by(attempt, task_summaries(result), live)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -396,7 +396,18 @@ def _differs_by_counts(verdict: Verdict) -> bool:
     return {law.law for law in verdict.judgements if law.status == "broken"} <= _COUNTS
 
 
-def _judged(attempt: Attempt, tasks: Tasks, live: LiveReference | None) -> tuple[Verdict, Reference]:
+def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
+    """The verdict on a run that has left its evidence, and what it was held against.
+
+    Args:
+        attempt: what was run.
+        tasks: as of `Verdict`.
+        live: has followed the run while it went on.
+
+    Raises:
+        Abstained: no step has left evidence.
+        RunFailed: a script fails as its own reference.
+    """
     case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks, live=live)
     if attempt.changes is not None and reference.follows:

@@ -284,7 +284,7 @@ def test_a_clock_that_goes_faster_does_so_wherever_it_is_read() -> None:
 
     real = time.monotonic
     with moved_clock(0.0, 1000.0):
-        clocks: tuple[Callable[[], float], ...] = (time.time, time.monotonic, time.perf_counter)
+        clocks = (time.time, time.monotonic, time.perf_counter)
         began, day, told = [clock() for clock in clocks], dt.datetime.now(), real()
         while real() - told < 0.01:
             pass

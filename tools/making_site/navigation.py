@@ -21,7 +21,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/proof",
         "docs/comparing",
     ),
-    "A script that you will not touch": ("docs/scripts", "docs/notebooks"),
+    "A script that you will not touch": ("docs/scripts", "docs/live", "docs/notebooks"),
     "A job that has to survive": (
         "docs/run",
         "docs/faults",
