@@ -64,7 +64,7 @@ _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
 )
-_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server")
+_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server", "dtensor")
 
 
 def leaves_evidence(case: StrategyCase) -> bool:
@@ -131,7 +131,8 @@ class Attempt:
             if failure.root_cause.kind == NO_STRATEGY:
                 raise UsageError(failure.root_cause.message) from None
             undisturbed = self.changes is None and self.program.script is None
-            if undisturbed and (alike := failure_on_one_device(self.program, failure, **asked.of_reference)):
+            one = self.case.family.reference
+            if undisturbed and (alike := failure_on_one_device(self.program, failure, one, **asked.of_reference)):
                 raise alike from failure
             raise
 

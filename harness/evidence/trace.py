@@ -58,14 +58,15 @@ LENGTH = struct.Struct("<I")
 class Value(msgspec.Struct, frozen=True):
     """A loss, gradient or metric as one client reported it.
 
-    `per_replica` is true when the program handed over a PerReplica value: then `parts` holds one array per local
-    replica and the global value is the sum over all replicas of all clients, which is the convention of
-    `tf.nn.compute_average_loss` followed by `strategy.reduce(SUM)`. Otherwise `parts` holds one array, already reduced.
+    `per_replica` is true of a PerReplica value: then `parts` holds one array per local replica and the global value is
+    the sum over all replicas of all clients, the convention of `tf.nn.compute_average_loss` and `strategy.reduce(SUM)`.
+    Else `parts` holds one array, already reduced, and `others` the copies on a mesh that differ from it.
     """
 
     name: str
     parts: tuple[Array, ...]
     per_replica: bool = False
+    others: tuple[Array, ...] = ()
 
 
 class Variable(msgspec.Struct, frozen=True):

@@ -62,11 +62,13 @@ def strategy_case(
     for kind in all_kinds().values():
         if match := re.fullmatch(kind.name + kind.form, str(name)):
             parts = match.groupdict()
+            model = int(parts.get("model") or 1)
             return StrategyCase(
                 name=name,
                 family=kind,
                 workers=int(parts.get("workers") or 1),
-                devices=int(parts.get("replicas") or 1),
+                devices=int(parts.get("replicas") or 1) * model,
+                model=model,
                 ps=int(parts.get("ps") or 0),
                 option=parts.get("option"),
                 hardware=hardware,
