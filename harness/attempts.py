@@ -31,7 +31,9 @@ from harness.judging.closer import is_open, is_plain
 from harness.judging.closures_collected import updates_apart
 from harness.judging.closures_script import Alone
 from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
+from harness.judging.culprit.protocol import Looked
 from harness.judging.doubted import without_judgement
+from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.verdict import Verdict
@@ -48,6 +50,7 @@ from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.agent.places import place
+from simulator.machines.local.scratch import scratch
 
 __all__ = ["Attempt", "leaves_evidence", "verdict_of"]
 
@@ -236,6 +239,21 @@ class Attempt:
         venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
         return self.by(venue, tasks, of=OF_VARIABLES)[0]
 
+    def of_tensorflow(self, verdict: Verdict) -> Verdict:
+        """The verdict on a run on a mesh; where TensorFlow is to blame and not the program, that says so.
+
+        Args:
+            verdict: that the run is inconsistent.
+        """
+        told = dataclasses.replace(self.program, variables=(*self.program.variables, *VARIABLES))
+        phase("running it without TensorFlow's combined all-reduces")
+        with scratch("uncombined") as place, contextlib.suppress(LockstepError):  # then nothing more is known
+            cured = dataclasses.replace(self, program=told, directory=place)
+            if cured.by_one_replica(task_summaries(cured.run()))[0].consistent:
+                looked = Looked(None, "the program is right, and no line of it makes this", 0.0)
+                return dataclasses.replace(verdict, explanation=stale_reads(), closest=None).seen(looked)
+        return verdict
+
     def drawn_apart(self) -> RunTrace:
         """What one device is given and leaves another time: with other seeds, and on another day."""
         venue = dataclasses.replace(self.asked.venue(self.case, beside=self.asked.python is not None), apart=True)
@@ -380,6 +398,8 @@ def _judged(attempt: Attempt, tasks: Tasks, live: LiveReference | None) -> tuple
     verdict, reference = attempt.by_one_replica(tasks, live=live)
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
+        if case.family.on_mesh and attempt.changes is None:
+            verdict = attempt.of_tensorflow(verdict)
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, _OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):

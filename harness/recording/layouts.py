@@ -6,6 +6,7 @@ the copies along an axis are equal, and gives that of the first device to all.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,15 +82,23 @@ def copies_of(value: Any) -> list[np.ndarray[Any, Any]]:
 def wholes(value: Any, parts: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     """As often the whole as the mesh has copies of each shard, the first one of the first copies.
 
+    Where other clients have some of the shards, all of them have to ask for it.
+
     Args:
         value: whose layout it is.
         parts: of each local device, as of `unpacked`.
     """
     import numpy as np
+    import tensorflow as tf
+    from tensorflow.experimental import dtensor
 
+    layout = _layout(value)
     copies: dict[tuple[int, ...], list[np.ndarray[Any, Any]]] = {}
     for shard, part in zip(_shards(value), parts, strict=True):
         copies.setdefault(shard, []).append(part)
+    if len(copies) < math.prod(map(layout.num_shards, range(layout.rank))):
+        whole = dtensor.Layout.replicated(layout.mesh, layout.rank)
+        return unpacked(dtensor.relayout(tf.convert_to_tensor(value), whole))
     found = []
     for number in range(min(map(len, copies.values()))):
         whole = np.empty(tuple(value.shape), parts[0].dtype)

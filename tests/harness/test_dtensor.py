@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness import verify
+from harness.judging.known_issues import shown_by
 from simulator import Cluster, Topology
 from tools.trying.cases import FOLDER
 
+_HERE = Path(__file__).with_name("_meshes.py")
 _PROGRAMS = FOLDER / "programs" / "dtensor.py"
 
 
@@ -76,6 +78,67 @@ def test_a_wrong_model_on_a_mesh_is_found(function: str, rule: str) -> None:
 @pytest.mark.full
 def test_what_a_step_draws_on_a_mesh_is_not_judged() -> None:
     """Its numbers depend on the mesh, and nobody can say which ones they should be."""
-    verdict = verify(str(Path(__file__).with_name("_meshes.py")) + ":drops", "dtensor-2", prove=False)
+    verdict = verify(f"{_HERE}:drops", "dtensor-2", prove=False)
     assert verdict.outcome == "abstained"
     assert "draws random numbers in a function under DTensor" in str(verdict)
+
+
+@pytest.mark.full
+def test_what_tensorflow_reads_too_early_is_not_the_program_s() -> None:
+    """The same program is right where TensorFlow does not combine all-reduces, so that TensorFlow is named."""
+    verdict = verify(f"{_HERE}:lags", "dtensor-2", prove=False)
+    assert verdict.outcome == "inconsistent"
+    assert verdict.explanation is not None
+    assert verdict.explanation.rule == "stale_reads"
+    assert "DTENSOR_ENABLE_COMBINE_ALL_REDUCES_OPTIMIZATION=0" in verdict.explanation.cure
+    assert [issue.id for issue in shown_by(verdict, "dtensor-2")] == ["tf-dtensor-stale-reads"]
+
+
+@pytest.mark.full
+def test_a_wrong_step_stays_the_program_s_own_without_combined_reductions() -> None:
+    """It is wrong in either environment."""
+    verdict = verify(f"{_PROGRAMS}:train_centered_locally", "dtensor-2", prove=False)
+    assert verdict.outcome == "inconsistent"
+    assert verdict.explanation is None or verdict.explanation.rule != "stale_reads"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", ["dtensor-2w", "dtensor-2wx2"])
+def test_clients_on_one_mesh_are_consistent(strategy: str) -> None:
+    """Each process has its part of the batch, and all have the same variables; the reference is one device still."""
+    verdict = verify(f"{_PROGRAMS}:train_right_own_part", strategy, prove=False)
+    assert verdict.consistent, str(verdict)
+    held = {law.law for law in verdict.with_status("held")}
+    assert {"clients_agree", "replicas_agree", "tasks_connected", "variables_match_reference"} <= held
+
+
+@pytest.mark.full
+def test_shards_of_other_clients_are_recorded_whole() -> None:
+    """A variable that is cut along the axis of clients, of which each has a half."""
+    verdict = verify(f"{_PROGRAMS}:train_right_over_batch_axis", "dtensor-2w", prove=False)
+    assert verdict.consistent, str(verdict)
+
+
+@pytest.mark.full
+def test_initial_values_of_each_client_s_own_are_found() -> None:
+    """`copy_to_mesh` believes them."""
+    verdict = verify(f"{_PROGRAMS}:train_own_initial_values", "dtensor-2w", prove=False)
+    assert verdict.explanation is not None
+    assert verdict.explanation.rule == "copies_packed"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("before", "after"), [("dtensor-2x2", "dtensor-2"), ("dtensor-2", "dtensor-2x2")])
+def test_a_checkpoint_is_restored_on_another_mesh(before: str, after: str) -> None:
+    """Its values do not depend on the layout that they were saved by."""
+    verdict = verify(f"{_HERE}:saves", before, interrupt_at=2, resume_strategy=after, prove=False)
+    assert verdict.consistent, str(verdict)
+    assert verdict.interrupted is not None
+    assert verdict.interrupted["resumed_at"] == 2
+
+
+@pytest.mark.full
+def test_shards_that_are_put_together_wrongly_are_found_when_they_are_restored() -> None:
+    """Along the wrong axis, which has another meaning on one device."""
+    verdict = verify(f"{_HERE}:mixes_up", "dtensor-2x2", interrupt_at=1, prove=False)
+    assert verdict.outcome == "inconsistent"

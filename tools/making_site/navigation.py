@@ -20,6 +20,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/proof",
         "docs/proof-tables",
         "docs/comparing",
+        "docs/dtensor",
         "docs/loss-reduction",
     ),
     "A script that you will not touch": ("docs/scripts", "docs/notebooks"),

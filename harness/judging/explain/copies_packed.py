@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.judging.explain.protocol import Case, Explanation, Rule
-from harness.judging.laws.replicas_agree import LAW
+from harness.judging.laws.clients_agree import LAW as CLIENTS
+from harness.judging.laws.replicas_agree import LAW as REPLICAS
 from harness.subject.strategies import kind_of
 
 __all__ = ["RULES"]
@@ -26,11 +27,12 @@ class _Packed:
     def explain(self, case: Case) -> Explanation | None:
         """Claim where copies along an axis differ."""
         kind = kind_of(case.run.header.strategy)
-        found = LAW.judge(case).findings if kind is not None and kind.on_mesh else ()
+        laws = (REPLICAS, CLIENTS) if kind is not None and kind.on_mesh else ()
+        found = [each for law in laws for each in law.judge(case).findings if each.observable != "steps"]
         if not found:
             return None
         first = min((each.step for each in found if each.step is not None), default=None)
-        names = sorted({repr(each.variable) for each in found if each.step == first})
+        names = sorted({repr(each.variable or each.observable) for each in found if each.step == first})
         when = "at the end" if first is None else f"from step {first} on"
         return Explanation(self.id, f"The devices have different copies of {', '.join(names)} {when}.", _CURE)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
+from simulator import Topology
 
 __all__ = ["BATCH", "KIND", "MODEL", "MeshStrategy"]
 
@@ -36,18 +39,33 @@ class MeshStrategy:
 class _DTensor(StrategyKind):
     name = "dtensor"
     order = 70
-    form = r"-(?P<replicas>[1-9])(?:x(?P<model>[1-9]))?"
-    accepted = "dtensor-B, dtensor-BxM"
-    examples = ("dtensor-2", "dtensor-2x2")
+    form = r"-(?:(?P<workers>[2-9])w|(?P<replicas>[1-9]))(?:x(?P<model>[1-9]))?"
+    accepted = "dtensor-B, dtensor-BxM, dtensor-Ww, dtensor-WwxM"
+    examples = ("dtensor-2", "dtensor-2x2", "dtensor-2w")
+    clustered = True
     reference = "dtensor-1"
     steps_apart = "under DTensor a step computes with whole tensors, and nothing runs in replicas"
     on_mesh = True
+
+    def topology(self, case: StrategyCase) -> Topology:
+        return Topology(worker=case.workers if case.workers > 1 else 0, devices=case.device_text)
 
     def build(self, case: StrategyCase) -> Any:
         from tensorflow.experimental import dtensor
 
         axes = [(BATCH, case.replicas), (MODEL, case.model)]
-        return MeshStrategy(dtensor.create_mesh(axes, devices=case.device_names))
+        if case.workers == 1:
+            return MeshStrategy(dtensor.create_mesh(axes, devices=case.device_names))
+        cluster = json.loads(os.environ["TF_CONFIG"])
+        os.environ["DTENSOR_JOBS"] = ",".join(cluster["cluster"]["worker"])
+        os.environ["DTENSOR_CLIENT_ID"] = str(cluster["task"]["index"])
+        dtensor.initialize_accelerator_system(case.device_type, num_logical_cpu_devices=case.devices)
+        return MeshStrategy(dtensor.create_distributed_mesh(axes, device_type=case.device_type))
+
+    def workers_seen(self, strategy: Any, case: StrategyCase) -> int:
+        from tensorflow.experimental import dtensor
+
+        return int(dtensor.num_clients())
 
     def local_replicas(self, strategy: Any, case: StrategyCase) -> int:
         return 1

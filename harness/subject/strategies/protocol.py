@@ -27,7 +27,7 @@ class StrategyKind:
         options: example of a name with an option, and the other options of that name.
         examples: the names in the catalogue: one of each shape and each option.
         synchronous: whether every step waits for all replicas.
-        clustered: whether its tasks are a cluster, so that there is a network between them.
+        clustered: whether its tasks, where it has workers, are a cluster with a network between them.
         draws_apart: whether each client draws what `tf.data` shuffles without a seed, as workers of a cluster do.
         variables_on: where variables stand: on the devices of their `replicas`, on the `cpu`, or on `servers`.
         steps_apart: why replicas cannot be seen to run in step, for a report; empty where they can.

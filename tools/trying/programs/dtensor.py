@@ -370,3 +370,81 @@ def train_row_parallel_averaged(strategy, record):
         return over_model(mesh, values, np.mean)  # guilty
 
     row_parallel(strategy, record, averaged)
+
+
+def own_part(mesh, values):
+    """The batch of which each client packs its own part; one client has all."""
+    count = dtensor.num_clients()
+    own = np.split(values, count)[dtensor.client_id()]
+    pieces = np.split(own, mesh.dim_size("batch") // count)
+    devices = [f"CPU:{k}" for k in range(mesh.num_local_devices())]
+    each_has = [pieces[k // mesh.dim_size("model")] for k in range(len(devices))]
+    packed = [place(device, piece) for device, piece in zip(devices, each_has)]
+    return dtensor.pack(packed, dtensor.Layout(["batch", WHOLE], mesh))
+
+
+def by_clients(strategy, record, batch_of, start_of=lambda: W1):
+    mesh = strategy.mesh
+    start = dtensor.copy_to_mesh(tf.constant(start_of()), dtensor.Layout.replicated(mesh, 2))
+    first = dtensor.DVariable(start, name="first")
+    second = dtensor.DVariable(on(mesh, W2, WHOLE, WHOLE), name="second")
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = squares(x, y, first, second)
+        for variable, gradient in zip((first, second), tape.gradient(loss, [first, second])):
+            variable.assign_sub(RATE * gradient)
+        return loss
+
+    for x, y in zip(X, Y):
+        record.step(loss=step(batch_of(mesh, x), batch_of(mesh, y)), variables=[first, second])
+
+
+def train_right_own_part(strategy, record):
+    by_clients(strategy, record, own_part)
+
+
+def train_relayout_of_own_part(strategy, record):
+    def batch_of(mesh, values):
+        own = np.split(values, dtensor.num_clients())[dtensor.client_id()]
+        return on(mesh, own, "batch", WHOLE)  # guilty
+
+    by_clients(strategy, record, batch_of)
+
+
+def train_own_initial_values(strategy, record):
+    """Each client draws its own."""
+
+    def start():
+        return np.random.default_rng(dtensor.client_id()).normal(size=W1.shape).astype("float32")  # guilty
+
+    by_clients(strategy, record, own_part, start)
+
+
+def train_same_part_in_each_client(strategy, record):
+    """The part of the first one."""
+
+    def batch_of(mesh, values):
+        part = np.split(values, mesh.dim_size("batch"))[0]  # guilty
+        parts_here = [place(f"CPU:{k}", part) for k in range(mesh.num_local_devices())]
+        return dtensor.pack(parts_here, dtensor.Layout(["batch", WHOLE], mesh))
+
+    by_clients(strategy, record, batch_of)
+
+
+def train_rate_of_each_client(strategy, record):
+    """A number of Python is each client's own."""
+    mesh = strategy.mesh
+    weights = dtensor.DVariable(on(mesh, W1, WHOLE, WHOLE), name="weights")
+    rate = RATE * (1 + dtensor.client_id())  # guilty
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.matmul(x, weights) ** 2)
+        weights.assign_sub(rate * tape.gradient(loss, weights))
+        return loss
+
+    for x in X:
+        record.step(loss=step(own_part(mesh, x)), variables=[weights])
