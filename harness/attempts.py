@@ -33,6 +33,7 @@ from harness.judging.closures_script import Alone
 from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
 from harness.judging.culprit.protocol import Looked
 from harness.judging.doubted import without_judgement
+from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
@@ -398,7 +399,8 @@ def _judged(attempt: Attempt, tasks: Tasks, live: LiveReference | None) -> tuple
     verdict, reference = attempt.by_one_replica(tasks, live=live)
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
-        if case.family.on_mesh and attempt.changes is None:
+        packed = verdict.explanation is not None and verdict.explanation.rule == COPIES_PACKED  # by the program itself
+        if case.family.on_mesh and attempt.changes is None and not packed:
             verdict = attempt.of_tensorflow(verdict)
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, _OUTSIDE), reference

@@ -27,9 +27,11 @@ from harness.judging.culprit import (
     fed_by,
     find_culprit,
     next_look,
+    packed_by,
 )
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
+from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.told_batch import TOLD_BATCH, told_batch
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -106,6 +108,10 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         directory: holds what the run has left.
     """
     why, first = verdict.explanation, verdict.first_divergence
+    if why is not None and why.rule == COPIES_PACKED:
+        packed = [each for client in read_parts(directory).last.clients for each in client.counters.packed]
+        lines = [line for each in packed if (line := packed_by(*each)) is not None]
+        return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
     if any(each.law == TOLD_BATCH for each in verdict.findings) and (told := told_batch(read_parts(directory).last)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Shard", "copies_of", "is_laid_out", "set_shards", "shards_of", "unpacked", "wholes"]
+__all__ = ["Shard", "copies_of", "is_laid_out", "local_shards", "set_shards", "shards_of", "unpacked", "wholes"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def wholes(value: Any, parts: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray
 
     layout = _layout(value)
     copies: dict[tuple[int, ...], list[np.ndarray[Any, Any]]] = {}
-    for shard, part in zip(_shards(value), parts, strict=True):
+    for shard, part in zip(local_shards(layout), parts, strict=True):
         copies.setdefault(shard, []).append(part)
     if len(copies) < math.prod(map(layout.num_shards, range(layout.rank))):
         whole = dtensor.Layout.replicated(layout.mesh, layout.rank)
@@ -115,7 +115,7 @@ def set_shards(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
 
     layout, seen = _layout(variable), Counter[tuple[int, ...]]()
     shape = [size // layout.num_shards(axis) for axis, size in enumerate(tuple(variable.shape))]
-    for shard, at in zip(shards_of(variable), _shards(variable), strict=True):
+    for shard, at in zip(shards_of(variable), local_shards(layout), strict=True):
         value = np.array(values[seen[at] % len(values)][_place(at, shape)])
         with tf.device(shard.device):
             tf.raw_ops.AssignVariableOp(resource=shard.handle, value=tf.constant(value, shard.dtype))
@@ -129,10 +129,11 @@ def _layout(value: Any) -> Any:
     return dtensor.fetch_layout(value.handle if isinstance(value, tf.Variable) else value)
 
 
-def _shards(value: Any) -> list[tuple[int, ...]]:
-    """Which shard each local device has, by its number along each axis of the value."""
-    layout = _layout(value)
-    return [tuple(each) for each in layout.offset_to_shard()[: layout.mesh.num_local_devices()]]
+def local_shards(layout: Any) -> list[tuple[int, ...]]:
+    """Which shard each local device has, by its number along each axis of what is laid out."""
+    first = layout.mesh.min_global_device_id()
+    shards = layout.offset_to_shard()
+    return [tuple(shards[device - first]) for device in layout.mesh.local_device_ids()]
 
 
 def _place(shard: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:

@@ -64,15 +64,18 @@ def test_a_right_model_on_a_mesh_is_consistent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "rule"), [("train_missing_reduce", "copies_packed"), ("train_reduced_twice", "summed_over_batch")]
+    ("function", "rule", "line"),
+    [("train_missing_reduce", "copies_packed", "dtensor.pack("), ("train_reduced_twice", "summed_over_batch", "")],
 )
 @pytest.mark.full
-def test_a_wrong_model_on_a_mesh_is_found(function: str, rule: str) -> None:
-    """What `pack` believes is read device by device."""
+def test_a_wrong_model_on_a_mesh_is_found(function: str, rule: str, line: str) -> None:
+    """What `pack` believes is read device by device, and its line is known where that is not equal."""
     verdict = verify(f"{_PROGRAMS}:{function}", "dtensor-2", prove=False)
     assert verdict.outcome == "inconsistent"
     assert verdict.explanation is not None
     assert verdict.explanation.rule == rule
+    assert (verdict.culprit is not None) == bool(line)
+    assert verdict.culprit is None or line in verdict.culprit.source
 
 
 @pytest.mark.full

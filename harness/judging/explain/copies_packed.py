@@ -9,7 +9,9 @@ from harness.judging.laws.clients_agree import LAW as CLIENTS
 from harness.judging.laws.replicas_agree import LAW as REPLICAS
 from harness.subject.strategies import kind_of
 
-__all__ = ["RULES"]
+__all__ = ["COPIES_PACKED", "RULES"]
+
+COPIES_PACKED = "copies_packed"
 
 _CURE = (
     "dtensor.pack and dtensor.copy_to_mesh believe what they are given, and numpy() shows the first device's copy. "
@@ -21,7 +23,7 @@ _CURE = (
 class _Packed:
     """No operation on whole tensors makes copies that differ: only what is made for each device by itself does."""
 
-    id: str = "copies_packed"
+    id: str = COPIES_PACKED
     priority: int = 20
 
     def explain(self, case: Case) -> Explanation | None:

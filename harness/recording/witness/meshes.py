@@ -1,4 +1,7 @@
-"""Under DTensor no Python can be called in a graph: no value leaves one, and nobody knows what a step draws."""
+"""Under DTensor no Python can be called in a graph: no value leaves one, and nobody knows what a step draws.
+
+What a program packs is given eagerly, and is looked at.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from harness.recording.layouts import local_shards
 from harness.recording.patches import patched
+from harness.recording.watch.places import Places
 from harness.recording.witness.draws import operations
 from harness.recording.witness.protocol import Gathered
 from harness.subject.strategies.dtensor import MeshStrategy
@@ -24,11 +29,33 @@ def active(gathered: Gathered) -> Iterator[None]:
     if not isinstance(gathered.strategy, MeshStrategy):
         yield
         return
+    from tensorflow.experimental import dtensor
+
     with contextlib.ExitStack() as stack:
         stack.enter_context(gathered.cannot_see(_UNSEEN))
+        stack.enter_context(patched(dtensor, "pack", _packing(gathered)))
         if gathered.steps is not None:
             _enter_draws(gathered, stack)
         yield
+
+
+def _packing(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Note the lines that pack different copies of one shard, which DTensor believes to be equal."""
+    places = Places()
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def pack(tensors: Any, layout: Any) -> Any:
+            with gathered.looking("what is packed"):
+                shards: dict[tuple[int, ...], set[bytes]] = {}
+                for shard, part in zip(local_shards(layout), tensors, strict=False):
+                    shards.setdefault(shard, set()).add(part.numpy().tobytes())
+                if any(len(copies) > 1 for copies in shards.values()):
+                    gathered.noted.packed.setdefault(places.line() or "", gathered.number)
+            return original(tensors, layout)
+
+        return pack
+
+    return around
 
 
 def _enter_draws(gathered: Gathered, stack: contextlib.ExitStack) -> None:
