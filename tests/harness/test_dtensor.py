@@ -70,7 +70,7 @@ def test_a_right_model_on_a_mesh_is_consistent() -> None:
 @pytest.mark.full
 def test_a_wrong_model_on_a_mesh_is_found(function: str, rule: str, line: str) -> None:
     """What `pack` believes is read device by device, and its line is known where that is not equal."""
-    verdict = verify(f"{_PROGRAMS}:{function}", "dtensor-2", prove=False)
+    verdict = verify(f"{_PROGRAMS}:{function}", "dtensor-2", prove=False, explain=True)
     assert verdict.outcome == "inconsistent"
     assert verdict.explanation is not None
     assert verdict.explanation.rule == rule
