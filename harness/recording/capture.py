@@ -10,7 +10,7 @@ from typing import Any
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Value, Variable
 from harness.recording.accepted import EXAMPLES, VARIABLES, Place, array_of, came, check_dtype, key_of
-from harness.recording.layouts import copies_of, is_laid_out
+from harness.recording.layouts import copies_of, is_laid_out, own_rows
 from harness.recording.shards import grouped, name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
@@ -184,7 +184,7 @@ def capture_examples(
 
 
 def _ids(part: Any, place: Place) -> tuple[int, ...]:
-    array = _array(part, place).numpy()
+    array = own_rows(part) if is_laid_out(part) else _array(part, place).numpy()
     if array.size and array.dtype.kind not in "iu":
         raise place.refused(came(array), "cast them if they are whole numbers")
     if array.dtype.kind == "u" and array.size and int(array.max()) > _IDS_MAX:

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Shard", "copies_of", "is_laid_out", "local_shards", "set_shards", "shards_of", "unpacked", "wholes"]
+__all__ = [
+    "Shard",
+    "copies_of",
+    "is_laid_out",
+    "local_shards",
+    "own_rows",
+    "set_shards",
+    "shards_of",
+    "unpacked",
+    "wholes",
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,17 @@ def unpacked(value: Any) -> list[np.ndarray[Any, Any]]:
     from tensorflow.experimental import dtensor
 
     return [part.numpy() for part in (shards_of(value) if isinstance(value, tf.Variable) else dtensor.unpack(value))]
+
+
+def own_rows(value: Any) -> np.ndarray[Any, Any]:
+    """The rows of a tensor that this client's devices have and no earlier client's: each row belongs to one client."""
+    import numpy as np
+
+    layout, parts = _layout(value), unpacked(value)
+    first = layout.mesh.local_device_ids()[0] - layout.mesh.min_global_device_id()
+    earlier = {shard[0] for shard in layout.offset_to_shard()[:first]}
+    rows = {shard[0]: part for shard, part in zip(local_shards(layout), parts, strict=True) if shard[0] not in earlier}
+    return np.concatenate([rows[number] for number in sorted(rows)] or [parts[0][:0]])
 
 
 def copies_of(value: Any) -> list[np.ndarray[Any, Any]]:

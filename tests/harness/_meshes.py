@@ -98,3 +98,20 @@ def mixes_up(strategy: Any, record: Any) -> None:
         parts = [part.numpy() for part in dtensor.unpack(weights.read_value())][: mesh.dim_size("model")]
         np.save(saved, np.concatenate(parts, axis=0).reshape(4, 4))
         record.step(loss=loss, variables=[weights])
+
+
+def names_examples(strategy: Any, record: Any) -> None:
+    """Reports which examples a step had, by the axis of the batch and as a whole."""
+    mesh, whole = strategy.mesh, dtensor.UNSHARDED
+    weights = dtensor.DVariable(_on(mesh, np.ones([4, 2], np.float32), whole, whole), name="weights")
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.matmul(x, weights) ** 2)
+        weights.assign_sub(0.1 * tape.gradient(loss, weights))
+        return loss
+
+    for number, x in enumerate(_X):
+        ids = _on(mesh, 8 * number + np.arange(8), "batch" if number else whole)
+        record.step(loss=step(_on(mesh, x, "batch", whole)), variables=[weights], examples=ids)

@@ -145,3 +145,12 @@ def test_shards_that_are_put_together_wrongly_are_found_when_they_are_restored()
     """Along the wrong axis, which has another meaning on one device."""
     verdict = verify(f"{_HERE}:mixes_up", "dtensor-2x2", interrupt_at=1, prove=False)
     assert verdict.outcome == "inconsistent"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", ["dtensor-2x2", "dtensor-2w"])
+def test_examples_by_the_axis_of_the_batch_are_counted_once(strategy: str) -> None:
+    """Each belongs to one client, also where all of them have it."""
+    verdict = verify(f"{_HERE}:names_examples", strategy, prove=False)
+    assert verdict.consistent, str(verdict)
+    assert "examples_match_reference" in {law.law for law in verdict.with_status("held")}
