@@ -27,7 +27,7 @@ _MEANS = ("mean", "reduce_mean")
 
 
 class _Gathered:
-    codes: tuple[str, ...] = (*NUMBERS, "mean_of_replica_means", "batch_statistics_local")
+    codes: tuple[str, ...] = (*NUMBERS, "divided_by_own_number", "mean_of_replica_means", "batch_statistics_local")
 
     def changed(self, source: Source) -> Iterator[str]:
         calls = [call for call in source.nodes(ast.Call) if called(call) in (*_OF_ROWS, *_MEANS) and call.args]

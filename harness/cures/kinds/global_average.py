@@ -17,6 +17,7 @@ class _GlobalAverage:
         *NUMBERS,
         "loss_times_replicas",
         "loss_times_workers",
+        "divided_by_own_number",
         "mean_of_replica_means",
         "accumulation_off",
     )
