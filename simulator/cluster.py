@@ -25,9 +25,9 @@ from simulator.machines.protocol import Machine
 from simulator.network import LOOPBACK, NAMESPACES, Link, NetworkOptions, default_network
 from simulator.out import NotKept, OutDirectory
 from simulator.results import RunFailed, RunResult
-from simulator.run.companion import Alone
 from simulator.run.expectations import Expectation
 from simulator.run.options import Options, check_timeout
+from simulator.run.protocol import Alone
 from simulator.run.restarts import RestartPolicy
 from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run
 from simulator.run.task import Task

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.errors import UsageError
-from simulator.hardware.missing import HardwareMissing
+from simulator.errors import HardwareMissing, UsageError
 from simulator.hardware.seen import Gpu
 from simulator.topology import Topology
 

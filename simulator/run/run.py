@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageError
-from simulator.hardware.lending import lent_gpus
+from simulator.hardware.leases import lent_gpus
 from simulator.journal.journal import Journal
+from simulator.launch.environment import local_start
 from simulator.launch.hosts import InHosts
 from simulator.launch.protocol import Launcher
-from simulator.launch.starting import local_start
 from simulator.machines.local.machine import LocalMachine
 from simulator.machines.local.room import no_room
 from simulator.machines.local.undivided import undivided
@@ -25,12 +25,12 @@ from simulator.machines.protocol import Machine
 from simulator.network import Hosts, Network, host_addresses, network_causes
 from simulator.results import RunFailed, RunResult
 from simulator.run.breakdown import Breakdown
-from simulator.run.companion import Alone, Companion
 from simulator.run.events import Events
 from simulator.run.expectations import Expectation, unexpected
 from simulator.run.meetings import Meetings
 from simulator.run.options import Options
 from simulator.run.population import Population
+from simulator.run.protocol import Alone, Companion
 from simulator.run.restarts import forsaken
 from simulator.run.stacks import fail_hanging, python_stacks
 from simulator.run.starter import Starter

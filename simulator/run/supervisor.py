@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded, LockstepError
-from simulator.run.companion import Alone, Companion
 from simulator.run.options import Options
 from simulator.run.partings import Partings
 from simulator.run.population import Population
+from simulator.run.protocol import Alone, Companion
 
 __all__ = ["Supervisor"]
 

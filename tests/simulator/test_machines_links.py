@@ -16,7 +16,7 @@ import pytest
 from simulator import Cluster, FaultPlan, Link, LockstepError, RunFailed, Topology, UsageError
 from simulator.faults import Delay, Fault, MachineLost, Partition, Rate
 from simulator.helpers.relay.door import request
-from simulator.network.counting import summed
+from simulator.network.network import summed
 from simulator.wire.network import LinkCounters
 from tests.simulator._faults import connect, events, plan_of, talk
 from tests.simulator._wire import eventually, exactly

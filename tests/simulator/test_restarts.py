@@ -22,8 +22,8 @@ import pytest
 from simulator import Cluster, FaultPlan, LockstepError, RunFailed, Topology, UsageError
 from simulator.faults import Kill
 from simulator.journal.journal import Journal, read_journal
+from simulator.kernel import group_members
 from simulator.machines.local.machine import LocalMachine
-from simulator.machines.local.processes import group_members
 from simulator.run.events import Events
 from simulator.run.population import Population
 from simulator.run.restarts import RestartPolicy, forsaken

@@ -176,7 +176,7 @@ def test_a_simulated_gpu_is_never_taken_for_a_real_one(monkeypatch: pytest.Monke
     with Cluster(Topology(devices="gpu:1"), timeout=60) as cluster:
         with pytest.raises(HardwareMissing, match="gpu devices were asked for, and TensorFlow sees none here"):
             cluster.run(_product)
-        monkeypatch.setattr("simulator.hardware.lending.gpus", lambda _: gpus("gpu-simulated"))
+        monkeypatch.setattr("simulator.hardware.leases.gpus", lambda _: gpus("gpu-simulated"))
         with pytest.raises(RunFailed, match="gpu:1 was asked for, and TensorFlow's /physical_device:GPU:0 is 'SIMU"):
             cluster.run(_product)
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from simulator.errors import TaskError
 from simulator.faults.injector.gates import Gatekeeper
-from simulator.faults.injector.season import Limits, Season
-from simulator.faults.injector.strike import Strike
+from simulator.faults.injector.strike import Limits, Season, Strike
 from simulator.faults.injector.triggers import points
 from simulator.faults.plan.plan import FaultPlan
 from simulator.faults.protocol import PHASES
@@ -27,7 +26,7 @@ _HASTY_UNDO_SECONDS_MAX = 5.0
 class Injector:
     """Applies the faults of an expanded plan to one run, undoes them, and says which of them were not real.
 
-    It is a `simulator.run.companion.Companion` of the run.
+    It is a `simulator.run.protocol.Companion` of the run.
     """
 
     def __init__(self, plan: FaultPlan) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from simulator.hardware.missing import HardwareMissing
+from simulator.errors import HardwareMissing
 from simulator.hardware.places import BUILDS_VARIABLE, kept
 
 __all__ = ["BUILDS_VARIABLE", "NotBuilt", "library", "why_not"]

@@ -13,18 +13,9 @@ from pathlib import Path
 
 from simulator.errors import ForkserverEnded
 from simulator.machines.local.connection import Connection
-from simulator.machines.protocol import (
-    Broke,
-    Ended,
-    Event,
-    Fenced,
-    Greeted,
-    Process,
-    Said,
-    TurnedAway,
-    Who,
-)
+from simulator.machines.protocol import Broke, Event, Process
 from simulator.wire import control
+from simulator.wire.events import Ended, Fenced, Greeted, Said, TurnedAway, Who
 from simulator.wire.framing import Malformed
 
 __all__ = ["Ear"]
