@@ -17,7 +17,6 @@ from harness.tf_tests.inside import (
     checkouts,
     clients,
     main_block,
-    no_tpus,
     processes,
     strict,
     strict_pool,
@@ -41,6 +40,14 @@ from simulator.agent.process import fresh_signals, leave, redirect_output
 __all__ = ["main"]
 
 _POOLS_SECONDS_MAX = 10.0
+# That there is no TPU, as `tpu_util`, `tpu_strategy_util` and `TPUClusterResolver` say it, which begin a test that
+# needs no mock of a TPU; and where something is packed for a mesh of TPUs.
+_NO_TPU = (
+    "no valid TPUs found",
+    "TPUs not found in the cluster",
+    "Please provide a TPU Name to connect to",
+    "/device:TPU:0 unknown device",
+)
 
 
 def main(connection: Any, captured: Any, order: Order) -> None:
@@ -181,7 +188,7 @@ class _Inside:
         One that wants a TPU is skipped.
         """
         report = yield
-        if report.failed and (why := no_tpus.reason(call)) is not None:
+        if report.failed and (why := _why_no_tpu(call)) is not None:
             report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, f"Skipped: {why}")
         if report.skipped and STATE.gpus_missing and getattr(item.config.option, "require_hardware", False):
             report.outcome, report.longrepr = "failed", STATE.gpus_missing
@@ -232,3 +239,19 @@ def _entry(item: pytest.Item) -> Entry:
     depth = next(index for index, each in enumerate(item.listchain()) if isinstance(each, pytest.File))
     marks = [(mark.name, mark.args, dict(mark.kwargs)) for mark in item.iter_markers()]
     return Entry(tuple(names[depth + 1 :]), tuple(marks), item.location)
+
+
+def _why_no_tpu(call: pytest.CallInfo[None]) -> str | None:
+    """Why a test is skipped that has failed so: TensorFlow's own sentence that there is no TPU; None if it is not."""
+    if call.excinfo is None:
+        return None
+    said = next((each for each in _NO_TPU if each in str(call.excinfo.value)), None)
+    # After the first such test TensorFlow is initialized, which the others of its process are told instead.
+    if said is None and any(map(_asks_dtensor, call.excinfo.traceback)):
+        said = "DTensor is asked for TPUs"
+    return None if said is None else f"requires a TPU, and nothing is run on one here: {said}"
+
+
+def _asks_dtensor(entry: Any) -> bool:
+    """Whether this is where TensorFlow initializes DTensor for TPUs."""
+    return entry.name == "initialize_accelerator_system" and str(entry.locals.get("device_type")).upper() == "TPU"
