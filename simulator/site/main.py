@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from simulator.machines.local import facts
@@ -19,6 +20,7 @@ from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.protocol import Broke, Event, Lost, Silent
 from simulator.site.meeting import Answering, reached
 from simulator.site.share import Share
+from simulator.threads import Worker
 from simulator.wire import site as wire
 from simulator.wire.events import Ended
 from simulator.wire.framing import Malformed
@@ -59,7 +61,7 @@ class _Site:
         self._directory = make_scratch("machine")
         self._answering = Answering()
         for work in (self._write, self._obey_all):
-            threading.Thread(target=work, name=f"lockstep{work.__name__}", daemon=True).start()
+            Worker.started(work.__name__.strip("_"), work, self._give_up)
 
     # -- the stream
 
@@ -109,6 +111,10 @@ class _Site:
             remove_scratch(self._directory)
             os._exit(0)
 
+    def _give_up(self, error: BaseException) -> None:
+        """Tell the run that something of this site's own does not work any more."""
+        self._say(wire.Broken("its site", type(error).__name__, str(error)))
+
     # -- what is asked for
 
     def _hear(self, message: wire.ToSite) -> None:
@@ -120,7 +126,7 @@ class _Site:
             self._say(wire.Done(message.request, time.monotonic()))
         elif isinstance(message, (wire.End, wire.Probe, wire.Reach)):
             # They take a while, and the tasks are told other things meanwhile.
-            threading.Thread(target=self._obey, args=(message,), name="lockstep-asked", daemon=True).start()
+            Worker.started(type(message).__name__.lower(), partial(self._obey, message), self._give_up)
         else:
             self._ordered.put(message)
 
@@ -207,7 +213,7 @@ class Lease:
         self._asked: dict[int, float] = {}
         self._until = time.monotonic() + seconds
         self._closed = threading.Event()
-        threading.Thread(target=self._keep, name="lockstep-lease", daemon=True).start()
+        Worker.started("lease", self._keep)
 
     def granted(self, number: int) -> None:
         """The question of this number was heard."""

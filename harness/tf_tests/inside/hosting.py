@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from harness.tf_tests.inside.messages import (
 )
 from harness.tf_tests.inside.state import STATE, TestFile
 from simulator.agent.process import fresh_signals, leave, redirect_output
+from simulator.threads import Worker
 
 __all__ = ["main"]
 
@@ -71,7 +72,7 @@ def main(connection: Any, captured: Any, order: Order) -> None:
     _read_flags()
     config = pytest.Config.fromdictargs(dict(order.options), [order.path])
     config.pluginmanager.register(_Inside(connection), PLUGIN)
-    threading.Thread(target=_tell_captured, args=(config, captured), daemon=True).start()
+    Worker.started("captured", partial(_tell_captured, config, captured))
     config.hook.pytest_cmdline_main(config=config)
     leave(0)
 
@@ -209,9 +210,7 @@ class _Inside:
             if STATE.started:
                 item.user_properties.append((STARTED_PROPERTY, True))
             if nextitem is None:
-                ending = threading.Thread(target=strict_pool.end_all, daemon=True)
-                ending.start()
-                ending.join(_POOLS_SECONDS_MAX)
+                Worker.started("end-pools", strict_pool.end_all).ends(_POOLS_SECONDS_MAX)
                 if left := tasks.left():
                     names = ", ".join(f"{each.name} ({each.pid})" for each in left)
                     item.user_properties.append((LEFT_PROPERTY, names))

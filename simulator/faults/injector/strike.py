@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from simulator.faults.protocol import Effect, Fault, NoEffect
 from simulator.network import LinkRule
 from simulator.run.protocol import Running
 from simulator.run.task import Task
+from simulator.threads import Worker
 from simulator.wire.control import Action
 
 __all__ = ["Limits", "Season", "Strike"]
@@ -69,15 +69,15 @@ class Strike:
         # It has ended by an error of the machine or of Lockstep, not for want of an effect.
         self.crashed = False
         self._undoing = False
-        self._thread = threading.Thread(target=self._main, name=f"lockstep-fault-{fault.id}", daemon=True)
+        self._worker = Worker(f"fault-{fault.id}", self._main)
 
     def start(self) -> None:
         """Begin to wait for the trigger."""
-        self._thread.start()
+        self._worker.start()
 
-    def join(self, seconds: float) -> None:
-        """Wait for the end of the undo."""
-        self._thread.join(seconds)
+    def wait_end(self, seconds: float) -> None:
+        """Wait for the end of the undo, at most so long; whether it has come is in `verdict`."""
+        self._worker.ends(seconds)
 
     @property
     def is_bringing_back(self) -> bool:

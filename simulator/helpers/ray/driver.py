@@ -10,14 +10,15 @@ import contextlib
 import ipaddress
 import os
 import socket
-import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from simulator.helpers.ray import carrier
+from simulator.threads import Worker
 from simulator.wire.ray import Joined, Wanted
 
 __all__ = ["NoSuchNode", "chosen", "main"]
@@ -39,8 +40,8 @@ def main(text: str) -> None:
     for name, number, actor in zip(wanted.names, wanted.sockets, actors, strict=True):
         stream = socket.socket(fileno=number)
         why = Path(wanted.folder, f"{name}.why")
-        for work, arguments in ((_write, (stream, actor)), (_read, (stream, actor, why))):
-            threading.Thread(target=work, args=arguments, daemon=True).start()
+        Worker.started(f"write-{name}", partial(_write, stream, actor))
+        Worker.started(f"read-{name}", partial(_read, stream, actor, why))
     with contextlib.suppress(OSError):
         control.recv(1)
     _end(actors)
