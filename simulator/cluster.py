@@ -27,9 +27,10 @@ from simulator.out import NotKept, OutDirectory
 from simulator.results import RunFailed, RunResult
 from simulator.run.expectations import Expectation
 from simulator.run.options import Options, check_timeout
+from simulator.run.plan import RunPlan
 from simulator.run.protocol import Alone
 from simulator.run.restarts import RestartPolicy
-from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run
+from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run, running
 from simulator.run.task import Task
 from simulator.topology import Topology
 
@@ -306,10 +307,19 @@ class Cluster:
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults or self._plan.points else Alone()
-        run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
-        run.machines, run.place = self._machines, self._place
-        self._run = run
-        with run:
+        plan = RunPlan(
+            self.topology,
+            self._options,
+            directory,
+            launcher,
+            expectations,
+            gates,
+            injector,
+            self._machines,
+            self._place,
+        )
+        with running(plan) as run:
+            self._run = run
             yield run
 
     def task(self, name: str) -> Task:
