@@ -81,8 +81,11 @@ def with_culprit(
     found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
         found = NoCulprit("what differs first is what each replica has for itself, and that is given")
-    culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
-    return verdict.seen(Looked(culprit, why_not, time.monotonic() - began))
+    seconds = time.monotonic() - began
+    looked = (
+        Looked(found, None, seconds) if isinstance(found, Culprit) else Looked(None, found.why, seconds, found.kind)
+    )
+    return verdict.seen(looked)
 
 
 def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:

@@ -70,6 +70,7 @@ class _Looked(msgspec.Struct):
 
     why_not: str | None
     seconds: float
+    proved: str | None = None
 
 
 class _Finding(msgspec.Struct):
@@ -169,7 +170,7 @@ def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -
         # What a coordinator's script does with a single worker was not saved.
         verdict = broken_by(verdict, [each.found() for each in known.findings])
     if known.looked is not None:
-        verdict = verdict.seen(Looked(known.culprit, known.looked.why_not, known.looked.seconds))
+        verdict = verdict.seen(Looked(known.culprit, **msgspec.structs.asdict(known.looked)))
     if verdict.alone is not None or verdict.outcome != "inconsistent" or known.wrong_steps is None:
         return verdict
     last = reference.trace.clients[0].steps[-1].index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import itertools
 import os
@@ -15,6 +16,7 @@ from typing import Any
 from harness.cures.kinds import all_cures
 from harness.cures.protocol import Source, lines_of
 from harness.evidence.reproduced import ROUNDING_SHARE_MAX, first_difference
+from harness.judging.culprit.kinds import REPORT
 from harness.judging.diagnostics import diagnostic_of
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -29,7 +31,7 @@ from simulator.machines.local.scratch import scratch
 
 __all__ = ["Cured", "Uncured", "cured"]
 
-_TRIES_MAX = 6
+_TRIES_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,13 @@ def cured(
         asked: the rest, as of `verify`.
     """
     found = diagnostic_of(verdict)
-    if found is None or found.label is None:
+    if found is None or (found.label is None and found.code != REPORT.code):
         return Uncured("no line is named that could be changed")
-    file, guilty = file.resolve(), Path(found.label.file).resolve()
-    if guilty.parent != file.parent:
+    file = guilty = file.resolve()
+    if found.label is not None and (guilty := Path(found.label.file).resolve()).parent != file.parent:
         return Uncured(f"{found.label.file} does not lie beside the program, and only there lines are changed")
     before, encoding = _read(guilty)
-    others = tuple(each for each in found.others if each.file == found.label.file)
+    others = tuple(each for each in found.others if found.label is not None and each.file == found.label.file)
     tries = list(itertools.islice(_changes(found.code, Source(before, found.label, others)), _TRIES_MAX))
     for after in tries:
         phase("trying a cure")
@@ -110,13 +112,21 @@ def cured(
 
 def _changes(code: str, source: Source) -> Iterator[str]:
     """Each change that may mend what has a code, once."""
-    known = set[str]()
-    for cure in all_cures():
-        if code in cure.codes:
-            for changed in cure.changed(source):
-                if changed not in known:
-                    known.add(changed)
-                    yield changed
+    kinds = [cure.changed(source) for cure in all_cures() if code in cure.codes]
+    known = {source.text}
+    # The likeliest of each kind first: nobody knows which kind it is.
+    for changed in itertools.chain.from_iterable(itertools.zip_longest(*kinds)):
+        if changed is not None and changed not in known and _is_python(changed):
+            known.add(changed)
+            yield changed
+
+
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _read(file: Path) -> tuple[str, str]:

@@ -7,13 +7,29 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from harness.judging.culprit.kinds import KINDS, REPORT
 from harness.judging.diagnostics import Label
 
-__all__ = ["Cure", "Source", "called", "lines_of"]
+__all__ = ["NUMBERS", "REPLICAS", "Cure", "Source", "called", "lines_of", "names_replicas"]
+
+NUMBERS = (
+    "loss_matches_reference",
+    "gradients_match_reference",
+    "variables_match_reference",
+    "metrics_match_reference",
+    "replicas_agree",
+    *(code for code in KINDS if code != REPORT.code),
+)
+"""Codes of diagnostics that say which numbers are wrong, or what a line makes of them, and no rule says how."""
+
+REPLICAS = "num_replicas_in_sync"
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+_Node = TypeVar("_Node", bound=ast.expr | ast.stmt)
 
 
 @dataclass(frozen=True)
@@ -22,12 +38,12 @@ class Source:
 
     Attributes:
         text: of the file.
-        label: the line that is wrong.
+        label: the line that is wrong; None where none is named, and any may be.
         others: lines of the same file that take part.
     """
 
     text: str
-    label: Label
+    label: Label | None = None
     others: tuple[Label, ...] = ()
 
     @cached_property
@@ -47,8 +63,31 @@ class Source:
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """Of all labels, that which is wrong first."""
-        return (self.label.line, *(each.line for each in self.others))
+        """Of all labels, that which is wrong first; all of the file where none is named."""
+        named = [each.line for each in (self.label, *self.others) if each is not None]
+        return tuple(dict.fromkeys(named or range(1, len(self._lines) + 1)))
+
+    @property
+    def line(self) -> int | None:
+        """That which is wrong; None where any may be."""
+        return None if self.label is None else self.label.line
+
+    @property
+    def context(self) -> str:
+        """How the file gets at the context of its replica."""
+        return f"{self.tensorflow}.distribute.get_replica_context()"
+
+    @property
+    def replicas(self) -> str:
+        """How the file gets at the number of replicas."""
+        return f"{self.tensorflow}.distribute.get_strategy().{REPLICAS}"
+
+    def nodes(self, kind: type[_Node]) -> Iterator[_Node]:
+        """Expressions, or statements, of a kind with a part in a line of a label, those of the wrong line first."""
+        every = [node for node in ast.walk(self.tree) if isinstance(node, kind)]
+        order = {line: place for place, line in enumerate(self.lines)}
+        there = [(min((order[line] for line in order if self.covers(node, line)), default=-1), node) for node in every]
+        yield from (node for place, node in sorted(there, key=lambda each: each[0]) if place >= 0)
 
     def calls(self, *names: str, line: int | None = None) -> Iterator[ast.Call]:
         """Calls of functions that are called so, in all of the file or over a line, the first ones first."""
@@ -56,8 +95,8 @@ class Source:
             if isinstance(node, ast.Call) and called(node) in names and (line is None or self.covers(node, line)):
                 yield node
 
-    def covers(self, node: ast.expr, line: int) -> bool:
-        """Whether an expression has a part in a line."""
+    def covers(self, node: ast.expr | ast.stmt, line: int) -> bool:
+        """Whether an expression, or a statement, has a part in a line."""
         return node.lineno <= line <= (node.end_lineno or node.lineno)
 
     def of(self, node: ast.expr) -> str:
@@ -69,6 +108,14 @@ class Source:
         """The file with another text for an expression."""
         begin, end = self._span(node)
         return self.text[:begin] + text + self.text[end:]
+
+    def around(self, statement: ast.stmt, before: str, after: str) -> str:
+        """The file with a line before a statement and one after it."""
+        first, last = statement.lineno - 1, statement.end_lineno or statement.lineno
+        indent = " " * statement.col_offset
+        lines = self._lines
+        new = [*lines[:first], f"{indent}{before}\n", *lines[first:last], f"{indent}{after}\n", *lines[last:]]
+        return "".join(new)
 
     def _span(self, node: ast.expr) -> tuple[int, int]:
         assert node.end_lineno is not None
@@ -105,3 +152,11 @@ def called(node: ast.Call) -> str:
     """The name of the function, without what it is an attribute of."""
     function = node.func
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def names_replicas(node: ast.AST) -> bool:
+    """Whether an expression has the number of replicas in it, or a name for it."""
+    parts = list(ast.walk(node))
+    named = [each.attr for each in parts if isinstance(each, ast.Attribute)]
+    named += [each.id for each in parts if isinstance(each, ast.Name)]
+    return any(name == REPLICAS or "replicas" in name for name in named)

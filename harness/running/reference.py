@@ -16,7 +16,7 @@ from harness.running.cache import kept_in_cache
 from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
 from harness.running.live import LiveReference
-from harness.running.making import FIRST_SEEDS, Wanted, made
+from harness.running.making import FIRST_SEEDS, MORE_SEEDS, Wanted, made
 from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.running.resuming import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
@@ -28,9 +28,9 @@ __all__ = ["NOISY_RUNS", "PAIR", "ReferenceRuns", "Venue", "failure_on_one_devic
 
 PAIR = len(FIRST_SEEDS)
 """Runs with noise of which each is the opposite of the other."""
-NOISY_RUNS = (1, 3, 5)
-"""As many are made one after another, as long as something seems wrong: one, its opposite and another one at the same
-time, and two more before an accusation that is not plain. A bound of fewer runs is no larger, so that it accepts less.
+NOISY_RUNS = (PAIR, PAIR + len(MORE_SEEDS))
+"""As many are made, as long as something seems wrong: a pair, and three more before an accusation that is not plain. A
+bound of fewer runs is no larger, so that it accepts less.
 """
 
 _TF32_NOTE = (
@@ -194,7 +194,7 @@ class ReferenceRuns:
             return False
         with contextlib.suppress(LockstepError), contextlib.ExitStack() as stack:
             if beside and self._is_worth_it:
-                stack.enter_context(runs.beside([noisy(FIRST_SEEDS[0])]))
+                stack.enter_context(runs.beside(list(map(noisy, FIRST_SEEDS))))
             self._made(runs, Wanted())
             self._last = runs
             self._stack.push(stack.pop_all())

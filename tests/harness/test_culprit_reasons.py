@@ -11,16 +11,26 @@ import pytest
 
 from harness import culprits
 from harness.culprits import with_culprit
-from harness.evidence.watched import OUTER, Op
+from harness.evidence.watched import OUTER, REPLICA, Op
 from harness.judging.culprit import Culprit, Looked, reasons
 from harness.judging.culprit.aligned import Node
-from harness.judging.culprit.relations import PARTIAL, REPLICATED, Relation
+from harness.judging.culprit.kinds import EXAMPLES, EXTREME, PARTS, STATE, UPDATE, WHOLE, Kind
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
 
 
-def _scene(value: float, parts: tuple[float, ...], relations: Any, inputs: Any = (), *, all_seen: bool = True) -> Any:
+def _scene(
+    value: float,
+    parts: tuple[float, ...],
+    relations: Any,
+    inputs: Any = (),
+    *,
+    all_seen: bool = True,
+    op: str = "Mul",
+    zone: str = OUTER,
+) -> Any:
     """An operation that gives a number, with what its operands are related by."""
     aligned: Any = SimpleNamespace(replicas=len(parts))
     one = np.ones((), np.float32)
@@ -29,7 +39,7 @@ def _scene(value: float, parts: tuple[float, ...], relations: Any, inputs: Any =
     return reasons._Scene(
         aligned,
         Node(0, 1),
-        Op(1, "Mul", "m", OUTER, 0, (), None, (), ()),
+        Op(1, op, "m", zone, 0, (), None, (), (), "w" if op.startswith("Assign") else ""),
         given,
         frozenset(relations),
         np.asarray(value, np.float32),
@@ -56,6 +66,26 @@ def test_operands_are_not_said_to_be_right_that_are_not() -> None:
     assert "neither is all that it is computed from" in reasons._unrelated(_scene(1, (2, 3), (), (right, wrong)))
     unseen = reasons._unrelated(_scene(1, (2, 3), (), (right,), all_seen=False))
     assert "although all that was seen of what it is computed from is" in unseen
+
+
+def _kind(*scene: Any, **told: Any) -> Kind | None:
+    found = reasons._proved(_scene(*scene, **told))
+    return None if found is None else found[0]
+
+
+def test_what_values_prove_has_a_kind() -> None:
+    """Its twin, whose values are right or prove nothing, has none."""
+    whole, part, rows = {Relation(REPLICATED)}, {Relation(PARTIAL)}, {Relation(SPLIT)}
+    assert _kind(5.0, (3.0, 3.0), (), (part, whole), op="AddV2") is WHOLE
+    assert _kind(5.0, (3.0, 4.0), (), (part, whole), op="AddV2") is None
+    assert _kind(5.0, (3.0, 4.0), (), (part,), zone=REPLICA) is PARTS
+    assert _kind(5.0, (3.0, 4.0), (), (part,)) is None
+    assert _kind(5.0, (3.0, 4.0), (), (whole, whole)) is STATE
+    assert _kind(5.0, (3.0, 3.0), (), (whole, whole)) is None
+    assert _kind(5.0, (3.0, 5.0), {Relation(LARGEST)}) is EXTREME
+    assert _kind(5.0, (3.0, 4.0), (), (rows,)) is EXAMPLES
+    assert _kind(5.0, (2.0, 3.0), {Relation(PARTIAL)}, (rows,)) is None
+    assert _kind(5.0, (3.0, 4.0), (), (part,), op="AssignAddVariableOp") is UPDATE
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from harness.cli._cures import told_cure
 from harness.cures import Cured
 from harness.cures.kinds import all_cures
 from harness.cures.protocol import Source
+from harness.judging.culprit.kinds import REPORT
 from harness.judging.diagnostics.source import label_of
 from harness.judging.verdict import Verdict
 from simulator import UsageError
@@ -165,18 +166,19 @@ def _changes(code: str, text: str, operation: str = "") -> list[str]:
     return [changed for cure in all_cures() if code in cure.codes for changed in cure.changed(source)]
 
 
+_CONTEXT = "tf.distribute.get_replica_context()"
+_REPLICAS = "tf.distribute.get_strategy().num_replicas_in_sync"
+
+
 @pytest.mark.parametrize(
     ("code", "wrong", "cured"),
     [
         ("loss_times_replicas", "tf.reduce_mean(x)", "tf.nn.compute_average_loss(x)"),
-        (
-            "loss_times_replicas",
-            "tf.reduce_mean(x, 0)",
-            "tf.reduce_mean(x, 0) / tf.distribute.get_strategy().num_replicas_in_sync",
-        ),
+        ("loss_times_replicas", "tf.reduce_mean(x, 0)", f"tf.reduce_mean(x, 0) / {_REPLICAS}"),
         ("loss_times_replicas", "f(x, global_batch_size=9)", None),
         ("loss_times_workers", "tf.nn.compute_average_loss(x, global_batch_size=8)", "tf.nn.compute_average_loss(x)"),
         ("loss_divided_by_replicas", "x / strategy.num_replicas_in_sync", "x"),
+        ("loss_divided_by_replicas", "x / (4 * strategy.num_replicas_in_sync)", "x / (4)"),
         ("loss_divided_by_replicas", "x / rows", None),
         ("loss_divided_by_replicas", 'strategy.reduce("MEAN", x)', 'strategy.reduce("SUM", x)'),
         (
@@ -191,6 +193,28 @@ def _changes(code: str, text: str, operation: str = "") -> list[str]:
             "tf.data.experimental.AutoShardPolicy.OFF",
             "tf.data.experimental.AutoShardPolicy.DATA",
         ),
+        ("variables_match_reference", "0.1 * strategy.num_replicas_in_sync", "0.1"),
+        ("variables_match_reference", f'{_CONTEXT}.all_reduce("SUM", x)', "x"),
+        ("variables_match_reference", "f(tf.VariableAggregation.SUM)", "f(tf.VariableAggregation.MEAN)"),
+        (
+            "metrics_match_reference",
+            "strategy.experimental_local_results(x)[0]",
+            'strategy.reduce("SUM", x, axis=None)',
+        ),
+        ("metrics_match_reference", "strategy.reduce(SUM, x, axis=None)", 'strategy.reduce("MEAN", x, axis=None)'),
+        ("batch_statistics_local", "BatchNormalization()(x)", "BatchNormalization(synchronized=True)(x)"),
+        ("batch_statistics_local", "BatchNormalization(synchronized=True)(x)", None),
+        (
+            "variables_match_reference",
+            "tf.math.reduce_std(x, axis=0)",
+            f"tf.math.reduce_std({_CONTEXT}.all_gather(x, axis=0), axis=0)",
+        ),
+        (
+            "draws",
+            "tf.random.stateless_normal([2], [3, step])",
+            f"tf.random.stateless_normal([2], [3 + 100003 * {_CONTEXT}.replica_id_in_sync_group, step])",
+        ),
+        ("draws", "tf.random.stateless_normal([2], seed)", None),
     ],
 )
 def test_a_cure_changes_an_expression(code: str, wrong: str, cured: str | None) -> None:
@@ -199,46 +223,22 @@ def test_a_cure_changes_an_expression(code: str, wrong: str, cured: str | None) 
     assert made[0] == f"before = '# größe'\ny = {cured}  # here\nafter = 1\n" if cured else made == []
 
 
-_CONTEXT = "tf.distribute.get_replica_context()"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "cured"),
-    [
-        (
-            "tf.reduce_sum(x) / tf.reduce_sum(m)",
-            [f'tf.reduce_sum(x) / {_CONTEXT}.all_reduce("{how}", tf.reduce_sum(m))' for how in ("SUM", "MEAN")]
-            + [f'{_CONTEXT}.all_reduce("{how}", tf.reduce_sum(x)) / tf.reduce_sum(m)' for how in ("SUM", "MEAN")],
-        ),
-        (
-            "tf.reduce_mean(x)",
-            [
-                f'{_CONTEXT}.all_reduce("MEAN", tf.reduce_mean(x))',
-                f'(tf.reduce_sum(x) / {_CONTEXT}.all_reduce("MEAN", tf.cast(tf.size(x), tf.float32)))',
-            ],
-        ),
-        ("tf.reduce_mean(x, 0)", [f'{_CONTEXT}.all_reduce("MEAN", tf.reduce_mean(x, 0))']),
-        (
-            "tf.reduce_max(x)",
-            [f"tf.reduce_max({_CONTEXT}.all_gather(tf.expand_dims(tf.reduce_max(x), 0), axis=0), axis=0)"],
-        ),
-        ("tf.nn.relu(x)", []),
-    ],
-)
-def test_what_a_replica_knows_in_part_is_put_together(wrong: str, cured: list[str]) -> None:
-    """What is divided by first; a sum may be wanted of all replicas, or their mean where the program goes on to add."""
-    made = _changes("mean_of_replica_means", f"y = {wrong}  # here\n")
-    assert [text for text in made if "get_replica_context" in text] == [f"y = {each}  # here\n" for each in cured]
-
-
-@pytest.mark.full
-def test_a_mean_over_unequal_shares_is_cured(train: Path) -> None:
-    """Each replica has a mean of its own, over rows that it chooses."""
-    mean = (
-        "tf.reduce_mean(tf.boolean_mask(tf.reduce_sum(x * w, 1) ** 2, x[:, 0] > 0.1)) / strategy.num_replicas_in_sync"
+def test_a_cure_sums_gradients_before_they_are_clipped() -> None:
+    """What comes after adds up the replicas' shares; names that are no gradients stay."""
+    text = "    g = tape.gradient(y, w)\n    h, _ = tf.clip_by_global_norm(g, limit)  # here\n"
+    first, third = text.splitlines(keepends=True)
+    assert _changes("clipped_before_reduce", f"def f():\n{text}")[0] == (
+        f"def f():\n{first}"
+        f'    g = {_CONTEXT}.all_reduce("SUM", g)\n'
+        f"{third}"
+        f"    h = tf.nest.map_structure(lambda each: each / {_REPLICAS}, h)\n"
     )
-    train.write_text(_TRAIN.format(loss=mean))
-    code, output = _verify(f"{train}:train", "--fix")
-    assert code == 1
-    assert "help: verified: with this change it is consistent" in output
-    assert "+            loss = (tf.reduce_sum(tf.boolean_mask(" in output
+    assert _changes("clipped_before_reduce", f"def f():\n{text}".replace("tape.gradient", "numbers")) == []
+
+
+def test_a_report_of_one_replica_is_found_in_all_of_the_file() -> None:
+    """No line is named for it, since no operation made it."""
+    text = "def report(s, x):\n    return s.experimental_local_results(x)[0]\n"
+    made = [changed for cure in all_cures() if REPORT.code in cure.codes for changed in cure.changed(Source(text))]
+    ways = ("SUM", "MEAN")
+    assert made == [f'def report(s, x):\n    return s.reduce("{way}", x, axis=None)\n' for way in ways]

@@ -16,6 +16,7 @@ from _lockstep import __version__
 from harness.cli.explain import explain as explain_command
 from harness.judging.conditions import ORDER, Condition
 from harness.judging.culprit import Culprit, Looked
+from harness.judging.culprit.kinds import MEAN, REPORT
 from harness.judging.diagnostics import Diagnostic, Label, diagnostic_of, diagnostic_text, text_of
 from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.formats import Reported, all_formats
@@ -111,6 +112,24 @@ def test_without_a_rule_the_line_says_what_is_wrong() -> None:
 
 
 @pytest.mark.usefixtures("place")
+def test_without_a_rule_the_values_at_the_line_name_the_mistake() -> None:
+    """Also where no line is named; what a rule says goes first, and values that prove nothing leave the law's code."""
+    verdict = _wrong(explanation=None)
+    assert verdict.culprit is not None
+    proved = replace(verdict, looked=Looked(replace(verdict.culprit, kind=MEAN.code), None, 1.0))
+    reported = replace(verdict, looked=Looked(None, REPORT.says, 1.0, REPORT.code))
+    for one, kind in ((proved, MEAN), (reported, REPORT)):
+        found = diagnostic_of(one)
+        assert found is not None
+        assert (found.code, found.title, found.help) == (kind.code, kind.says, kind.cure)
+    ruled = diagnostic_of(replace(proved, explanation=_WHY))
+    assert ruled is not None
+    assert (ruled.code, ruled.help) == (_WHY.rule, _WHY.cure)
+    bare = diagnostic_of(verdict)
+    assert bare is not None
+    assert (bare.code, bare.help) == (_FOUND.law, "")
+
+
 def test_a_batch_that_refutes_has_its_line() -> None:
     """The numbers are those of the batch."""
     shown = Counterexample((1, 2), "variable 'w'", 1.0, 2.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.cures.protocol import Source
+from harness.cures.protocol import NUMBERS, Source
 
 __all__ = ["CURE"]
 
@@ -12,16 +12,21 @@ _MEANS = ("reduce_mean", "mean")
 
 
 class _GlobalAverage:
-    codes: tuple[str, ...] = ("loss_times_replicas", "loss_times_workers", "mean_of_replica_means")
+    codes: tuple[str, ...] = (
+        *NUMBERS,
+        "loss_times_replicas",
+        "loss_times_workers",
+        "mean_of_replica_means",
+        "accumulation_off",
+    )
 
     def changed(self, source: Source) -> Iterator[str]:
-        for call in source.calls(*_MEANS, line=source.label.line):
+        for call in source.calls(*_MEANS, line=source.line):
             # Without a size TensorFlow takes that of a replica's batch times the replicas.
             if len(call.args) == 1 and not call.keywords:
                 yield source.replaced(call.func, f"{source.tensorflow}.nn.compute_average_loss")
-            count = f"{source.tensorflow}.distribute.get_strategy().num_replicas_in_sync"
-            yield source.replaced(call, f"{source.of(call)} / {count}")
-        for call in source.calls("compute_average_loss", line=source.label.line):
+            yield source.replaced(call, f"{source.of(call)} / {source.replicas}")
+        for call in source.calls("compute_average_loss", line=source.line):
             left = [word for word in call.keywords if word.arg != "global_batch_size"]
             if call.args and len(left) < len(call.keywords):
                 words = [f"{word.arg}={source.of(word.value)}" for word in left]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import Source, called
+from harness.cures.protocol import NUMBERS, Source, called
 
 __all__ = ["CURE"]
 
@@ -16,9 +16,7 @@ _OTHERS = ("reduce_max", "reduce_min", "reduce_all", "reduce_any", "max", "min",
 
 class _GlobalStatistic:
     codes: tuple[str, ...] = (
-        "loss_matches_reference",
-        "variables_match_reference",
-        "replicas_agree",
+        *NUMBERS,
         "mean_of_replica_means",
         "local_overflow_decision",
         "batch_statistics_local",
@@ -42,7 +40,7 @@ class _GlobalStatistic:
 def _globally(source: Source, call: ast.Call) -> Iterator[str]:
     """What a reduction may be over all replicas, where the program goes on to add up, or to average, what they have."""
     tf, text = source.tensorflow, source.of(call)
-    context = f"{tf}.distribute.get_replica_context()"
+    context = source.context
     if called(call) in _OTHERS:
         yield f"{source.of(call.func)}({context}.all_gather({tf}.expand_dims({text}, 0), axis=0), axis=0)"
         return

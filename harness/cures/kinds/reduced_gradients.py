@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.cures.protocol import Source
+from harness.cures.protocol import NUMBERS, Source
 
 __all__ = ["CURE"]
 
@@ -13,7 +13,7 @@ _ASSIGNS = ("assign_sub", "assign_add")
 
 
 class _ReducedGradients:
-    codes: tuple[str, ...] = ("gradients_not_reduced", "variables_match_reference")
+    codes: tuple[str, ...] = (*NUMBERS, "gradients_not_reduced")
 
     def changed(self, source: Source) -> Iterator[str]:
         for call in source.calls("apply_gradients"):
@@ -21,11 +21,10 @@ class _ReducedGradients:
             if len(words) < len(call.keywords):
                 given = [*map(source.of, call.args), *(f"{word.arg}={source.of(word.value)}" for word in words)]
                 yield source.replaced(call, f"{source.of(call.func)}({', '.join(given)})")
-        for call in source.calls(*_ASSIGNS, line=source.label.line):
+        for call in source.calls(*_ASSIGNS, line=source.line):
             if len(call.args) == 1:
                 value = source.of(call.args[0])
-                context = f"{source.tensorflow}.distribute.get_replica_context()"
-                summed = f'{context}.all_reduce("SUM", {value})'
+                summed = f'{source.context}.all_reduce("SUM", {value})'
                 yield source.replaced(call.args[0], summed)
 
 

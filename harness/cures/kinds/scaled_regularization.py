@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import Source
+from harness.cures.protocol import NUMBERS, Source
 
 __all__ = ["CURE"]
 
 
 class _ScaledRegularization:
-    codes: tuple[str, ...] = ("regularizer_times_replicas",)
+    codes: tuple[str, ...] = (*NUMBERS, "regularizer_times_replicas", "loss_times_replicas")
 
     def changed(self, source: Source) -> Iterator[str]:
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and node.lineno == source.label.line:
-                yield _scaled(source, node.value)
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and source.covers(node, source.label.line):
+        for term in source.nodes(ast.AugAssign):
+            if isinstance(term.op, ast.Add):
+                yield _scaled(source, term.value)
+        for node in source.nodes(ast.BinOp):
+            if isinstance(node.op, ast.Add):
                 yield _scaled(source, node.right)
                 yield _scaled(source, node.left)
 

@@ -13,6 +13,7 @@ from harness.judging.culprit.apart import kept_apart
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.entering import other_examples
 from harness.judging.culprit.forward import forward_of
+from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told
@@ -79,7 +80,7 @@ def find_culprit(
     if found is None and statistics and (kept := kept_apart(aligned)) is not None:
         return told(aligned, Broken(kept, Mode.UNRELATED))
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
-        return NoCulprit("what was reported is what one replica has; the others have other values")
+        return NoCulprit(REPORT.says, kind=REPORT.code)
     if found is None:
         why = "no operation was found that is given what is right and gives what is wrong"
         return NoCulprit(f"{why}; {_HERE}" if elsewhere else why)

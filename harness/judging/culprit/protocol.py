@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness.judging.culprit.kinds import KINDS, Kind
 from simulator.agent.places import place
 
 __all__ = ["Culprit", "Looked", "NoCulprit"]
@@ -26,6 +27,7 @@ class Culprit:
         step: at which it was watched.
         assigned: the variable that it changes, if it is one that does.
         adds: file, line and source of what adds up what the replicas have of it, where that is a part of the mistake.
+        kind: the code of the kind of mistake that its values prove; None where they prove none.
     """
 
     file: str
@@ -39,6 +41,7 @@ class Culprit:
     step: int
     assigned: str | None = None
     adds: tuple[str, int, str] | None = None
+    kind: str | None = None
 
     @property
     def where(self) -> str:
@@ -65,28 +68,40 @@ class Culprit:
             "inputs": list(self.inputs),
             "step": self.step,
             "adds": self.adds,
+            "kind": self.kind,
         }
 
 
 @dataclass(frozen=True)
 class NoCulprit:
-    """Why none is named; `earlier` where an earlier step has to be watched for it."""
+    """Why none is named; `earlier` where an earlier step has to be watched for it, `kind` as of `Culprit`."""
 
     why: str
     earlier: bool = False
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
 class Looked:
-    """The culprit, or why there is none; and how many seconds it took to watch steps, 0 where none had to be."""
+    """The culprit, or why there is none; and how many seconds it took to watch steps, 0 where none had to be.
+
+    `proved` is the code of a kind of mistake that is known although no line is.
+    """
 
     culprit: Culprit | None
     why_not: str | None
     seconds: float
+    proved: str | None = None
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of mistake that values prove; None where they prove none."""
+        code = self.proved if self.culprit is None else self.culprit.kind
+        return None if code is None else KINDS[code]
 
     def to_json(self) -> dict[str, Any]:
         """As in the command line's `--json`."""
         return {
             "culprit": None if self.culprit is None else self.culprit.to_json(),
-            "looked": {"why_not": self.why_not, "seconds": self.seconds},
+            "looked": {"why_not": self.why_not, "seconds": self.seconds, "proved": self.proved},
         }

@@ -9,6 +9,19 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.watched import REPLICA, Op
 from harness.judging.culprit.aligned import Aligned, Node
 from harness.judging.culprit.branch import carried_out_by
+from harness.judging.culprit.kinds import (
+    BRANCH,
+    EXAMPLES,
+    EXTREME,
+    MEAN,
+    NO_SUM,
+    PARTS,
+    STATE,
+    TWICE,
+    UPDATE,
+    WHOLE,
+    Kind,
+)
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sides import assigns
 from harness.judging.culprit.walk import Broken, Mode, Walk, is_extreme
@@ -50,8 +63,8 @@ class _Scene:
         return f"the {_NUMBERS.get(self.replicas, self.replicas)}"
 
 
-def reason(aligned: Aligned, broken: Broken, summed: str | None) -> str:
-    """What is wrong with the result of an operation: the first thing that its values prove.
+def reason(aligned: Aligned, broken: Broken, summed: str | None) -> tuple[Kind | None, str]:
+    """What is wrong with the result of an operation, and of which kind that is: the first that its values prove.
 
     Args:
         aligned: run and reference.
@@ -61,10 +74,14 @@ def reason(aligned: Aligned, broken: Broken, summed: str | None) -> str:
     scene = _scene(aligned, broken.node, summed)
     if scene is None:
         return _reduced(aligned, broken.node)
-    for prove in _PROOFS:
-        if (found := prove(scene)) is not None:
-            return found
-    return _scaled(scene) if broken.mode is Mode.SCALED else _unrelated(scene)
+    if (found := _proved(scene)) is not None:
+        return found
+    return None, _scaled(scene) if broken.mode is Mode.SCALED else _unrelated(scene)
+
+
+def _proved(scene: _Scene) -> tuple[Kind | None, str] | None:
+    every = ((kind, prove(scene)) for kind, prove in _PROOFS)
+    return next(((kind, found) for kind, found in every if found is not None), None)
 
 
 def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
@@ -88,24 +105,23 @@ def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
     return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed, len(inputs) == len(theirs.inputs))
 
 
-def _reduced(aligned: Aligned, node: Node) -> str:
+def _reduced(aligned: Aligned, node: Node) -> tuple[Kind | None, str]:
     """Of what only the run does, such as a sum over replicas, by what goes into it."""
     if assigns(op := aligned.op(node)):
-        return f"each replica gives its copy of variable {op.variable!r} what it computes from its own examples"
+        return UPDATE, f"each replica gives its copy of variable {op.variable!r} what it computes from its own examples"
     if some := carried_out_by(aligned, node.client, op):
         who = f"replica {some[0]}" if len(some) == 1 else f"replicas {', '.join(map(str, some))}"
-        return (
-            f"of {len(aligned.places[REPLICA])} replicas only {who} came here: each takes a branch by what it has alone"
-        )
+        count = len(aligned.places[REPLICA])
+        return BRANCH, f"of {count} replicas only {who} came here: each takes a branch by what it has alone"
     relations = _entering(aligned, node)
     if Relation(REPLICATED) in relations:
-        return (
+        return TWICE, (
             "it adds up over the replicas what is the same in each of them already, so that it comes out as often as "
             "there are replicas"
         )
     if Relation(PARTIAL) in relations:
-        return "the parts of the replicas add up to the reference's value; what comes out here is not their sum"
-    return "what comes out over the replicas is not the reference's value"
+        return NO_SUM, "the parts of the replicas add up to the reference's value; what comes out here is not their sum"
+    return None, "what comes out over the replicas is not the reference's value"
 
 
 def _entering(aligned: Aligned, node: Node) -> frozenset[Relation]:
@@ -298,15 +314,15 @@ def _measured(scene: _Scene, relation: Relation) -> float | None:
     return float(np.sum(truth * found)) / size if 0 < size < np.inf else None
 
 
-_PROOFS: tuple[Callable[[_Scene], str | None], ...] = (
-    _updated_apart,
-    _begins_wrong,
-    _random,
-    _own_mean,
-    _counted_by_each,
-    _apart,
-    _own_extreme,
-    _before_the_sum,
-    _own_examples,
+_PROOFS: tuple[tuple[Kind | None, Callable[[_Scene], str | None]], ...] = (
+    (UPDATE, _updated_apart),
+    (None, _begins_wrong),
+    (None, _random),
+    (MEAN, _own_mean),
+    (WHOLE, _counted_by_each),
+    (STATE, _apart),
+    (EXTREME, _own_extreme),
+    (PARTS, _before_the_sum),
+    (EXAMPLES, _own_examples),
 )
 """From what is proved in numbers to what is only likely."""

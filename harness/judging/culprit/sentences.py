@@ -40,18 +40,20 @@ def told(aligned: Aligned, broken: Broken) -> Culprit:
     maker = side.maker(op)
     layer, frame = maker if maker is not None else (_scope(op), side.caller(op))
     summed = _summed(aligned, broken)
+    kind, relation = reason(aligned, broken, summed=None if summed is None else _at(summed))
     return Culprit(
         file=_shown(frame),
         line=0 if frame is None else frame.line,
         source=_source(frame),
         op=op.type,
         layer=layer,
-        relation=reason(aligned, broken, summed=None if summed is None else _at(summed)),
+        relation=relation,
         expected=_output(aligned, broken.node),
         inputs=tuple(_inputs(aligned, broken.node)),
         step=aligned.reference.watched.step,
         assigned=op.variable if assigns(op) else None,
         adds=None if summed is None else (_shown(summed), summed.line, _source(summed)),
+        kind=None if kind is None else kind.code,
     )
 
 

@@ -1,4 +1,4 @@
-"""What each code of a diagnostic says: rules, causes of wrong examples, laws, and what is said without numbers."""
+"""What each code of a diagnostic says: rules, causes of wrong examples, relations at a line, laws, outcomes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from harness.judging import laws
+from harness.judging.culprit.kinds import KINDS
 from harness.judging.diagnostics.making import NOT_JUDGED, REFUTED
 from harness.judging.explain import all_rules, says
 from harness.judging.explain.causes import all_causes
@@ -36,7 +37,7 @@ class Code:
 
     Attributes:
         name: as in `error[name]`.
-        kind: `rule`, `cause`, `law`, `known issue` or `outcome`.
+        kind: `rule`, `cause`, `relation`, `law`, `known issue` or `outcome`.
         says: what is wrong, in a sentence.
         more: what else is known of it, in paragraphs.
         cure: what to do.
@@ -53,7 +54,7 @@ class Code:
 
 def all_codes() -> dict[str, Code]:
     """Every code, by its name."""
-    return {code.name: code for code in (*_rules(), *_causes(), *_laws(), *_known(), *_outcomes())}
+    return {code.name: code for code in (*_rules(), *_causes(), *_relations(), *_laws(), *_known(), *_outcomes())}
 
 
 def _rules() -> Iterator[Code]:
@@ -64,6 +65,11 @@ def _rules() -> Iterator[Code]:
 def _causes() -> Iterator[Code]:
     for cause in all_causes():
         yield Code(cause.id, "cause", cause.what)
+
+
+def _relations() -> Iterator[Code]:
+    for kind in KINDS.values():
+        yield Code(kind.code, "relation", kind.says, cure=kind.cure)
 
 
 def _laws() -> Iterator[Code]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.judging.conditions import given
+from harness.judging.explain.protocol import Attempt
 from harness.judging.explain.resumed_elsewhere import ELSEWHERE
 from harness.judging.facts import WIDTH, Facts, when
 from harness.judging.laws.protocol import Judgement
@@ -56,8 +57,10 @@ def _lines(verdict: Facts, width: int, verbose: bool) -> Iterator[str]:
 def _explained(verdict: Facts, width: int) -> Iterator[str]:
     if (why := verdict.explanation) is not None:
         yield from _wrapped("  explanation: ", f"{why.rule}: {why.evidence}", width)
-    elif verdict.culprit is None:
-        yield from _wrapped("  explanation: ", f"no rule reproduces these numbers{_near(verdict)}", width)
+    elif verdict.looked is not None and (kind := verdict.looked.kind) is not None:
+        yield from _wrapped("  explanation: ", f"{kind.code}: {kind.says}", width)
+    elif verdict.culprit is None and verdict.closest is not None:
+        yield from _wrapped("  explanation: ", f"no rule reproduces these numbers{_near(verdict.closest)}", width)
 
 
 def _unjudged(verdict: Facts, width: int, verbose: bool) -> Iterator[str]:
@@ -132,10 +135,7 @@ def around(verdict: Facts) -> Iterator[str]:
         yield _interruption(**verdict.interrupted)
 
 
-def _near(verdict: Facts) -> str:
-    near = verdict.closest
-    if near is None:
-        return ""
+def _near(near: Attempt) -> str:
     share = f"{100 * (1 - near.unexplained):.3g} % of the mismatch"
     return f"; the closest, {near.rule}, explains {share} and is off by {near.ratio:.3g} times its bound"
 

@@ -8,6 +8,7 @@ import msgspec
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.conditions import given
+from harness.judging.culprit.kinds import Kind
 from harness.judging.diagnostics.details import around
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.diagnostics.source import label_of
@@ -39,23 +40,36 @@ def diagnostic_of(verdict: Facts) -> Diagnostic | None:
         label=labels[0] if labels else None,
         others=tuple(labels[1:]),
         facts=tuple(each for each in _facts(verdict, lined=bool(labels)) if each.rstrip(".") != title.rstrip(".")),
-        help="" if verdict.explanation is None else verdict.explanation.cure,
+        help=_cure(verdict),
         # What the run's own environment says is a half of the answer.
         notes=(*given(verdict.conditions), *(verdict.notes if verdict.environments is not None else ())),
     )
 
 
 def _named(verdict: Facts) -> tuple[str, str]:
-    """The code, and the sentence: of the rule that explains it, or of the law that is broken."""
+    """The code, and the sentence: of the rule that explains it, of what the line's values prove, or of the law."""
     if verdict.outcome == "abstained":
         return NOT_JUDGED, verdict.why_abstained or verdict.nothing_compared
     if (why := verdict.explanation) is not None:
         cause = next((each.what for each in all_causes() if each.id == why.cause), None)
         return why.rule, cause or says(why.rule)
+    if (kind := _proved(verdict)) is not None:
+        return kind.code, kind.says
     first = verdict.first_divergence or next(iter(verdict.findings), None)
     if first is None:  # then a batch has been tried
         return REFUTED, "the step is wrong for a batch that the run did not have"
     return first.law, _said_of(first)
+
+
+def _proved(verdict: Facts) -> Kind | None:
+    """The kind of mistake that the values at a line prove, or those of what was reported."""
+    return None if verdict.looked is None else verdict.looked.kind
+
+
+def _cure(verdict: Facts) -> str:
+    if verdict.explanation is not None:
+        return verdict.explanation.cure
+    return kind.cure if (kind := _proved(verdict)) is not None else ""
 
 
 def _labels(verdict: Facts) -> list[Label]:

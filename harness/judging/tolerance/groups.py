@@ -3,7 +3,7 @@
 A handful of reruns shows of one element a handful of draws, and by accident these may all be small. What keeps such an
 accident from becoming an accusation is that elements of one scale are looked at together: the unit of a group is the
 largest draw in it. No element may be judged by the size of another, so a group must not hold two scales. An array is
-seen as a matrix whose columns are its last axis. Then
+seen as a matrix whose columns are its last axis that is longer than one. Then
 
 - predictions: the rows are examples, which differ in nothing that matters here, so that each column is a group;
 - matrices: an element's scale is the product of one for its row and one for its column (features in unlike units,
@@ -90,7 +90,9 @@ def _matrix(array: Floats, examples: bool) -> Floats:
         return array.reshape(1, 1)
     if array.size == 0:
         return array.reshape(0, 0)
-    return array.reshape(array.shape[0], -1) if examples else array.reshape(-1, array.shape[-1])
+    if examples:
+        return array.reshape(array.shape[0], -1)
+    return array.reshape(-1, next((length for length in reversed(array.shape) if length != 1), 1))
 
 
 def _balanced(matrix: Floats) -> Floats:

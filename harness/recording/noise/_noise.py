@@ -24,13 +24,35 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from harness.recording.noise import aggregated, arrays, casts, datasets, gradients, halves, reductions, sums, variables
+from harness.recording.noise import (
+    aggregated,
+    arrays,
+    casts,
+    datasets,
+    gradients,
+    halves,
+    reductions,
+    rewriting,
+    sums,
+    variables,
+)
 from harness.recording.noise.protocol import Source, compute_eps, dtype_of
 from harness.recording.tensors import tensor_of
 
 __all__ = ["SEAMS", "Noise"]
 
-SEAMS: tuple[ModuleType, ...] = (variables, gradients, datasets, arrays, sums, reductions, casts, halves, aggregated)
+SEAMS: tuple[ModuleType, ...] = (
+    variables,
+    gradients,
+    datasets,
+    arrays,
+    sums,
+    reductions,
+    casts,
+    halves,
+    aggregated,
+    rewriting,
+)
 """Each a `protocol.Seam`."""
 
 

@@ -109,17 +109,18 @@ def noise(source: Source, gradient: Any, eps: float | None = None, *, cancels: b
 def sizes(gradient: Any) -> Any:
     """The size of the terms of each element, never less than the element itself.
 
-    A matrix, of whose elements the last axis is one, is balanced: first all rows are divided by their largest elements,
-    then all columns by what is their largest then, and at last rows again. The size is the product of a row's and a
-    column's divisor.
+    A matrix, whose columns are the last axis that is longer than one (of a depthwise convolution the channels), is
+    balanced: first all rows are divided by their largest elements, then all columns by what is their largest then, and
+    at last rows again. The size is the product of a row's and a column's divisor.
     """
     import tensorflow as tf
 
-    if gradient.shape.rank is None or gradient.shape.rank < 2:
+    axes = [axis for axis, length in enumerate(gradient.shape.as_list() if gradient.shape.rank else ()) if length != 1]
+    if len(axes) < 2:
         return tf.abs(gradient)
     # float16 has too few exponents for quotients of sizes.
     wide = gradient if gradient.dtype.size >= 4 else tf.cast(gradient, tf.float32)
-    matrix = tf.reshape(tf.abs(wide), [-1, tf.shape(gradient)[-1]])
+    matrix = tf.reshape(tf.abs(wide), [-1, tf.shape(gradient)[axes[-1]]])
     columns = _largest(tf.math.divide_no_nan(matrix, _largest(matrix, 1)), 0)
     rows = _largest(tf.math.divide_no_nan(matrix, columns), 1)
     return tf.cast(tf.reshape(rows * columns, tf.shape(gradient)), gradient.dtype)

@@ -1,0 +1,30 @@
+"""Cure: what is summed over the replicas, or multiplied by their number, once too often, is not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from harness.cures.protocol import NUMBERS, Source, names_replicas
+
+__all__ = ["CURE"]
+
+_GIVEN = 2
+"""Arguments of `all_reduce`."""
+
+
+class _OneSum:
+    codes: tuple[str, ...] = (*NUMBERS, "loss_times_replicas", "loss_times_workers", "accumulation_off")
+
+    def changed(self, source: Source) -> Iterator[str]:
+        for node in source.nodes(ast.BinOp):
+            if isinstance(node.op, ast.Mult):
+                for factor, other in ((node.right, node.left), (node.left, node.right)):
+                    if names_replicas(factor) and not names_replicas(other):
+                        yield source.replaced(node, source.of(other))
+        for call in source.calls("all_reduce"):
+            if len(call.args) == _GIVEN and "SUM" in source.of(call.args[0]).upper():
+                yield source.replaced(call, source.of(call.args[1]))
+
+
+CURE = _OneSum()
