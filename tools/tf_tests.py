@@ -28,7 +28,7 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
-from simulator.hardware.seen import task_variables  # noqa: E402
+from simulator.hardware.detecting import task_variables  # noqa: E402
 from tools import pages  # noqa: E402
 
 PAGE = pages.DOCS / "tf-tests.md"

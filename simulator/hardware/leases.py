@@ -11,8 +11,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from simulator.errors import DeadlineExceeded
-from simulator.hardware.places import kept
-from simulator.hardware.seen import Gpu, gpus, task_variables
+from simulator.hardware.cache import cache_folder
+from simulator.hardware.detecting import Gpu, gpus, task_variables
 from simulator.hardware.sharing import Share, shared_out, wanted
 from simulator.topology import Topology
 
@@ -41,7 +41,7 @@ def leased(count: int, there: Sequence[Gpu], seconds: float, folder: Path | None
         yield tuple(there)
         return
     needed, deadline = min(count, len(there)), time.monotonic() + seconds
-    place = folder or kept() / "leases"
+    place = folder or cache_folder() / "leases"
     place.mkdir(parents=True, exist_ok=True)
     while True:
         with contextlib.ExitStack() as held:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simulator.errors import HardwareMissing, UsageError
-from simulator.hardware.seen import Gpu
+from simulator.hardware.detecting import Gpu
 from simulator.topology import Topology
 
 __all__ = ["LIMIT_VARIABLE", "Share", "shared_out", "wanted"]
