@@ -34,6 +34,7 @@ from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
 from harness.judging.doubted import without_judgement
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
+from harness.judging.repeated_draws import repeated_draws
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.recording.scripts import NO_STRATEGY
@@ -42,6 +43,7 @@ from harness.running.interrupt import Interrupting, run_twice
 from harness.running.live import LiveReference, live_reference
 from harness.running.observe import run_once
 from harness.running.reference import NOISY_RUNS, PAIR, ReferenceRuns, Venue, failure_on_one_device, reference_runs
+from harness.running.resuming import segments_by_state
 from harness.running.scripted import check_whole, own_trace
 from harness.subject.program import Program
 from harness.subject.script import Script
@@ -377,6 +379,9 @@ def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
 def _judged(attempt: Attempt, tasks: Tasks, live: LiveReference | None) -> tuple[Verdict, Reference]:
     case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks, live=live)
+    if attempt.changes is not None and reference.follows:
+        again = repeated_draws(segments_by_state(read_parts(attempt.directory)))
+        verdict = dataclasses.replace(verdict, conditions=(*verdict.conditions, *([again] if again else ())))
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):

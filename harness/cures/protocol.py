@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from harness.judging.culprit.kinds import KINDS, REPORT
 from harness.judging.diagnostics import Label
 
-__all__ = ["NUMBERS", "REPLICAS", "Cure", "Source", "called", "lines_of", "names_replicas"]
+__all__ = ["NUMBERS", "REPLICAS", "Cure", "Source", "called", "lines_of", "names_replicas", "targets"]
 
 NUMBERS = (
     "loss_matches_reference",
@@ -82,6 +82,21 @@ class Source:
         """How the file gets at the number of replicas."""
         return f"{self.tensorflow}.distribute.get_strategy().{REPLICAS}"
 
+    def shared(self, name: str) -> str:
+        """A statement that leaves each replica its share of what all of them have."""
+        return f"{name} = {self.tensorflow}.nest.map_structure(lambda each: each / {self.replicas}, {name})"
+
+    @cached_property
+    def gradients(self) -> frozenset[str]:
+        """Names of what a tape has given, and of what was made of it."""
+        found = set[str]()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Assign):
+                makes = any(isinstance(each, ast.Call) and called(each) == "gradient" for each in ast.walk(node.value))
+                if makes or found & {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}:
+                    found.update(targets(node))
+        return frozenset(found)
+
     def nodes(self, kind: type[_Node]) -> Iterator[_Node]:
         """Expressions, or statements, of a kind with a part in a line of a label, those of the wrong line first."""
         every = [node for node in ast.walk(self.tree) if isinstance(node, kind)]
@@ -109,13 +124,12 @@ class Source:
         begin, end = self._span(node)
         return self.text[:begin] + text + self.text[end:]
 
-    def around(self, statement: ast.stmt, before: str, after: str) -> str:
-        """The file with a line before a statement and one after it."""
+    def around(self, statement: ast.stmt, before: str, after: str | None = None) -> str:
+        """The file with a line before a statement, and maybe one after it."""
         first, last = statement.lineno - 1, statement.end_lineno or statement.lineno
-        indent = " " * statement.col_offset
-        lines = self._lines
-        new = [*lines[:first], f"{indent}{before}\n", *lines[first:last], f"{indent}{after}\n", *lines[last:]]
-        return "".join(new)
+        indent, lines = " " * statement.col_offset, self._lines
+        behind = [] if after is None else [f"{indent}{after}\n"]
+        return "".join([*lines[:first], f"{indent}{before}\n", *lines[first:last], *behind, *lines[last:]])
 
     def _span(self, node: ast.expr) -> tuple[int, int]:
         assert node.end_lineno is not None
@@ -152,6 +166,15 @@ def called(node: ast.Call) -> str:
     """The name of the function, without what it is an attribute of."""
     function = node.func
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def targets(statement: ast.stmt) -> list[str]:
+    """Names that a statement gives a value; of several it is the first that counts."""
+    if not isinstance(statement, ast.Assign):
+        return []
+    first = statement.targets[0]
+    first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
+    return [first.id] if isinstance(first, ast.Name) else []
 
 
 def names_replicas(node: ast.AST) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "OWN_SHARES",
     "OWN_STATISTICS",
     "PLACED",
+    "REPEATED_DRAWS",
     "SHUFFLED",
     "SHUFFLED_APART",
     "UNREAD",
@@ -38,6 +39,7 @@ __all__ = [
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
+REPEATED_DRAWS = "repeated_draws"
 _OTHER = "the run was given examples that one device is not given"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"

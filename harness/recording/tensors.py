@@ -8,8 +8,15 @@ __all__ = ["tensor_of"]
 
 
 def tensor_of(variable: Any) -> Any:
-    """The TensorFlow variable inside a Keras 3 variable; any other object as it is."""
-    return variable.value if is_keras_variable(variable) else variable
+    """The TensorFlow variable inside a Keras 3 variable, or one of tf_keras that casts; any other object as it is."""
+    if is_keras_variable(variable):
+        return variable.value
+    return variable._variable if _casts(variable) else variable  # noqa: SLF001 - nothing public tells
+
+
+def _casts(value: Any) -> bool:
+    """Whether it is a variable of tf_keras's that is read in the dtype of the layer's policy."""
+    return any(kind.__name__ == "AutoCastVariable" for kind in type(value).__mro__)
 
 
 def is_keras_variable(value: Any) -> bool:

@@ -176,6 +176,7 @@ _REPLICAS = "tf.distribute.get_strategy().num_replicas_in_sync"
         ("loss_times_replicas", "tf.reduce_mean(x)", "tf.nn.compute_average_loss(x)"),
         ("loss_times_replicas", "tf.reduce_mean(x, 0)", f"tf.reduce_mean(x, 0) / {_REPLICAS}"),
         ("loss_times_replicas", "f(x, global_batch_size=9)", None),
+        ("loss_times_replicas", "x / count", f"x / count / {_REPLICAS}"),
         ("loss_times_workers", "tf.nn.compute_average_loss(x, global_batch_size=8)", "tf.nn.compute_average_loss(x)"),
         ("loss_divided_by_replicas", "x / strategy.num_replicas_in_sync", "x"),
         ("loss_divided_by_replicas", "x / (4 * strategy.num_replicas_in_sync)", "x / (4)"),
@@ -234,6 +235,14 @@ def test_a_cure_sums_gradients_before_they_are_clipped() -> None:
         f"    h = tf.nest.map_structure(lambda each: each / {_REPLICAS}, h)\n"
     )
     assert _changes("clipped_before_reduce", f"def f():\n{text}".replace("tape.gradient", "numbers")) == []
+
+
+def test_a_cure_shares_what_an_optimizer_adds_up_again() -> None:
+    """Gradients that have been summed are the same in all replicas."""
+    text = "def f():\n    g = s(tape.gradient(y, w))\n    o.apply_gradients(zip(g, w))  # here\n"
+    shared = f"    g = tf.nest.map_structure(lambda each: each / {_REPLICAS}, g)\n"
+    lines = text.splitlines(keepends=True)
+    assert "".join([*lines[:2], shared, lines[2]]) in _changes("added_up_twice", text)
 
 
 def test_a_report_of_one_replica_is_found_in_all_of_the_file() -> None:

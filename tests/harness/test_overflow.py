@@ -34,7 +34,8 @@ def _value(parts: Any) -> Value:
         ([_INF, 3.0], ([4e4, 2.0], [4e4, 4.0]), True),
         ([_INF, 3.0], ([_INF, 1.0], [4e4, 2.0]), False),
         ([_INF, 3.0], ([_INF, 1.0], [_INF, 2.0]), False),
-        ([_INF, _INF], ([4e4, 1.0], [4e4, 2.0]), False),  # nothing is known
+        ([_INF, _INF], ([4e4, 1.0], [4e4, 2.0]), True),  # nobody knows
+        ([_INF, _INF], ([4e4, _INF], [4e4, 2.0]), False),
         ([_INF, 0.0], ([4e4, 0.0], [4e4, 0.0]), False),
         ([8e4, 3.0], ([4e4, 1.0], [4e4, 2.0]), False),
         ([8e4, 3.0], ([_INF, 1.0], [4e4, 2.0]), False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, Source
@@ -26,6 +27,9 @@ class _GlobalAverage:
             if len(call.args) == 1 and not call.keywords:
                 yield source.replaced(call.func, f"{source.tensorflow}.nn.compute_average_loss")
             yield source.replaced(call, f"{source.of(call)} / {source.replicas}")
+        for node in source.nodes(ast.BinOp):
+            if isinstance(node.op, ast.Div):
+                yield source.replaced(node, f"{source.of(node)} / {source.replicas}")
         for call in source.calls("compute_average_loss", line=source.line):
             left = [word for word in call.keywords if word.arg != "global_batch_size"]
             if call.args and len(left) < len(call.keywords):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source, names_replicas
+from harness.cures.protocol import NUMBERS, Source, called, names_replicas
 
 __all__ = ["CURE"]
 
@@ -14,7 +14,13 @@ _GIVEN = 2
 
 
 class _OneSum:
-    codes: tuple[str, ...] = (*NUMBERS, "loss_times_replicas", "loss_times_workers", "accumulation_off")
+    codes: tuple[str, ...] = (
+        *NUMBERS,
+        "accumulation_off",
+        "begins_alike",
+        "loss_times_replicas",
+        "loss_times_workers",
+    )
 
     def changed(self, source: Source) -> Iterator[str]:
         for node in source.nodes(ast.BinOp):
@@ -25,6 +31,10 @@ class _OneSum:
         for call in source.calls("all_reduce"):
             if len(call.args) == _GIVEN and "SUM" in source.of(call.args[0]).upper():
                 yield source.replaced(call, source.of(call.args[1]))
+        for statement in source.nodes(ast.Expr):
+            if isinstance(statement.value, ast.Call) and called(statement.value) == "apply_gradients":
+                names = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)}
+                yield from (source.around(statement, source.shared(name)) for name in sorted(source.gradients & names))
 
 
 CURE = _OneSum()

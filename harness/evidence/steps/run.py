@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from harness.evidence.steps.live import Live
-from harness.evidence.steps.records import GIVEN, Held, Passed, Place, StepEvidence
+from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence
 from harness.evidence.steps.store import EvidenceReader
 
 __all__ = ["RunEvidence", "RunStep", "Segment", "lead", "segment_of"]
@@ -112,6 +113,15 @@ class RunStep:
     def is_given(self) -> bool:
         """Whether it has passed examples to a call of `Strategy.run`."""
         return any(place.kind == GIVEN for place in self._passed)
+
+    def draws(self) -> Iterator[tuple[str, bytes]]:
+        """What its replicas have drawn, by the operations: those of a place one after another, each in its order."""
+        for place in sorted(
+            (each for each in self._passed if each.kind == DRAWN), key=lambda each: (each.run, each.number)
+        ):
+            for reader, passed in itertools.chain.from_iterable(self.replicas(place)):
+                for array in passed.arrays:
+                    yield passed.operation, reader.array(array).tobytes()
 
     def calls(self, run: int) -> int:
         """How often a call of `Strategy.run` was carried out, as in a loop; 1 where it was given nothing."""

@@ -1,7 +1,8 @@
 """Steps in which one device overflows and replicas do not, since each of them adds up fewer examples.
 
 A program that scales its loss for 16 bits leaves such a step out, and lowers the scale. Replicas that sum in finite
-numbers take the step, rightly so. It is known only where what did not overflow on one device is what they have.
+numbers take the step, rightly so. What did not overflow on one device has to be what they have; where nothing is left,
+nobody knows what the step should have been.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _KNOWN_MIN = 0.1
 """Of the elements as many have to be numbers on one device."""
 _ALIKE = 0.05
 """Of its size: sums in 16 bits are rounded, and a factor of two or more is none."""
-_WHY = "the gradients of one device overflow, and those of the replicas do not"
+_WHY = (
+    "the gradients of one device overflow, and those of the replicas do not; begin with a smaller loss scale, or verify "
+    "more steps, until the scale has come down"
+)
 
 
 def overflown(reference: RunTrace, run: RunTrace) -> dict[int, str]:
@@ -45,20 +49,17 @@ def _overflows(one: Seen, replicas: Sequence[Seen]) -> bool:
     if all(np.isfinite(value.parts[0].numpy()).all() for value in one.gradients):  # as nearly always
         return False
     known = list(_pairs(one, replicas))
-    if not _says_something([truth for truth, _ in known]):
+    if not known or not all(np.isfinite(part).all() for _, parts in known for part in parts):
         return False
-    return all(np.isfinite(part).all() for _, parts in known for part in parts) and any(
+    there = sum(int(np.isfinite(truth).sum()) for truth, _ in known)
+    if not there:
+        return True
+    enough = there >= _KNOWN_MIN * sum(truth.size for truth, _ in known) and any(
+        truth[np.isfinite(truth)].any() for truth, _ in known
+    )
+    return enough and any(
         all(_alike(truth, np.sum(parts, axis=0) / count) for truth, parts in known) for count in (1, len(known[0][1]))
     )
-
-
-def _says_something(gradients: Sequence[Floats]) -> bool:
-    """Whether enough of them is there to be held against the replicas'."""
-    import numpy as np
-
-    there = [each[np.isfinite(each)] for each in gradients]
-    elements = sum(each.size for each in gradients)
-    return any(each.any() for each in there) and sum(each.size for each in there) >= _KNOWN_MIN * elements
 
 
 def _pairs(one: Seen, replicas: Sequence[Seen]) -> Iterator[tuple[Floats, list[Floats]]]:

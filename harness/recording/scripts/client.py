@@ -56,6 +56,10 @@ from simulator.agent.private_files import enter_view
 __all__ = ["Ended", "run_script"]
 
 
+_BETWEEN_STARTS = 100_003
+"""Between the seeds of a task and those of the same one when it is started again."""
+
+
 class Ended(BaseException):
     """Ends a script whose first steps are done. Nothing that it catches, as long as it catches no exit."""
 
@@ -187,7 +191,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     if (assignment := as_here(assignment)).view is not None:
         enter_view(assignment.view.holder)
     bound_threads(assignment.threads)
-    seed_everything(assignment.seed)
+    # What a script does not seed itself it draws anew when it is started again.
+    seed_everything(assignment.seed + _BETWEEN_STARTS * _started(assignment))
     noise = None if assignment.noise is None else Noise(assignment.noise)
     watch = None if assignment.watching is None else Watch(assignment.watching, task_name(), case.replicas)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
