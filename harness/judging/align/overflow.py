@@ -27,8 +27,8 @@ _KNOWN_MIN = 0.1
 _ALIKE = 0.05
 """Of its size: sums in 16 bits are rounded, and a factor of two or more is none."""
 _WHY = (
-    "the gradients of one device overflow, and those of the replicas do not; begin with a smaller loss scale, or verify "
-    "more steps, until the scale has come down"
+    "the gradients of one device overflow, and those of the replicas do not; begin with a smaller loss scale, or "
+    "verify more steps, until the scale has come down"
 )
 
 
