@@ -56,10 +56,11 @@ test: $(STAMP) ## the tests of simulator/ and harness/ themselves
 bench: $(STAMP) ## speed and cost, next to a peer
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-check: $(STAMP) ## lint, format, types
+check: $(STAMP) ## lint, format, types, and the rules for prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/prose.py
 
 docs: $(STAMP) ## run every example in README and docs/
 	$(BIN)/python -m pytest tests/test_docs.py --profile=full $(PYTEST_ARGS)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase, catalogue, strategy_case
     from harness.verify import verify
+    from harness.watch import watch
 
 __all__ = [
     "Ledger",
@@ -46,6 +47,7 @@ __all__ = [
     "prove",
     "strategy_case",
     "verify",
+    "watch",
 ]
 
 _PLACES = {
@@ -58,6 +60,7 @@ _PLACES = {
     "harness.subject.program": ("Program",),
     "harness.subject.strategies": ("StrategyCase", "catalogue", "strategy_case"),
     "harness.verify": ("verify",),
+    "harness.watch": ("watch",),
 }
 
 

@@ -23,6 +23,7 @@ from harness.asked import Asked
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.reproduced import ROUNDING_SHARE_MAX, first_difference
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.evidence.trace import RunTrace
@@ -51,7 +52,7 @@ from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.agent.places import place
 
-__all__ = ["Attempt", "leaves_evidence", "verdict_of"]
+__all__ = ["Attempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
 
 Tasks = dict[str, dict[str, Any]]
 
@@ -66,6 +67,12 @@ _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
 )
+_COUNTS = {"steps_match_reference", "examples_match_reference", "examples_in_turn"}
+_UNSTEADY = (
+    "which steps are done, or which examples they have, follows from a clock or from random numbers without a seed: "
+    "one device does otherwise another time"
+)
+_STEADY = "Give the program a number of steps, and seeds, for the time of the verification"
 _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server")
 
 
@@ -243,6 +250,14 @@ class Attempt:
         with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
             return runs.plain().trace
 
+    def unsteady(self, reference: Reference) -> str | None:
+        """Where one device does other steps, or has other examples, by the same seeds and another clock."""
+        venue = dataclasses.replace(self.asked.venue(self.case), later=True)
+        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
+            again = runs.plain().trace
+        found = first_difference(reference.trace.clients[0], again.clients[0])
+        return None if found is None or found.share <= ROUNDING_SHARE_MAX else found.text
+
     def natively(self, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
         """What is known from a script as it is on one device, told of one replica, and by what a verdict was made.
 
@@ -348,7 +363,7 @@ def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -
         with attempt.followed() as live:
             result = attempt.run(live)
             meanwhile()
-            return _judged(attempt, task_summaries(result), live)
+            return judged_by(attempt, task_summaries(result), live)
     except (Abstained, NothingObserved) as why:
         if program.script is None and isinstance(why, NothingObserved):
             raise
@@ -376,12 +391,32 @@ def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
     return bool(broken) and "updates_counted" not in broken and not all(step.is_given for step in of_workers)
 
 
-def _judged(attempt: Attempt, tasks: Tasks, live: LiveReference | None) -> tuple[Verdict, Reference]:
+def _differs_by_counts(verdict: Verdict) -> bool:
+    """Whether only the number of steps is wrong, or which examples they have."""
+    return {law.law for law in verdict.judgements if law.status == "broken"} <= _COUNTS
+
+
+def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
+    """The verdict on a run that has left its evidence, and what it was held against.
+
+    Args:
+        attempt: what was run.
+        tasks: as of `Verdict`.
+        live: has followed the run while it went on.
+
+    Raises:
+        Abstained: no step has left evidence.
+        RunFailed: a script fails as its own reference.
+    """
     case = attempt.case
     verdict, reference = attempt.by_one_replica(tasks, live=live)
     if attempt.changes is not None and reference.follows:
         again = repeated_draws(segments_by_state(read_parts(attempt.directory)))
         verdict = dataclasses.replace(verdict, conditions=(*verdict.conditions, *([again] if again else ())))
+    if verdict.outcome == "inconsistent" and _differs_by_counts(verdict) and reference.follows:
+        with contextlib.suppress(LockstepError):  # then nobody knows
+            if (where := attempt.unsteady(reference)) is not None:
+                return without_judgement(verdict, f"{_UNSTEADY} ({where}). {_STEADY}"), reference
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):

@@ -1,6 +1,6 @@
 """What training does after each fault: who notices it and when, and that the numbers are those of an undisturbed run.
 
-Bounds of detection times are those of docs/faults.md and ten seconds more, since the machine may be busy.
+Bounds of detection times are those of docs/faults-measured.md and ten seconds more, since the machine may be busy.
 """
 
 from __future__ import annotations

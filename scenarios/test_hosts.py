@@ -1,7 +1,7 @@
 """Training between hosts: each task has a name, an address and a loopback of its own, and packets can be lost.
 
 The numbers are those of an undisturbed run: TCP sends again what is lost, and a partition that ends in time costs only
-time. The bounds of detection are those of docs/faults.md and ten seconds more, since the machine may be busy.
+time. The bounds of detection are those of docs/faults-measured.md and ten seconds more, since the machine may be busy.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_a_long_partition_ends_in_an_exact_restart(
     assert problems(told, tmp_path, 4) == []
     assert told.detection is not None
     kind, task, late = told.detection
-    # Now and then TensorFlow crashes where it gives up a collective that runs (docs/faults.md); noticed as well.
+    # Now and then TensorFlow crashes where it gives up a collective that runs (docs/faults-measured.md); seen as well.
     crashed = kind == "Signal" and "BaseCollectiveExecutor::StartAbort" in told.result[task].log
     assert crashed or kind in ("DeadlineExceededError", "UnavailableError")
     assert crashed or (limit or 5.0) - 0.1 <= late

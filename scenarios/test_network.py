@@ -1,6 +1,6 @@
 """What training does under each condition of the links: the numbers of an undisturbed run, or an error in time.
 
-Bounds of detection times are those of docs/faults.md and ten seconds more, since the machine may be busy.
+Bounds of detection times are those of docs/faults-measured.md and ten seconds more, since the machine may be busy.
 """
 
 from __future__ import annotations

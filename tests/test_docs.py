@@ -1,7 +1,8 @@
 """README, docs/ and examples/: what they show is executed, and what they name exists.
 
 In a page, every `python` block is executed, all of one page in one namespace, and so is every `console` block, whose
-commands are `$ lockstep ...`; shell blocks (`sh`) are not. A comment on the line before a block says more:
+commands are `$ lockstep ...`; shell blocks (`sh`) are only parsed. Every `python` block can be pasted alone. A comment
+on the line before a block says more:
 `<!-- output -->` before a `text` block that it is what the code above prints, `<!-- from FILE -->` that the block is a
 piece of that file, which is run elsewhere, `<!-- not run: REASON -->` that it is not run. Decimal numbers, line breaks
 and `...` are not compared.
@@ -14,6 +15,7 @@ import contextlib
 import importlib
 import io
 import itertools
+import os
 import re
 import runpy
 import shlex
@@ -21,7 +23,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +39,10 @@ from harness.running.making import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from harness.tf_tests import plugin as tf_tests
-from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables
+from tests._blocks import PAGES, ROOT, Block, blocks, is_run
+from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables, words
 from tools.pages import filled, region
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What is wrong there is wrong on purpose; tests/test_errors.py holds it to what is answered.
 MISTYPED = ROOT / "docs" / "errors.md"
 LINKING = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -76,38 +77,14 @@ DEAR = (
         "ledger.md",
         "network.md",
         "proof.md",
+        "run.md",
         "search.md",
         "writing-programs.md",
     ),
 )
 # Options of other programs, and the one that click adds.
-FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb"}
+FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb", "--version"}
 FOREIGN_OPTIONS |= {"--address", "--generate", "--head", "--num-cpus"}  # of `ray`
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page; `note` is the comment right before it, `line` the number of its first line of code."""
-
-    language: str
-    code: str
-    note: str
-    line: int
-
-
-def _blocks(page: Path) -> list[Block]:
-    fence = re.compile(
-        r"^(?:<!-- (?P<note>.*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
-    )
-    text = page.read_text()
-    return [
-        Block(match["language"], match["code"], match["note"] or "", text.count("\n", 0, match.start("code")) + 1)
-        for match in fence.finditer(text)
-    ]
-
-
-def _is_run(block: Block) -> bool:
-    return block.language in ("python", "console") and not block.note.startswith(("not run: ", "from "))
 
 
 def _ids(pages: list[Path]) -> list[str]:
@@ -180,24 +157,25 @@ def one_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(page, marks=[pytest.mark.full] if page.name in DEAR else [], id=page.name)
         for page in PAGES
-        if any(map(_is_run, _blocks(page)))
+        if any(map(is_run, blocks(page)))
     ],
 )
 def test_a_page_runs_and_prints_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python and console blocks of a page, one after the other, run and have the shown output."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # `-- python train.py`
     monkeypatch.delenv("LOCKSTEP_CULPRIT", raising=False)
     if page.name == "getting-started.md":  # which shows all that a verdict says without being asked
         monkeypatch.delenv("LOCKSTEP_PROVE", raising=False)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     try:
-        for block in _blocks(page):
+        for block in blocks(page):
             if block.note == "output":
                 _assert_prints(block.code, printed)
-            elif _is_run(block) and block.language == "console":
+            elif is_run(block) and block.language == "console":
                 _run_console(block, monkeypatch)
-            elif _is_run(block):
+            elif is_run(block):
                 printed = _run_python(page, block, namespace)
     finally:
         shutil.rmtree(ROOT / "lockstep-found", ignore_errors=True)  # where `lockstep search` writes what it finds
@@ -243,14 +221,14 @@ def test_the_pytest_example_runs() -> None:
     assert re.search(r"^3 passed, 1 skipped|^4 passed", done.stdout, re.MULTILINE), done.stdout
 
 
-def test_every_example_is_run() -> None:
+def test_every_exampleis_run() -> None:
     """No file in examples/ is left out of the tests above."""
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == {*EXAMPLES, *PLAIN_EXAMPLES, PYTEST_EXAMPLE}
 
 
 def test_quoted_pieces_are_in_their_files() -> None:
     """A block that is said to come from a file stands there word for word."""
-    quoted = [(page, block) for page in PAGES for block in _blocks(page) if block.note.startswith("from ")]
+    quoted = [(page, block) for page in PAGES for block in blocks(page) if block.note.startswith("from ")]
     assert quoted
     for page, block in quoted:
         source = block.note.removeprefix("from ")
@@ -313,7 +291,7 @@ def test_options_exist() -> None:
     commands = [getattr(importlib.import_module(f"harness.cli.{name}"), name) for name in _commands_there()]
     options = [
         option
-        for command in [*commands, soak.main, sweep.main, trials.main, try_wheel.main]
+        for command in [*commands, soak.main, sweep.main, trials.main, try_wheel.main, words.main]
         for option in command.params
     ]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)}

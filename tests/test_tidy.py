@@ -49,6 +49,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("subject", "evidence"),
         # What runs in client tasks.
         ("recording",),
+        ("watch",),
         # What runs in the parent.
         ("ledger", "relations"),
         ("judging",),
@@ -58,7 +59,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("judged", "proofs"),
         ("attempts",),
         ("verify",),
-        ("cures",),
+        ("cures", "live"),
         ("search", "certifying", "comparing", "bundling", "magic"),
         ("tf_tests",),
         ("cli",),

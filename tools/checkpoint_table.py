@@ -1,5 +1,5 @@
-"""Write docs/checkpoint-sweeps.md from the sweeps that scenarios/test_checkpoint_sweeps.py judges: `python
-tools/checkpoint_table.py`.
+"""Write the tables of docs/checkpoint-sweeps.md from the sweeps that scenarios/test_checkpoint_sweeps.py judges:
+`python tools/checkpoint_table.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from scenarios.programs.checkpoints import crashing, cutting, damaging, formats, judging  # noqa: E402
 from simulator import Cluster, Topology  # noqa: E402
+from tools.pages import fill  # noqa: E402
 
 __all__ = ["main"]
 
 PAGE = ROOT / "docs" / "checkpoint-sweeps.md"
-MARK = "<!-- sweeps: written by python tools/checkpoint_table.py -->\n"
 NAMES = [name for name in formats.FORMATS if name not in formats.BROKEN]
 CUTS, SEEDS = 30, range(10)
 
@@ -64,11 +64,10 @@ def _damages(cluster: Cluster, folder: Path) -> Iterator[str]:
 @click.command()
 def main() -> None:
     """Run the sweeps and bring the tables of docs/checkpoint-sweeps.md up to date."""
-    head = PAGE.read_text().partition(MARK)[0]
     with tempfile.TemporaryDirectory() as name, Cluster(Topology(devices="cpu:2"), timeout=400) as cluster:
         folder = Path(name)
         lines = [*_crashes(cluster, folder), *_cuts(cluster, folder), *_damages(cluster, folder)]
-    PAGE.write_text(f"{head}{MARK}{chr(10).join(lines)}\n")
+    fill(PAGE, "sweeps", "\n".join(lines))
     click.echo(f"{PAGE.name}: {len(lines)} lines; {judging.OLD} and {judging.NEW} are right")
 
 

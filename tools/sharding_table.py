@@ -1,4 +1,4 @@
-"""Write docs/sharding.md from what clusters are given, beside what is documented: `python tools/sharding_table.py`."""
+"""Write the tables of docs/sharding.md, of observed beside documented examples: `python tools/sharding_table.py`."""
 
 from __future__ import annotations
 
@@ -16,35 +16,12 @@ from harness import strategy_case  # noqa: E402
 from scenarios.programs.sharding import contracts  # noqa: E402
 from scenarios.programs.sharding.live import Asking, PipelineFailed, asking  # noqa: E402
 from scenarios.programs.sharding.pipelines import Pipeline  # noqa: E402
+from tools.pages import fill  # noqa: E402
 
-__all__ = ["main", "page"]
+__all__ = ["main", "table"]
 
 PAGE = ROOT / "docs" / "sharding.md"
 STRATEGIES = ("mirrored-2", "multi_worker-2", "multi_worker-3", "multi_worker-2x2")
-HEADER = """\
-# What each worker is given
-
-Twelve examples, 0 to 11, in global batches of 4. Of a worker, one batch follows the other after `;`, the parts of its
-replicas stand on both sides of `/`, and `-` is an empty part. `scenarios/test_sharding.py` holds every cell to a
-formula of `scenarios/programs/sharding/contracts.py`; this page is written by `python tools/sharding_table.py`.
-
-"documented" is what <https://www.tensorflow.org/tutorials/distribute/input> and the docstrings promise:
-
-- **AUTO**: FILE where a file-based dataset is detected, else DATA. Detected are TFRecord, text and fixed-length
-  records, not CSV.
-- **FILE**: each worker reads every W-th file. With fewer files than workers, `InvalidArgumentError`: it comes on the
-  workers that have a file, while those without one wait for them.
-- **DATA**: each worker reads everything and processes its part of each batch. The order must be deterministic: no
-  shuffle without a seed.
-- **HINT**: `shard(SHARD_HINT, SHARD_HINT)` becomes `shard(W, w)`; without it, as OFF.
-- **OFF**: each worker processes everything.
-
-"It is not advisable to depend on the actual values that might end up on each replica", the tutorial adds, and its own
-example of FILE shows another division ([0, 1], [2, 3], [4], [5] of a file of six) than TensorFlow 2.21 makes.
-
-CentralStorageStrategy divides as MirroredStrategy does, but drops the end of what is not sharded by element
-([`central-storage-last-batch`](known-issues.md)).
-"""
 CSV = "[`csv-file-sharding`](known-issues.md)"
 ACROSS = "[`rebatch-across-batches`](known-issues.md)"
 
@@ -97,40 +74,12 @@ FUNCTIONS = (
     Row("wrong: index 0 everywhere", Pipeline((12,), 4, function="first_shard_everywhere"), "the user's"),
     Row("wrong: batched by the global batch", Pipeline((12,), 4, function="global_batch"), "the user's"),
 )
-FOOTER = """\
-
-## Smallest wrong pipelines
-
-Found and shrunk by Hypothesis under `multi_worker-2` (`scenarios/test_sharding_drawn.py`):
-
-| mistake | smallest pipeline | what is wrong |
-|---|---|---|
-| OFF | 1 example, batch 1 | both workers have it |
-| no shard in `distribute_datasets_from_function` | 1 example | both workers have it |
-| index 0 everywhere | 1 example | both workers have it |
-| shuffle without a seed before a shard by element | 2 examples, batch 2 | one twice, one never |
-| `drop_remainder` after a shard by file | 2 files of 1 example, batch 2 | neither is seen, one device sees both |
-
-## tf.data service, coordinator
-
-| what | documented | observed |
-|---|---|---|
-| `distributed_epoch`, DYNAMIC | "will visit every example exactly once" if no worker is restarted | so |
-| the same, a worker server killed and replaced | at most once | so; what it had not delivered is lost |
-| a worker server killed and not replaced | nothing | clients ask it again and again (more than 25 s here) |
-| `parallel_epochs`, OFF | "Each worker produces the entire dataset" | so |
-| the same, a worker server killed and replaced | begins from the beginning | so; what had been delivered comes again |
-| FILE, DATA, FILE_OR_DATA, HINT | as `AutoShardPolicy`, of one's own server | so; the first to register is shard 0 |
-| `create_per_worker_dataset` | no autosharding | each worker reads everything from its beginning |
-| the same, from a function | it shards by its `InputContext` | which says pipeline 0 of 1 on every worker |
-| the same, shuffled without a seed | workers differ | under `tf.random.set_seed` all have the same order |
-"""
 
 
-def page(ask: Asking) -> str:
-    """The whole page; runs every pipeline."""
-    parts = [HEADER, "## `experimental_distribute_dataset`\n", *_table(ask, ROWS)]
-    return "\n".join([*parts, "\n## `distribute_datasets_from_function`\n", *_table(ask, FUNCTIONS), FOOTER])
+def table(ask: Asking) -> str:
+    """A row for each source, policy and strategy; runs every pipeline."""
+    parts = ["## `experimental_distribute_dataset`\n", *_table(ask, ROWS)]
+    return "\n".join([*parts, "\n## `distribute_datasets_from_function`\n", *_table(ask, FUNCTIONS)])
 
 
 def _table(ask: Asking, rows: tuple[Row, ...]) -> Iterator[str]:
@@ -170,7 +119,7 @@ def _part(ids: tuple[int, ...]) -> str:
 def main() -> None:
     """Bring docs/sharding.md up to date."""
     with asking() as ask:
-        PAGE.write_text(page(ask))
+        fill(PAGE, "sharding", table(ask))
     click.echo(f"{PAGE.name}: {len(ROWS) + len(FUNCTIONS)} rows under {len(STRATEGIES)} strategies")
 
 

@@ -1,4 +1,4 @@
-"""Bring the tables of docs/faults.md that are measured up to date, from saved sessions: `python tools/update_faults.py
+"""Bring the table of docs/faults-measured.md up to date, from saved sessions: `python tools/update_faults.py
 OUT...`, where each OUT was written by `pytest --profile=full --lockstep-out OUT` for `scenarios/test_faults.py`,
 `test_network.py` and `test_hosts.py`.
 """
@@ -19,7 +19,7 @@ from tools.pages import DOCS, fill, table  # noqa: E402
 
 __all__ = ["main"]
 
-PAGE = DOCS / "faults.md"
+PAGE = DOCS / "faults-measured.md"
 TITLES = (
     "What training does after each fault",
     "What training does when links are disturbed",

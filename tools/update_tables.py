@@ -1,11 +1,12 @@
 """Write the tables in docs/ that follow from the code: `python tools/update_tables.py`.
 
-docs/known-issues.md shows known_issues.toml; docs/numerics.md the rules, by the first line of their files, and
-docs/ledger.md the causes.
+docs/known-issues.md shows known_issues.toml; docs/numerics.md the rules and docs/architecture.md the seams of the
+witness, by the first line of their files; docs/ledger.md the causes.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from harness.judging.explain import causes as causes_package  # noqa: E402
 from harness.judging.known_issues import KnownIssue, registry  # noqa: E402
 from tools.pages import DOCS, fill, table  # noqa: E402
 
-__all__ = ["causes", "known_issues", "main", "pages", "rules"]
+__all__ = ["causes", "known_issues", "main", "pages", "rules", "seams"]
 
 
 def pages() -> dict[Path, tuple[str, str]]:
@@ -30,6 +31,7 @@ def pages() -> dict[Path, tuple[str, str]]:
         DOCS / "known-issues.md": ("known-issues", known_issues(registry())),
         DOCS / "numerics.md": ("rules", rules()),
         DOCS / "ledger.md": ("causes", causes()),
+        DOCS / "architecture.md": ("seams", seams()),
     }
 
 
@@ -74,6 +76,16 @@ def rules() -> str:
 def causes() -> str:
     """One row for each cause of wrong examples, in the order in which they are named."""
     return table(("cause", "says"), [(f"`{cause.id}`", cause.what) for cause in causes_package.all_causes()])
+
+
+def seams() -> str:
+    """One row for each seam of the witness: a file with a function `active`."""
+    rows = []
+    for path in sorted((ROOT / "harness" / "recording" / "witness").glob("[a-z]*.py")):
+        module = ast.parse(path.read_text())
+        if any(isinstance(node, ast.FunctionDef) and node.name == "active" for node in module.body):
+            rows.append((f"`{path.stem}`", (ast.get_docstring(module) or "").partition("\n")[0]))
+    return table(("seam", "sees"), rows)
 
 
 @click.command()

@@ -34,7 +34,7 @@ Exit codes:
   2  usage error
   3  the run failed: a task crashed or hung unasked
   4  this machine lacks what was required
-  5  abstained: the program can be judged neither right nor wrong
+  5  not judged: the program can be judged neither right nor wrong
 """
 
 
@@ -48,6 +48,7 @@ class _Commands(click.Group):
         "diff": "List the cells that changed between two saved matrices.",
         "doctor": "What this machine can do, and what each missing piece costs.",
         "explain": "What a code of a diagnostic means, and what to do.",
+        "judge": "Judge the steps that a watched training has left, while it trains or afterwards.",
         "prove": "Infer from its graph whether a training step is right for every batch.",
         "replay": "Run a saved job again with the same plan, and compare what happened.",
         "report": "Show a saved matrix, judge a saved run again, or draw a run's timeline.",
@@ -55,6 +56,7 @@ class _Commands(click.Group):
         "search": "Search for faults that a training does not survive.",
         "strategies": "List the strategies by name.",
         "verify": "Check that a training gives the same numbers distributed as on one device.",
+        "watch": "Run a training that leaves evidence of some steps, for `lockstep judge`.",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

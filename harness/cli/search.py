@@ -45,7 +45,7 @@ Exit codes:
   2  usage error
   3  the program fails without a fault, on one device or under the strategy
   4  this machine lacks what the strategy needs, or a machine cannot be used
-  5  abstained: no plan was tried, because there was no time for one, no fault of any struck, or the program cannot
+  5  not judged: no plan was tried, because there was no time for one, no fault of any struck, or the program cannot
      be judged
   130  interrupted before anything was found
 """

@@ -98,14 +98,14 @@ class Assignment(msgspec.Struct, frozen=True):
     Paths that are not absolute are those of a task on another machine: of what comes back from there, and of the
     temporary files of the run. `noise` is the seed of a perturbed reference; `incarnation` is 1 in the processes that
     resume an interrupted run. `threads` bounds TensorFlow's thread pools, None for as many as the task has been given.
-    `ahead` is by how many seconds the clock that the program sees is. `forced` is the trace of a run whose variables
-    are set after each step. `watching` says which step is to be watched, operation by operation; the program ends with
-    it. `witness` is whether the harness looks for itself at what the program does. `view` is the view of the file
-    system in which a script is run. `tf32` is whether the factors of products are rounded as for TF32. `beside` is how
-    many more files as large as the trace its disk is to have room for. `keeps` is whether the evidence of each step is
-    kept beside the trace, and `follows` is the evidence of a run, which is followed by as many `replicas`,
-    each of which has its examples as often where it `repeats` them. `apart` is whether it draws otherwise than by this
-    seed, also where the program seeds TensorFlow.
+    `ahead` is by how many seconds the clock that the program sees is, and `rate` how fast it goes. `forced` is the
+    trace of a run whose variables are set after each step. `watching` says which step is to be watched, operation
+    by operation; the program ends with it. `witness` is whether the harness looks for itself at what the program
+    does. `view` is the view of the file system in which a script is run. `tf32` is whether the factors of products
+    are rounded as for TF32. `beside` is how many more files as large as the trace its disk is to have room for.
+    `keeps` is whether the evidence of each step is kept beside the trace, and `follows` is the evidence of a run,
+    which is followed by as many `replicas`, each of which has its examples as often where it `repeats` them.
+    `apart` is whether it draws otherwise than by this seed, also where the program seeds TensorFlow.
     """
 
     traces: str
@@ -125,6 +125,7 @@ class Assignment(msgspec.Struct, frozen=True):
     replicas: int = 1
     repeats: bool = True
     apart: bool = False
+    rate: float = 1.0
 
 
 def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *followed]
     note_modules = note_files(notes_of(trace), ours, until_over(assignment))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(moved_clock(assignment.ahead))
+        stack.enter_context(moved_clock(assignment.ahead, assignment.rate))
         train = program.load()
         client = case.clients.index(task_name())
         closures = recorder.closures = stack.enter_context(_closures(program, turns=case.ps > 0 and assignment.keeps))

@@ -60,6 +60,7 @@ class Venue:
         python: of another environment, in which all of its runs are made.
         noisy: whether runs with noise may be wanted, for which the disk has to have room.
         apart: as of `harness.running.repeated.Runs`.
+        later: the same.
     """
 
     seed: int
@@ -72,6 +73,7 @@ class Venue:
     python: Interpreter | None = None
     noisy: bool = True
     apart: bool = False
+    later: bool = False
 
 
 class ReferenceRuns:
@@ -215,6 +217,7 @@ class ReferenceRuns:
             hardware=venue.hardware,
             noisy=venue.noisy,
             apart=venue.apart,
+            later=venue.later,
         )
         self._count += 1
         return runs, self._made(runs, Wanted())

@@ -66,6 +66,7 @@ class Runs:
         noisy: whether some with noise may be wanted.
         apart: whether they draw otherwise than the run wherever the program leaves that open: by other seeds, and by a
             clock of another day.
+        later: whether their clock is that of another day, and goes twice as fast.
         begun: those that are under way, by name; see `beside`.
     """
 
@@ -80,6 +81,7 @@ class Runs:
     hardware: str = "cpu"
     noisy: bool = True
     apart: bool = False
+    later: bool = False
     begun: dict[str, Run] = field(default_factory=dict, compare=False)
 
     def trace(self, name: str) -> Path:
@@ -172,8 +174,9 @@ class Runs:
             self.seed + self.apart,  # and TensorFlow is seeded by the program with another one too
             noise,
             threads=self.threads,
-            ahead=ahead * (1 + self.apart),
+            ahead=ahead * (1 + (self.apart or self.later)),
             apart=self.apart,
+            rate=1.0 + self.later,
             follows=self.follows,
             replicas=self.replicas,
             repeats=self.repeats,

@@ -277,6 +277,22 @@ def test_a_moved_clock_is_ahead_wherever_it_is_read() -> None:
     assert dt.datetime.now() - before < dt.timedelta(hours=1)
 
 
+def test_a_clock_that_goes_faster_does_so_wherever_it_is_read() -> None:
+    """Also those that count from the start of the machine; afterwards all go as before."""
+    import datetime as dt
+    import time
+
+    real = time.monotonic
+    with moved_clock(0.0, 1000.0):
+        clocks = (time.time, time.monotonic, time.perf_counter)
+        began, day, told = [clock() for clock in clocks], dt.datetime.now(), real()
+        while real() - told < 0.01:
+            pass
+        assert all(clock() - before >= 10.0 for clock, before in zip(clocks, began, strict=True))
+        assert (dt.datetime.now() - day).total_seconds() >= 10.0
+    assert time.monotonic is real
+
+
 def test_generators_without_a_seed_are_the_same_in_each_run_and_others_in_each_client() -> None:
     """Seeds are given in order, whatever makes the generator; a seed of the program's own is left alone."""
 

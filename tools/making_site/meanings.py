@@ -103,7 +103,7 @@ def _faults() -> Iterator[str]:
     yield "# Faults"
     yield ""
     yield "Every kind with its keys. Triggers, which all kinds share, are in [Faults](../docs/faults.md#triggers), as"
-    yield "is [what training does after each](../docs/faults.md#what-training-does-after-each-fault)."
+    yield "is [what training does after each](../docs/faults-measured.md#what-training-does-after-each-fault)."
     shared = {field.encode_name for field in fields_of(Fault)}
     for name, kind in all_faults().items():
         module = import_module(kind.__module__)

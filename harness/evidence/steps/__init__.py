@@ -1,6 +1,7 @@
 """What each step of a run began with, was given and drew: what another process needs to compute the same step."""
 
 from harness.evidence.steps.live import Live
+from harness.evidence.steps.loose import LooseWriter, loose_steps, renumbered
 from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence, Stored
 from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, segment_of
 from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
@@ -12,6 +13,7 @@ __all__ = [
     "EvidenceWriter",
     "Held",
     "Live",
+    "LooseWriter",
     "Passed",
     "Place",
     "RunEvidence",
@@ -21,5 +23,7 @@ __all__ = [
     "Stored",
     "evidence_folder",
     "lead",
+    "loose_steps",
+    "renumbered",
     "segment_of",
 ]

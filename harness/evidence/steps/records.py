@@ -79,7 +79,8 @@ class StepEvidence(msgspec.Struct, frozen=True):
     program that took none yet, each call that runs replicas has evidence, such as one that builds variables. `own`
     is, of steps 1, 2, 4, 8 and so on, what variables then held of which each replica may have something of its own.
     `evaluations` are the calls after it that ran replicas and took no gradients, each by what passed in it. `worker` is
-    the number of the worker that did it for a coordinator; None of any other step.
+    the number of the worker that did it for a coordinator; None of any other step. Of a step that was taken out of a
+    longer training, `original` is its number there, and `seen` is the frame of what was seen of it.
     """
 
     index: int
@@ -92,3 +93,5 @@ class StepEvidence(msgspec.Struct, frozen=True):
     own: tuple[Held, ...] = ()
     evaluations: tuple[tuple[Passed, ...], ...] = ()
     worker: int | None = None
+    original: int | None = None
+    seen: bytes = b""

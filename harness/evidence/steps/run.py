@@ -49,6 +49,7 @@ class RunStep:
         eager: as of `StepEvidence`, where it counts in the whole as in its own process.
         trained: as of `StepEvidence`.
         worker: as of `StepEvidence`.
+        original: as of `StepEvidence`.
         held: what each variable held when it began.
         reports: how often the program has reported since it began, in all tasks.
         recalled: how often what passed a place has been asked for, by the number of the replica.
@@ -61,6 +62,7 @@ class RunStep:
         self.eager = found[0][1].eager if found and segment == 0 else None
         self.trained = all(step.trained for _, step in found)
         self.worker = found[0][1].worker if found else None
+        self.original = found[0][1].original if found else None
         self.held = [(reader, each) for reader, step in found for each in step.before]
         self.reports = min((len(step.reported) for _, step in found), default=0)
         self.recalled: Counter[tuple[Place, int]] = Counter()

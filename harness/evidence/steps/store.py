@@ -23,10 +23,10 @@ from harness.evidence.steps.records import Passed, StepEvidence, Stored
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["EvidenceReader", "EvidenceWriter", "evidence_folder"]
+__all__ = ["PART", "SUFFIX", "EvidenceReader", "EvidenceWriter", "data_of", "evidence_folder", "written"]
 
 _LENGTH = struct.Struct("<Q")
-_SUFFIX, _PART = ".step", ".part"
+SUFFIX, PART = ".step", ".part"
 _SPARE = 16
 """As many steps of the same size must fit before one is written."""
 _ENCODER = msgspec.msgpack.Encoder()
@@ -59,11 +59,7 @@ class EvidenceWriter:
         import numpy as np
 
         array = np.asarray(value)
-        data = (
-            _ENCODER.encode([_plain(each) for each in array.reshape(-1)])
-            if array.dtype.hasobject
-            else np.ascontiguousarray(array).tobytes()
-        )
+        data = data_of(array)
         kind = f"{array.dtype.name}{array.shape}".encode()
         key = hashlib.blake2b(data, digest_size=16, key=kind[:64]).digest()
         if (known := self._known.get(key)) is None:
@@ -82,20 +78,38 @@ class EvidenceWriter:
         """
         if step == self._published:
             return
-        record = _ENCODER.encode(step)
         if (free := shutil.disk_usage(self._folder).free) < _SPARE * self._size:
             self._known = {key: known for key, known in self._known.items() if known.file != self._file}
             raise NoRoom.of(str(self._folder), _SPARE * self._size, free, "the evidence of a step is to be left")
-        temporary = self._folder / f"{step.index}{_PART}"
-        with temporary.open("wb") as file:
-            file.writelines([_LENGTH.pack(len(record)), record, *self._arrays])
-        temporary.replace(self._folder / f"{step.index}{_SUFFIX}")
+        written(self._folder / f"{step.index}{SUFFIX}", step, self._arrays)
         self._published = step
 
     def begin(self, index: int) -> None:
         """Arrays that are put from now on are of this step, and nothing more comes of those before."""
         self._arrays, self._size, self._file = [], 0, index
-        (self._folder / f"{index}{_PART}").touch()
+        (self._folder / f"{index}{PART}").touch()
+
+
+def data_of(array: np.ndarray[Any, Any]) -> bytes:
+    """The bytes of an array in a store."""
+    import numpy as np
+
+    if array.dtype.hasobject:
+        return _ENCODER.encode([_plain(each) for each in array.reshape(-1)])
+    return np.ascontiguousarray(array).tobytes()
+
+
+def written(path: Path, step: StepEvidence, arrays: Sequence[bytes]) -> int:
+    """Write the file of a step, which is there under its name when all of it is; how many bytes it has.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    record, temporary = _ENCODER.encode(step), path.with_suffix(PART)
+    with temporary.open("wb") as file:
+        file.writelines([_LENGTH.pack(len(record)), record, *arrays])
+    temporary.replace(path)
+    return _LENGTH.size + len(record) + sum(map(len, arrays))
 
 
 def _plain(value: Any) -> bytes:
@@ -116,7 +130,7 @@ class EvidenceReader:
     @property
     def steps(self) -> int:
         """How many there are now."""
-        return sum(1 for _ in self._folder.glob(f"*{_SUFFIX}"))
+        return sum(1 for _ in self._folder.glob(f"*{SUFFIX}"))
 
     def step(self, index: int) -> StepEvidence | None:
         """That of a step, from 1; None if there is none.
@@ -124,20 +138,20 @@ class EvidenceReader:
         Raises:
             ValueError: the file is damaged.
         """
-        path = self._folder / f"{index}{_SUFFIX}"
+        path = self._folder / f"{index}{SUFFIX}"
         if not path.exists():
             return None
         data = self._mapped(index)
-        (length,) = _LENGTH.unpack_from(data)
         try:
+            (length,) = _LENGTH.unpack_from(data)
             return _DECODER.decode(data[_LENGTH.size : _LENGTH.size + length])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, struct.error) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
     def is_closed(self, index: int) -> bool:
         """Whether a later step has begun, so that nothing is added to this one."""
-        later = self._folder / f"{index + 1}{_PART}"
-        return later.exists() or later.with_suffix(_SUFFIX).exists()
+        later = self._folder / f"{index + 1}{PART}"
+        return later.exists() or later.with_suffix(SUFFIX).exists()
 
     def array(self, stored: Stored) -> np.ndarray[Any, Any]:
         """An array of the store, which must not be written to."""
@@ -160,7 +174,7 @@ class EvidenceReader:
 
     def _mapped(self, index: int) -> memoryview:
         if index not in self._files:
-            self._files[index] = mapped(self._folder / f"{index}{_SUFFIX}")
+            self._files[index] = mapped(self._folder / f"{index}{SUFFIX}")
         return self._files[index]
 
 

@@ -15,12 +15,13 @@ __all__ = ["adopting"]
 
 
 @contextlib.contextmanager
-def adopting(built: Callable[[Any], None], line: Callable[[], str]) -> Iterator[None]:
+def adopting(built: Callable[[Any], None], line: Callable[[], str], *, checked: bool = True) -> Iterator[None]:
     """Within this context `built` gets each strategy that is built, when its outermost constructor has returned.
 
     Args:
         built: see above.
         line: tells the line of the script that Python is at.
+        checked: whether a script is refused that tells TensorFlow of another cluster.
 
     Raises:
         RuntimeError: one of several workers is built after TensorFlow has begun to compute, with the line that had it;
@@ -49,7 +50,8 @@ def adopting(built: Callable[[Any], None], line: Callable[[], str]) -> Iterator[
             if getattr(inside, "yes", False):
                 original(strategy, *args, **options)
                 return
-            _check(given, strategy, line)
+            if checked:
+                _check(given, strategy, line)
             inside.yes = True
             before = first()
             try:

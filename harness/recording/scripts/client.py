@@ -207,7 +207,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         private = [] if assignment.view is None else map(Path, assignment.view.covered)
         ours = [Path(assignment.traces), Path(assignment.directory), *private]
         note_files(notes_of(trace), ours, until_over(assignment))
-        stack.enter_context(moved_clock(assignment.ahead))
+        stack.enter_context(moved_clock(assignment.ahead, assignment.rate))
         number = case.clients.index(task_name())
         drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)

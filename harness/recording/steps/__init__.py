@@ -2,6 +2,7 @@
 
 from harness.recording.steps.following import Following
 from harness.recording.steps.keeping import Keeping
+from harness.recording.steps.leaving import Leaving
 from harness.recording.steps.protocol import Steps
 
-__all__ = ["Following", "Keeping", "Steps"]
+__all__ = ["Following", "Keeping", "Leaving", "Steps"]

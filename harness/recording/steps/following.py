@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
 from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
-from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
+from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.drawn import Repeats, Source
 from harness.recording.steps.ids import Ids
@@ -19,7 +19,7 @@ from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rep
 from harness.recording.steps.mixing import Examples
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.recalling import per_replica, replaced
-from harness.recording.steps.state import copies_of, held_by, set_to
+from harness.recording.steps.state import copies_of, held_by, set_to, values_of
 from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Following:
             by_name.setdefault((each.name, each.number), []).append((reader, each))
         with self._silent():
             for named, variable in variables:
-                values = _values(by_name.get((named.name, named.number), []), self._replicas)
+                values = values_of(by_name.get((named.name, named.number), []), self._replicas)
                 if values and all(value.shape == tuple(variable.shape) for value in values):
                     self._begin_with(variable, values)
 
@@ -226,6 +226,10 @@ class Following:
             return f"each replica has its own {own}"
         return next(iter(self._apart_evaluated), None) or self.apart
 
+    def wants(self, number: int) -> bool:
+        """Each of them is compared."""
+        return True
+
     def trains_in_eager_run(self, number: int) -> bool | None:
         """Whether the run's next step, if it was this eager call of `Strategy.run`, took gradients."""
         following = self._evidence.step(self._index + 1) if self._step is None else None
@@ -270,6 +274,8 @@ class Following:
         return self._step is not None and self._step.is_there and self._evaluated is None
 
     def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
+        if self._step is None or self._step.original is not None:  # which are not its own in turn
+            return
         found, before = self._all_examples.add(given, own), self._examples
         if found is not None and before is not None:
             mixed = None if before.mixed is None or found.mixed is None else before.mixed + found.mixed
@@ -475,26 +481,3 @@ def _is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:
     if stored.shape or np.ndim(own):
         return True
     return bool(np.allclose(reader.array(stored).astype(float), np.asarray(own).astype(float), rtol=1e-3))
-
-
-def _values(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list[np.ndarray[Any, Any]]:
-    """What the copies of a variable hold for those of all tasks: one value, or one for each of several replicas.
-
-    None where each replica of the run has something of its own, and there is one here.
-    """
-    import numpy as np
-
-    if not found:
-        return []
-    copies = [reader.array(stored) for reader, held in found for stored in held.copies]
-    # Nobody averages the statistics of Keras 3, but it is their mean that one replica has.
-    how, dtype = "mean" if is_statistics(found[0][1].name) else found[0][1].how, copies[0].dtype
-    if how in ("own", "mean") and replicas > 1:
-        return copies if len(copies) == replicas else []
-    if how == "own":
-        return []
-    if how == "sum":
-        return [np.sum(copies, axis=0, dtype=dtype)]
-    if how == "mean":
-        return [np.mean(list(map(wide, copies)), axis=0).astype(dtype)]
-    return copies[:1]

@@ -5,26 +5,38 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from harness.evidence.steps import GIVEN, EvidenceWriter, Held, Passed, Place, StepEvidence
+from harness.evidence.steps import GIVEN, Held, Passed, Place, StepEvidence, Stored
 from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
-__all__ = ["Keeping"]
+__all__ = ["Deliver", "Keeping"]
 
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
+
+
+class Writer(Protocol):
+    """What writes the evidence, as `harness.evidence.steps.EvidenceWriter` does."""
+
+    def begin(self, index: int) -> None:
+        """Arrays that are put from now on are of this step."""
+
+    def put(self, value: Any) -> Stored:
+        """Where an array will be."""
+
+    def publish(self, step: StepEvidence) -> None:
+        """Write a step."""
 
 
 class Keeping:
     """Keeps the evidence of every step of this process.
 
     Args:
-        folder: of the store.
+        writer: adds to the store.
         replicas: the numbers of the local replicas, over all tasks.
         deliver: hands values over when a graph is run, as of `Gathered.deliver`.
         at_once: whether a step is published as soon as its call has ended, since the process may be killed then.
@@ -33,8 +45,8 @@ class Keeping:
     follows = waits = False
     seeds_beside = 0
 
-    def __init__(self, folder: Path, replicas: Sequence[int], deliver: Deliver, *, at_once: bool = False) -> None:
-        self._writer = EvidenceWriter(folder)
+    def __init__(self, writer: Writer, replicas: Sequence[int], deliver: Deliver, *, at_once: bool = False) -> None:
+        self._writer = writer
         self._replicas = replicas
         self._deliver = deliver
         self._at_once = at_once
@@ -127,6 +139,10 @@ class Keeping:
         self._evaluation = None
         return None
 
+    def wants(self, number: int) -> bool:
+        """Each of them is kept."""
+        return True
+
     def trains_in_eager_run(self, number: int) -> bool | None:
         """Not known: the run goes first."""
         return None
@@ -212,19 +228,20 @@ class Keeping:
             self._publish()
 
     def _publish(self) -> None:
+        self._writer.publish(self._evidence())
+
+    def _evidence(self) -> StepEvidence:
         with self._lock:
             passed = tuple(self._passed)
-        self._writer.publish(
-            StepEvidence(
-                self._index,
-                self._before,
-                passed,
-                tuple(self._reported),
-                self._eager,
-                self._done,
-                self._trained,
-                self._own,
-                tuple(self._evaluations),
-                self._worker,
-            )
+        return StepEvidence(
+            self._index,
+            self._before,
+            passed,
+            tuple(self._reported),
+            self._eager,
+            self._done,
+            self._trained,
+            self._own,
+            tuple(self._evaluations),
+            self._worker,
         )

@@ -37,6 +37,9 @@ class Steps(Protocol):
     follows: bool
     waits: bool
 
+    def wants(self, number: int) -> bool:
+        """Whether numbers of a step are wanted, which is known by its own number, from 1."""
+
     def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
         """A step begins, of which nothing has been computed yet.
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import wide
+from harness.evidence.steps import EvidenceReader, Held
 from harness.evidence.steps.records import How
+from harness.evidence.trace import is_statistics
 from harness.recording.shards import is_sharded
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["copies_of", "held_by", "how_copies_are", "set_to"]
+__all__ = ["copies_of", "held_by", "how_copies_are", "set_to", "values_of"]
 
 
 def copies_of(variable: Any) -> tuple[Any, ...]:
@@ -62,3 +65,26 @@ def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
     for copy, tensor in zip(copies, tensors * len(copies) if len(tensors) == 1 else tensors, strict=False):
         with tf.device(copy.device):
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor)
+
+
+def values_of(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list[np.ndarray[Any, Any]]:
+    """What the copies of a variable hold for those of all tasks: one value, or one for each of several replicas.
+
+    None where each replica of the run has something of its own, and there is one here.
+    """
+    import numpy as np
+
+    if not found:
+        return []
+    copies = [reader.array(stored) for reader, held in found for stored in held.copies]
+    # Nobody averages the statistics of Keras 3, but it is their mean that one replica has.
+    how, dtype = "mean" if is_statistics(found[0][1].name) else found[0][1].how, copies[0].dtype
+    if how in ("own", "mean") and replicas > 1:
+        return copies if len(copies) == replicas else []
+    if how == "own":
+        return []
+    if how == "sum":
+        return [np.sum(copies, axis=0, dtype=dtype)]
+    if how == "mean":
+        return [np.mean(list(map(wide, copies)), axis=0).astype(dtype)]
+    return copies[:1]

@@ -101,6 +101,7 @@ class Registry:
         self._on_read: list[tuple[Entry, str]] = []
         self._lock = threading.Lock()
         self._judged: list[Entry] | None = None
+        self._state: dict[bool, list[tuple[Named, Entry]]] = {}
         self._making = threading.local()
 
     @contextlib.contextmanager
@@ -164,6 +165,7 @@ class Registry:
         entries = {id(entry): entry for variable in parts if (entry := self.entry(variable)) is not None}
         for entry in entries.values():
             entry.reported = True
+        self._state.clear()
         return [(named, variable) for named, entry, variable in self._named() if id(entry) in entries]
 
     def other_state(self) -> list[tuple[Named, Any]]:
@@ -184,11 +186,19 @@ class Registry:
 
     def judged_state(self, *, reported: bool) -> list[tuple[Named, Any]]:
         """Those that are judged, with those that the program reports or without."""
-        return [
-            (named, variable)
+        if self._judged is None:  # a variable was made, or is trained now
+            self._state.clear()
+        known = [(named, entry.made()) for named, entry in self._state.get(reported, ())]
+        if known and all(variable is not None for _, variable in known):
+            return known
+        found = [
+            (named, entry, variable)
             for named, entry, variable in self._named()
             if self._is_judged(entry, variable) and (reported or not entry.reported)
         ]
+        if all(entry.made() is variable for _, entry, variable in found):  # else some are parts of others
+            self._state[reported] = [(named, entry) for named, entry, _ in found]
+        return [(named, variable) for named, _, variable in found]
 
     def _is_judged(self, entry: Entry, variable: Any) -> bool:
         return entry.judged(variable, alone=self._alone)

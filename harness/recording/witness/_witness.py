@@ -12,10 +12,11 @@ import msgspec
 
 from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
-from harness.evidence.steps import RunEvidence
+from harness.evidence.steps import EvidenceWriter, RunEvidence
 from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
-from harness.recording.steps import Following, Keeping
+from harness.recording.steps import Following, Keeping, Leaving
+from harness.recording.steps.keeping import Deliver
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
 from harness.recording.witness._given_back import values_of
@@ -87,7 +88,8 @@ class Witness:
         self._gathered.is_quiet = lambda: noise is not None and noise.is_silent
         if keeps is not None:
             numbers = range(first_replica, first_replica + max(1, local_replicas))
-            self._gathered.steps = Keeping(keeps, numbers, self._gathered.deliver, at_once=at_once)
+            writer = EvidenceWriter(keeps)
+            self._gathered.steps = Keeping(writer, numbers, self._gathered.deliver, at_once=at_once)
         if follows is not None:
             self._gathered.steps = Following(follows, noise, silent, replicas, repeats=repeats)
         self._noise = noise
@@ -107,6 +109,16 @@ class Witness:
         Closures of a coordinator are seen then, in this process or by files; see `closures`.
         """
         self._gathered.adopt(strategy)
+        self._gathered.switch.turn(on=self._gathered.in_full)
+
+    def leave(self, make: Callable[[Deliver], Leaving]) -> Leaving:
+        """Have the evidence of some steps left; to be called before anything is seen.
+
+        Args:
+            make: makes what leaves it, of what hands values over.
+        """
+        found = self._gathered.steps = make(self._gathered.deliver)
+        return found
 
     def through(self, files: Files, *, only_closures: bool = False) -> None:
         """Have values leave graphs by files, since these are run in other processes.
@@ -242,6 +254,7 @@ class Witness:
 
         gathered = self._gathered
         wanted = gathered.in_full or last
+        last = last or isinstance(gathered.steps, Leaving)  # few are, so that all of them can be kept
         variables = [(entry, variable) for entry, variable in step.variables if not entry.reported]
         if not variables or not (wanted or self._noise):
             return None

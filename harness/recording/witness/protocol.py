@@ -159,7 +159,9 @@ class Gathered:
     @property
     def in_full(self) -> bool:
         """Whether numbers are kept of the step that is being made; of every one where its own number says little."""
-        if self.at_once or self.steps is not None:
+        if self.steps is not None:
+            return self.steps.wants(self.number)
+        if self.at_once:
             return True
         apart = max(1, (1 << self.number.bit_length()) // STEPS_IN_FULL)
         return self.number <= STEPS_IN_FULL or self.number % apart == 0

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH: it has a training watched that others start."""

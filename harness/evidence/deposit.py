@@ -1,0 +1,135 @@
+"""The directory in which a job leaves the evidence of single steps, for whoever judges them elsewhere.
+
+    DIR/worker-0.0/job.json                 what the first process of a task is and runs
+    DIR/worker-0.0/1.step, 500.step, ...    the steps that it has left
+    DIR/worker-0.0/ended                    that it has come to its end
+    DIR/judged.jsonl                        what was found, a line a step
+
+Each process has a folder of its own. A task that is started again has a new one, whose number is the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from harness.evidence.steps import EvidenceReader, loose_steps
+from harness.evidence.trace import Header, chief_first
+
+__all__ = ["JUDGED", "Job", "Training", "digest_of", "ended", "opened", "trainings", "variables_of"]
+
+JUDGED = "judged.jsonl"
+_JOB, _PART, _ENDED = "job.json", ".part", "ended"
+_READ_BY_LIBRARIES = ("TF_", "KERAS_", "XLA_", "NVIDIA_TF32_OVERRIDE")
+_OF_CLUSTERS = "TF_CONFIG"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What a process is and runs.
+
+    Attributes:
+        header: of its trace.
+        script: the file of the script; empty where none was started.
+        args: of it.
+        cwd: where it was started.
+        digest: of the script.
+        variables: of its environment, as far as TensorFlow and Keras read them.
+    """
+
+    header: Header
+    script: str
+    args: tuple[str, ...]
+    cwd: str
+    digest: str
+    variables: dict[str, str]
+
+
+def digest_of(script: str) -> str:
+    """That of a file; empty if it cannot be read."""
+    try:
+        return hashlib.sha256(Path(script).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def variables_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """Those that TensorFlow and Keras read, without what says who a process is."""
+    return {
+        name: value for name, value in environ.items() if name.startswith(_READ_BY_LIBRARIES) and name != _OF_CLUSTERS
+    }
+
+
+def opened(deposit: Path, job: Job) -> Path:
+    """A folder for a process, which tells whose it is.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    deposit.mkdir(parents=True, exist_ok=True)
+    stem = job.header.task.replace(":", "-")
+    number = max((int(path.name.rpartition(".")[2]) + 1 for path in deposit.glob(f"{stem}.*")), default=0)
+    folder = deposit / f"{stem}.{number}"
+    folder.mkdir()
+    temporary = folder / f"{_JOB}{_PART}"
+    temporary.write_bytes(msgspec.json.encode(job))
+    temporary.replace(folder / _JOB)
+    return folder
+
+
+def ended(folder: Path, unseen: Iterable[str] = ()) -> None:
+    """Note that the process of a folder has come to its end, and what could not be seen of it.
+
+    Raises:
+        OSError: it cannot be noted.
+    """
+    (folder / _ENDED).write_text("".join(f"{text}\n" for text in unseen))
+
+
+class Training:
+    """The processes of a deposit that train together.
+
+    Args:
+        number: how often they had been started before.
+        folders: of these processes, by what each is.
+    """
+
+    def __init__(self, number: int, folders: Mapping[Path, Job]) -> None:
+        self.number = number
+        self.folders = dict(sorted(folders.items(), key=lambda each: chief_first(each[1].header.task)))
+        self.job = next(iter(self.folders.values()))
+
+    @property
+    def steps(self) -> list[int]:
+        """Those that all of them have left, and that are still there."""
+        if len(self.folders) < self.job.header.clients:
+            return []
+        return sorted(set.intersection(*(set(loose_steps(folder)) for folder in self.folders)))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of them have come to their end."""
+        return all((folder / _ENDED).exists() for folder in self.folders)
+
+    def size(self, step: int) -> int:
+        """Bytes that a step takes in all of them, as far as it is still there."""
+        found = [loose_steps(folder).get(step) for folder in self.folders]
+        with contextlib.suppress(FileNotFoundError):
+            return sum(path.stat().st_size for path in found if path is not None)
+        return 0
+
+    def readers(self) -> list[tuple[Job, EvidenceReader]]:
+        """What reads the steps of each."""
+        return [(job, EvidenceReader(folder)) for folder, job in self.folders.items()]
+
+
+def trainings(deposit: Path) -> list[Training]:
+    """Those of a deposit, in the order in which they began."""
+    found: dict[int, dict[Path, Job]] = {}
+    for path in deposit.glob(f"*.*/{_JOB}"):
+        number = int(path.parent.name.rpartition(".")[2])
+        found.setdefault(number, {})[path.parent] = msgspec.json.decode(path.read_bytes(), type=Job)
+    return [Training(number, folders) for number, folders in sorted(found.items())]

@@ -1,0 +1,77 @@
+"""Whose fault a wrong step is: each replica's part of it is computed again, from that replica's own rows and draws.
+
+A replica contributes gradients. One replica that has what a replica of the run had computes what that should have
+contributed, but for a factor, since a script divides by the number of replicas where it likes. The factor is the same
+for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.deposit import Job
+from harness.evidence.trace import Seen
+from harness.live.state import replicas_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    _Gradient = np.ndarray[Any, Any]
+
+__all__ = ["contributed", "outlier"]
+
+_APART = 100.0
+"""So many times farther than any other replica is one from what it should contribute."""
+_ROUNDING = 1e-4
+"""Of its largest element a gradient may be so far from another computation of it."""
+
+
+def contributed(jobs: Sequence[tuple[Job, Seen]]) -> dict[str, dict[str, _Gradient]]:
+    """The gradients of each replica, by its name."""
+    found: dict[str, dict[str, _Gradient]] = {}
+    for job, seen in jobs:
+        for local, replica in enumerate(replicas_of(job)):
+            parts = {value.name: value.parts for value in seen.gradients}
+            found[replica] = {name: part[local].numpy() for name, part in parts.items() if local < len(part)}
+    return found
+
+
+def outlier(
+    found: Mapping[str, Mapping[str, _Gradient]], should: Callable[[str], Mapping[str, _Gradient]]
+) -> tuple[str, str] | None:
+    """The replica that has contributed what it should not have, and to the gradient of which variable.
+
+    Args:
+        found: as of `contributed`.
+        should: computes what a replica should have contributed, but for a factor.
+    """
+    far = {replica: _farthest(gradients, should(replica)) for replica, gradients in found.items()}
+    if len(far) < 2:
+        return None
+    (replica, (most, name)), (_, (second, _)) = sorted(far.items(), key=lambda each: each[1][0], reverse=True)[:2]
+    return (replica, name) if most > _ROUNDING and not most <= _APART * second else None
+
+
+def _farthest(found: Mapping[str, _Gradient], computed: Mapping[str, _Gradient]) -> tuple[float, str]:
+    """How far that variable's gradient is off which is the farthest, of its largest element, and the variable."""
+    import numpy as np
+
+    pairs = {
+        name: (found[name].astype(np.float64), computed[name].astype(np.float64))
+        for name in found
+        if name in computed and found[name].shape == computed[name].shape and computed[name].size
+    }
+    with np.errstate(all="ignore"):
+        ratios = [
+            (one.reshape(-1) / other.reshape(-1))[np.abs(other.reshape(-1)) > _ROUNDING * np.abs(other).max()]
+            for one, other in pairs.values()
+        ]
+        factor = np.nanmedian(np.concatenate(ratios)) if ratios else 1.0
+        far = {
+            name: float(np.abs(one - factor * other).max() / np.abs(factor * other).max())
+            for name, (one, other) in pairs.items()
+            if other.any()
+        }
+    return max(((each if np.isfinite(each) else math.inf, name) for name, each in far.items()), default=(0.0, ""))

@@ -1,0 +1,73 @@
+"""What is found of a step, as data and in a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.judging.laws.protocol import Finding
+
+__all__ = ["QUESTIONS", "StepFinding", "StepJudged", "found_by"]
+
+QUESTIONS = {"replicas_agree": "state", "finite": "computation", "draws": "draws"}
+"""Of laws that are not about the computation."""
+
+
+class StepFinding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One way in which a step is wrong: `index`, `observed`, `expected` and `bound` are of its worst element.
+
+    `replica` is the one whose fault it is, such as `worker:1` or `local:0 replica 1`, where that is known.
+    """
+
+    question: str
+    law: str
+    text: str
+    variable: str | None = None
+    task: str | None = None
+    index: tuple[int, ...] | None = None
+    observed: float | None = None
+    expected: float | None = None
+    bound: float | None = None
+    replica: str | None = None
+
+    @property
+    def said(self) -> str:
+        """What is wrong, in a line."""
+        where = f"{self.variable}{list(self.index or ())}" if self.variable is not None else self.text
+        numbers = ""
+        if self.observed is not None and self.expected is not None:
+            bound = f" (bound {self.bound:.1g})" if self.bound else ""
+            numbers = f" is {self.observed:.7g}, and not {self.expected:.7g}{bound}"
+        return f"{where}{numbers}{f', on {self.replica}' if self.replica else ''} [{self.law}]"
+
+
+class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is known of one step: a line of `judged.jsonl`.
+
+    Attributes:
+        training: how often the job had been started before.
+        step: its number, from 1.
+        outcome: as of `Verdict`.
+        worst_ratio: the largest error over its bound, of this step and those that were judged with it.
+        findings: why it is inconsistent.
+        why: it was not judged.
+        seconds: that it took to be judged.
+        by_digest: whether only the digests of its variables were looked at, which every step has.
+    """
+
+    training: int
+    step: int
+    outcome: str
+    worst_ratio: float | None = None
+    findings: tuple[StepFinding, ...] = ()
+    why: str | None = None
+    seconds: float = 0.0
+    by_digest: bool = False
+
+
+def found_by(finding: Finding) -> StepFinding:
+    """What a law has found."""
+    fields: dict[str, Any] = {name: getattr(finding, name) for name in ("law", "text", "variable", "task", "index")}
+    numbers = {name: getattr(finding, name) for name in ("observed", "expected", "bound")}
+    return StepFinding(QUESTIONS.get(finding.law, "computation"), **fields, **numbers)

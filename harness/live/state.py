@@ -1,0 +1,169 @@
+"""Whether the copies of variables agree: at every step by digests, and at those that were left element by element."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from harness.evidence.comparing import differing_bits
+from harness.evidence.deposit import Job, Training
+from harness.evidence.digests import Digest, digests_of
+from harness.evidence.trace import Array, is_statistics
+from harness.live.findings import StepFinding
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["AGREE", "Divergence", "begun_apart", "divergences", "replicas_of"]
+
+AGREE = "replicas_agree"
+_FAR = 10.0
+"""So much farther than the other copy is one from what both had before, which then is the wrong one."""
+
+_Copies = dict[tuple[str, int], list["np.ndarray[Any, Any]"]]
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """Where copies that had agreed came to differ.
+
+    Attributes:
+        step: in which, or before which.
+        between: whether it was before the step, in memory.
+        replicas: whose copies have changed, or are in the minority; none where nobody knows.
+    """
+
+    step: int
+    between: bool
+    replicas: tuple[str, ...]
+
+    @property
+    def replica(self) -> str | None:
+        """Whose fault it is, if it is that of one."""
+        return self.replicas[0] if len(self.replicas) == 1 else None
+
+    @property
+    def finding(self) -> StepFinding:
+        """What is known without the state of a later step."""
+        where = f"between steps {self.step - 1} and {self.step}" if self.between else f"in step {self.step}"
+        return StepFinding("state", AGREE, f"copies of variables came to differ {where}", replica=self.replica)
+
+    def is_before(self, step: int) -> bool:
+        """Whether a step begins after it."""
+        return self.step <= step if self.between else self.step < step
+
+
+def replicas_of(job: Job) -> list[str]:
+    """What the replicas of a process are called."""
+    count = job.header.local_replicas
+    return [job.header.task] if count == 1 else [f"{job.header.task} replica {number}" for number in range(count)]
+
+
+def divergences(training: Training) -> Iterator[Divergence]:
+    """Where copies came to differ, as far as digests were left."""
+    names = [name for job in training.folders.values() for name in replicas_of(job)]
+    agreed, before = True, list[Digest]()
+    for found in digests_of(training.folders):
+        step, begun, left = found[0].step, _all(found, "begin"), _all(found, "end")
+        if agreed and not _agree(begun):
+            earlier = _all(before, "end") if _kinds(before) == _kinds(found) else ()
+            if before and not _all(before, "end"):  # nobody knows whether it was in the step or after it
+                yield Divergence(before[0].step, between=False, replicas=_odd(names, begun))
+            else:
+                changed = [one != other for one, other in zip(earlier, begun, strict=False)]
+                known = _those(names, changed) if any(changed) and not all(changed) else _odd(names, begun)
+                yield Divergence(step, between=True, replicas=known)
+        elif _agree(begun) and not _agree(left):
+            yield Divergence(step, between=False, replicas=_odd(names, left))
+        agreed, before = _agree(left or begun), list(found)
+
+
+def _all(digests: Sequence[Digest], which: str) -> tuple[int, ...]:
+    """Of all processes; none if one of them has none."""
+    every = [getattr(digest, which) for digest in digests]
+    return tuple(each for one in every for each in one) if all(every) else ()
+
+
+def _kinds(digests: Sequence[Digest]) -> list[int]:
+    return [digest.kind for digest in digests]
+
+
+def begun_apart(training: Training, step: int, replica: str | None = None) -> list[StepFinding]:
+    """The variables whose copies differ when a step begins.
+
+    Args:
+        training: whose step it is.
+        step: was left.
+        replica: whose copies are the wrong ones, if that is known.
+    """
+    names = [name for job in training.folders.values() for name in replicas_of(job)]
+    found, before = [], None
+    for (name, number), copies in _held(training, step).items():
+        if len({copy.tobytes() for copy in copies}) == 1:
+            continue
+        if before is None:
+            before = _held(training, max((each for each in training.steps if each < step), default=step))
+        wrong = replica or _wrong(names, copies, before.get((name, number), []))
+        place = names.index(wrong) if wrong in names else 1
+        other = copies[1] if place == 0 else copies[0]
+        difference = differing_bits(Array.of(copies[place]), Array.of(other))
+        if difference is None:  # it is another one of several that differs
+            continue
+        found.append(
+            StepFinding(
+                "state",
+                AGREE,
+                f"copies of {name} differ when step {step} begins: {difference.text}",
+                name,
+                index=difference.index,
+                observed=difference.observed,
+                expected=difference.expected,
+                replica=wrong or " or ".join(names),
+            )
+        )
+    return found
+
+
+def _held(training: Training, step: int) -> _Copies:
+    """The copies with which a step begins, by variable; of each process as many as it has replicas."""
+    found: _Copies = {}
+    for job, reader in training.readers():
+        evidence = reader.step(step)
+        for held in () if evidence is None else evidence.before:
+            if held.how in ("copies", "own") and not is_statistics(held.name):
+                copies = [reader.array(stored) for stored in held.copies]
+                whole = copies * job.header.local_replicas if held.how == "copies" else copies
+                found.setdefault((held.name, held.number), []).extend(whole)
+    return found
+
+
+def _wrong(
+    names: Sequence[str], copies: Sequence[np.ndarray[Any, Any]], before: Sequence[np.ndarray[Any, Any]]
+) -> str | None:
+    """The replica whose copy is in the minority, or much farther than the other from what both had before."""
+    import numpy as np
+
+    if odd := _odd(names, [copy.tobytes() for copy in copies]):
+        return odd[0]
+    if len(copies) != 2 or not before or before[0].shape != copies[0].shape or copies[0].dtype.kind != "f":
+        return None
+    differing = copies[0] != copies[1]
+    with np.errstate(all="ignore"):
+        far = [float(np.abs(np.float64(copy[differing]) - np.float64(before[0][differing])).max()) for copy in copies]
+    near, most = (1, 0) if not far[0] <= far[1] else (0, 1)  # what is not finite is far
+    return names[most] if not far[most] <= _FAR * far[near] else None
+
+
+def _agree(values: Sequence[object]) -> bool:
+    return len(set(values)) <= 1
+
+
+def _odd(names: Sequence[str], values: Sequence[object]) -> tuple[str, ...]:
+    (most, count), *_ = Counter(values).most_common(1)
+    return _those(names, [each != most for each in values]) if 2 * count > len(values) else ()
+
+
+def _those(names: Sequence[str], chosen: Sequence[bool]) -> tuple[str, ...]:
+    return tuple(name for name, is_one in zip(names, chosen, strict=False) if is_one)

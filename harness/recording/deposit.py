@@ -1,0 +1,109 @@
+"""Around a training that others have started: it leaves the evidence of some of its steps, and is not disturbed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.evidence.deposit import Job, digest_of, ended, opened, variables_of
+from harness.evidence.steps import LooseWriter
+from harness.evidence.trace import Header
+from harness.recording.client import uses_onednn, versions
+from harness.recording.scripts.adopting import adopting
+from harness.recording.steps import Leaving
+from harness.recording.witness import Witness, all_seams
+
+__all__ = ["Depositing"]
+
+_NAMES = {
+    "MirroredStrategy": "mirrored-{replicas}",
+    "CentralStorageStrategy": "central_storage-{replicas}",
+    "CollectiveAllReduceStrategy": "multi_worker-{clients}",
+    "_CollectiveAllReduceStrategyExperimental": "multi_worker-{clients}",
+}
+_NOT_NEEDED = ("averages", "callbacks", "examples", "executed", "lent", "logs", "pipelines", "reductions", "tables")
+"""Seams for what the judge does not ask of single steps, some of which cost something at each step."""
+
+
+class _Notes:
+    """Sentences, each of which is said once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            sys.stderr.write(f"lockstep watch: {text}\n")
+
+
+class Depositing:
+    """Leaves the evidence of a training of this process, from when its strategy is built on.
+
+    Args:
+        every: of each step whose number can be divided by this, and of the first.
+        out: the deposit; it is made when the strategy is built.
+        room: bytes that all tasks together may take.
+    """
+
+    def __init__(self, every: int, out: Path, room: int) -> None:
+        self._out = out
+        self._room = room
+        self._note = _Notes()
+        alone = "TF_CONFIG" not in os.environ
+        seams = [seam for seam in all_seams() if _name(seam) not in _NOT_NEEDED]
+        self._witness = Witness(None, 1, seams, alone=alone)
+        note, writer = self._note, LooseWriter(self._note)
+        self._leaving = self._witness.leave(lambda deliver: Leaving(every, writer, deliver, note))
+        self._folder: Path | None = None
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Within this context the training is seen."""
+        import tensorflow as tf
+
+        with adopting(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
+            if tf.distribute.has_strategy():
+                self.built(tf.distribute.get_strategy())
+            yield
+
+    def built(self, strategy: Any) -> None:
+        """Take a strategy of the program's for that of the training."""
+        try:
+            if self._folder is None:
+                self._open(strategy)
+            self._witness.adopt(strategy)
+        except Exception as error:  # noqa: BLE001 - a training does not fail because it is watched
+            self._note(f"no evidence is left: {type(error).__name__}: {error}")
+
+    def _open(self, strategy: Any) -> None:
+        kind = next((each.__name__ for each in type(strategy).__mro__ if each.__name__ in _NAMES), None)
+        if kind is None:
+            self._note(f"steps under {type(strategy).__name__} leave no evidence")
+            return
+        replicas = strategy.num_replicas_in_sync
+        clients = getattr(strategy.extended, "_num_workers", 1)
+        number = getattr(strategy.extended, "_id_in_cluster", 0)
+        local = replicas // clients
+        name = _NAMES[kind].format(replicas=replicas, clients=clients)
+        name += f"x{local}" if "{clients}" in _NAMES[kind] and local > 1 else ""
+        task = f"worker:{number}" if clients > 1 else "local:0"
+        header = Header(task, 0, name, replicas, local, clients, 0, versions(), onednn=uses_onednn())
+        script = str(Path(sys.argv[0]).absolute())
+        job = Job(header, script, tuple(sys.argv[1:]), str(Path.cwd()), digest_of(script), variables_of(os.environ))
+        self._folder = opened(self._out, job)
+        self._leaving.into(self._folder, self._room // clients, range(number * local, (number + 1) * local))
+
+    def end(self) -> None:
+        """The training has come to its end."""
+        with contextlib.suppress(OSError):  # who judges waits longer
+            if self._folder is not None:
+                ended(self._folder, self._witness.unseen)
+
+
+def _name(seam: Any) -> str:
+    return str(seam.__name__).rpartition(".")[2]

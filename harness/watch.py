@@ -1,0 +1,70 @@
+"""A training on its own hardware leaves the evidence of some steps while it trains: `with watch(every=500, out=DIR):`.
+
+`python -m harness.watch --every 500 --out DIR train.py ARGS` does so for a script that is not changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from simulator.launch.before_import import before_tensorflow
+from simulator.units import parse_size
+
+__all__ = ["EVERY", "ROOM", "main", "watch"]
+
+EVERY, ROOM = 500, "20GB"
+
+
+@contextlib.contextmanager
+def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Iterator[None]:
+    """Within this context a training leaves evidence of its steps in a directory, for `lockstep judge`.
+
+    It has to begin before the strategy is built, and before any variable is. It never fails a training: what cannot be
+    left costs a line on stderr.
+
+    Args:
+        every: of each step whose number can be divided by this, and of the first.
+        out: the directory, which all tasks of the job share.
+        room: what they may take there together, such as `20GB`; of more the oldest steps are removed.
+
+    Raises:
+        UsageError: `room` is no size.
+        ValueError: `every` is no number of steps.
+    """
+    if every < 1:
+        raise ValueError(f"every={every} is no number of steps; give a whole number from 1")
+    from harness.recording.deposit import Depositing
+
+    depositing = Depositing(every, Path(out).absolute(), parse_size(room, "room"))
+    with depositing.active():
+        yield
+    depositing.end()
+
+
+def main(*words: str) -> None:
+    """Run a script that leaves evidence, as `python FILE ARGS` runs it."""
+    import argparse
+
+    parser = argparse.ArgumentParser("python -m harness.watch", description="Run a script that leaves evidence.")
+    parser.add_argument("--every", type=int, default=EVERY, help="of each step of such a number (default %(default)s)")
+    parser.add_argument("--out", type=Path, required=True, help="directory that all tasks share")
+    parser.add_argument("--room", default=ROOM, help="that it may take (default %(default)s)")
+    parser.add_argument("script")
+    parser.add_argument("args", nargs=argparse.REMAINDER)
+    given = parser.parse_args(words)
+    # What it sets before it imports TensorFlow has to be set when that is imported here.
+    os.environ.update(before_tensorflow(ast.parse(Path(given.script).read_bytes()), os.environ).variables)
+    sys.argv = [given.script, *given.args]
+    sys.path.insert(0, str(Path(given.script).absolute().parent))
+    with watch(given.every, out=given.out, room=given.room):
+        runpy.run_path(given.script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
