@@ -38,7 +38,7 @@ class Asked:
             case: the strategy.
             beside: whether that on a CPU in this environment is meant, where another one was asked for.
         """
-        where = Venue(self.seed, self.timeout, noisy=self.derived)
+        where = Venue(self.seed, self.timeout, noisy=self.derived, strategy=case.family.reference)
         if self.reference == "device" and not beside:
             return dataclasses.replace(where, hardware=case.device_kind)
         if beside:  # the run may have computed on a device

@@ -32,7 +32,10 @@ from harness.judging.closer import is_open, is_plain
 from harness.judging.closures_collected import updates_apart
 from harness.judging.closures_script import Alone
 from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
+from harness.judging.culprit.protocol import Looked
 from harness.judging.doubted import without_judgement
+from harness.judging.explain.copies_packed import COPIES_PACKED
+from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
 from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
 from harness.judging.repeated_draws import repeated_draws
@@ -51,6 +54,7 @@ from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.agent.places import place
+from simulator.machines.local.scratch import scratch
 
 __all__ = ["Attempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
 
@@ -73,7 +77,7 @@ _UNSTEADY = (
     "one device does otherwise another time"
 )
 _STEADY = "Give the program a number of steps, and seeds, for the time of the verification"
-_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server")
+_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server", "dtensor")
 
 
 def leaves_evidence(case: StrategyCase) -> bool:
@@ -140,7 +144,8 @@ class Attempt:
             if failure.root_cause.kind == NO_STRATEGY:
                 raise UsageError(failure.root_cause.message) from None
             undisturbed = self.changes is None and self.program.script is None
-            if undisturbed and (alike := failure_on_one_device(self.program, failure, **asked.of_reference)):
+            one = self.case.family.reference
+            if undisturbed and (alike := failure_on_one_device(self.program, failure, one, **asked.of_reference)):
                 raise alike from failure
             raise
 
@@ -243,6 +248,21 @@ class Attempt:
         """The verdict by as many replicas as the run has, of which each stands for a whole."""
         venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
         return self.by(venue, tasks, of=OF_VARIABLES)[0]
+
+    def of_tensorflow(self, verdict: Verdict) -> Verdict:
+        """The verdict on a run on a mesh; where TensorFlow is to blame and not the program, that says so.
+
+        Args:
+            verdict: that the run is inconsistent.
+        """
+        told = dataclasses.replace(self.program, variables=(*self.program.variables, *VARIABLES))
+        phase("running it without TensorFlow's combined all-reduces")
+        with scratch("uncombined") as place, contextlib.suppress(LockstepError):  # then nothing more is known
+            cured = dataclasses.replace(self, program=told, directory=place)
+            if cured.by_one_replica(task_summaries(cured.run()))[0].consistent:
+                looked = Looked(None, "the program is right, and no line of it makes this", 0.0)
+                return dataclasses.replace(verdict, explanation=stale_reads(), closest=None).seen(looked)
+        return verdict
 
     def drawn_apart(self) -> RunTrace:
         """What one device is given and leaves another time: with other seeds, and on another day."""
@@ -419,6 +439,9 @@ def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None)
                 return without_judgement(verdict, f"{_UNSTEADY} ({where}). {_STEADY}"), reference
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
+        packed = verdict.explanation is not None and verdict.explanation.rule == COPIES_PACKED  # by the program itself
+        if case.family.on_mesh and attempt.changes is None and not packed:
+            verdict = attempt.of_tensorflow(verdict)
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, _OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):

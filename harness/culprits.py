@@ -27,9 +27,11 @@ from harness.judging.culprit import (
     fed_by,
     find_culprit,
     next_look,
+    packed_by,
 )
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
+from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.told_batch import TOLD_BATCH, told_batch
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -109,6 +111,10 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         directory: holds what the run has left.
     """
     why, first = verdict.explanation, verdict.first_divergence
+    if why is not None and why.rule == COPIES_PACKED:
+        packed = [each for client in read_parts(directory).last.clients for each in client.counters.packed]
+        lines = [line for each in packed if (line := packed_by(*each)) is not None]
+        return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
     if any(each.law == TOLD_BATCH for each in verdict.findings) and (told := told_batch(read_parts(directory).last)):
@@ -204,6 +210,8 @@ def _hidden(case: StrategyCase) -> str | None:
     """Why nothing can be seen under a strategy, or None."""
     if case.accelerator == "tpu":
         return "what runs on a TPU is compiled, and its operations cannot be watched"
+    if case.family.on_mesh:
+        return "no Python can be called in a graph under DTensor, so that its operations cannot be watched"
     if case.family.name.startswith("parameter_server"):
         return "what a coordinator's workers compute runs in other processes, and their operations cannot be watched"
     return None

@@ -124,6 +124,8 @@ def hidden(case: StrategyCase) -> str | None:
         return (
             "under parameter servers a step is what several workers do at different times; no proof is defined for it"
         )
+    if case.family.on_mesh:
+        return "under DTensor a step is divided by layouts, which its graph does not show; no proof is defined for it"
     if case.accelerator == "tpu":
         return "on a TPU all replicas are traced as one; no proof is defined for it"
     if case.rehearsed:

@@ -58,14 +58,15 @@ LENGTH = struct.Struct("<I")
 class Value(msgspec.Struct, frozen=True):
     """A loss, gradient or metric as one client reported it.
 
-    `per_replica` is true when the program handed over a PerReplica value: then `parts` holds one array per local
-    replica and the global value is the sum over all replicas of all clients, which is the convention of
-    `tf.nn.compute_average_loss` followed by `strategy.reduce(SUM)`. Otherwise `parts` holds one array, already reduced.
+    `per_replica` is true of a PerReplica value: then `parts` holds one array per local replica and the global value is
+    the sum over all replicas of all clients, the convention of `tf.nn.compute_average_loss` and `strategy.reduce(SUM)`.
+    Else `parts` holds one array, already reduced, and `others` the copies on a mesh that differ from it.
     """
 
     name: str
     parts: tuple[Array, ...]
     per_replica: bool = False
+    others: tuple[Array, ...] = ()
 
 
 class Variable(msgspec.Struct, frozen=True):
@@ -334,10 +335,9 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
     and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
-    `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps its own, `averages`
-    what was said of the global batch.
-
-    `scheduled` is the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
+    `packed` those, with their steps, that laid out copies which differ, `pipelines` the data sets that were iterated,
+    `unread` variables of which each replica keeps its own, `averages` what was said of the global batch. `scheduled` is
+    the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
     asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
@@ -365,6 +365,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     all_examples: GivenSeen | None = None
     unjoined: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    packed: tuple[tuple[str, int], ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
     unread: tuple[str, ...] = ()
     averages: tuple[Average, ...] = ()

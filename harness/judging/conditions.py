@@ -15,6 +15,7 @@ from harness.evidence.trace import Counters, RunTrace
 from harness.evidence.work import placed_by_hand
 from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
+from harness.subject.strategies import kind_of
 
 __all__ = [
     "COUNTED",
@@ -153,8 +154,9 @@ def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
 
 
 def _placed(run: RunTrace) -> Iterator[Condition]:
+    kind = kind_of(run.header.strategy)
     devices = placed_by_hand(run)
-    if devices:
+    if devices and not (kind is not None and kind.on_mesh):
         text = f"that the program places its work on {shown(devices)} itself: the strategy divides nothing"
         yield Condition(PLACED, text)
 

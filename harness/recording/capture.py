@@ -10,6 +10,7 @@ from typing import Any
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Value, Variable
 from harness.recording.accepted import EXAMPLES, VARIABLES, Place, array_of, came, check_dtype, key_of
+from harness.recording.layouts import copies_of, is_laid_out, own_rows
 from harness.recording.shards import grouped, name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
@@ -44,6 +45,10 @@ def capture_value(strategy: Any, name: str, value: Any, place: Place) -> Value:
         TypeError: it is nothing that could be compared; the sentence says what is accepted.
     """
     parts, per_replica = _parts(strategy, value)
+    if not per_replica and is_laid_out(part := tensor_of(parts[0])):
+        check_dtype(part, part.dtype.name, place)
+        first, *others = map(Array.of, copies_of(part))
+        return Value(name=name, parts=(first,), others=tuple(each for each in others if each != first))
     return Value(name=name, parts=tuple(_array(part, place) for part in parts), per_replica=per_replica)
 
 
@@ -148,6 +153,8 @@ def _capture_one(strategy: Any, name: str, variable: Any, place: Place) -> Varia
     import tensorflow as tf
 
     inner = tensor_of(variable)
+    if is_laid_out(inner):
+        return Variable(name=name, copies=tuple(map(Array.of, copies_of(inner))), kind="mirrored")
     if isinstance(inner, tf.distribute.DistributedValues):
         copies = tuple(_array(copy, place) for copy in strategy.experimental_local_results(inner))
         if getattr(inner, "synchronization", None) == tf.VariableSynchronization.ON_READ:
@@ -177,7 +184,7 @@ def capture_examples(
 
 
 def _ids(part: Any, place: Place) -> tuple[int, ...]:
-    array = _array(part, place).numpy()
+    array = own_rows(part) if is_laid_out(part) else _array(part, place).numpy()
     if array.size and array.dtype.kind not in "iu":
         raise place.refused(came(array), "cast them if they are whole numbers")
     if array.dtype.kind == "u" and array.size and int(array.max()) > _IDS_MAX:
@@ -213,6 +220,8 @@ def _array(value: Any, place: Place) -> Array:
         value = tf.convert_to_tensor(value)
     if isinstance(value, (tf.Tensor, tf.Variable)) and hasattr(value, "numpy"):
         check_dtype(value, value.dtype.name, place)
+        if is_laid_out(value):
+            return Array.of(copies_of(value)[0])
         return Array.of(value.numpy())
     if isinstance(value, tf.Tensor) and not is_keras_variable(value):
         raise place.refused(came(value), "it has no value outside of the graph that it is part of")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.recording.layouts import Shard
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -46,6 +48,8 @@ def _one(variable: Any) -> np.ndarray[Any, Any] | None:
     import tensorflow as tf
 
     try:
+        if isinstance(variable, Shard):
+            return variable.numpy()
         return np.asarray(tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype))
     except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
         return None

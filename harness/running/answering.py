@@ -23,7 +23,13 @@ def answer(request: str, reply: str) -> None:
     try:
         program = Program.of(asked.origin) if asked.origin is not None else _script(asked)
         runs = Runs(
-            program, Path(asked.directory), asked.seed, asked.timeout, follows=asked.follows, hardware=asked.hardware
+            program,
+            Path(asked.directory),
+            asked.seed,
+            asked.timeout,
+            follows=asked.follows,
+            hardware=asked.hardware,
+            strategy=asked.strategy,
         )
         found = Reply(made=made(runs, asked.wanted))
     except LockstepError as error:

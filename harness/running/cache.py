@@ -23,19 +23,22 @@ CACHE_VARIABLE = "LOCKSTEP_CACHE"
 
 
 @contextlib.contextmanager
-def kept_in_cache(program: Program, seed: int, hardware: str, python: Interpreter | None) -> Iterator[Path]:
+def kept_in_cache(
+    program: Program, seed: int, hardware: str, strategy: str, python: Interpreter | None
+) -> Iterator[Path]:
     """The folder of such runs, which nobody else uses meanwhile.
 
     Args:
         program: that is run.
         seed: of the runs.
         hardware: that they compute on.
+        strategy: under which one device computes.
         python: of the environment that makes them, None for this one.
 
     Raises:
         UsageError: nothing can be kept there.
     """
-    place = "" if hardware == "cpu" else f"-{hardware}"
+    place = "".join(f"-{each}" for each in (hardware, strategy) if each not in ("cpu", "default"))
     # Two environments may differ in a package that no digest stands for.
     other = "" if python is None else f"-python-{hashlib.sha256(python.path.encode()).hexdigest()[:12]}"
     directory = _cache() / f"{program.digest}-{seed}-{environment_digest()}{place}{other}"

@@ -43,6 +43,7 @@ class Request(msgspec.Struct, frozen=True):
     timeout: float
     follows: tuple[Segment, ...]
     hardware: str
+    strategy: str = "default"
     origin: str | None = None
     script: Script | None = None
 
@@ -102,7 +103,7 @@ def made_elsewhere(runs: Runs, wanted: Wanted, python: Interpreter) -> Reference
             "function at the top of a file, or FILE.py:FUNCTION, or a script"
         )
     origin = None if program.script is not None else program.origin
-    where = (str(runs.directory), runs.seed, runs.timeout, runs.follows, runs.hardware)
+    where = (str(runs.directory), runs.seed, runs.timeout, runs.follows, runs.hardware, runs.strategy)
     request = Request(wanted, *where, origin, program.script)
     with scratch("elsewhere") as folder:
         question, answer, log = folder / "request.json", folder / "reply.json", folder / "log"

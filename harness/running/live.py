@@ -100,5 +100,5 @@ def live_reference(
         follows = (Segment(tuple(map(str, stores)), live=live),)
         own = place / "0"
         own.mkdir()
-        runs = Runs(program, own, seed, timeout, follows=follows, noisy=noisy)
+        runs = Runs(program, own, seed, timeout, follows=follows, noisy=noisy, strategy=case.family.reference)
         yield LiveReference(runs, Path(live.over), traces, stack)

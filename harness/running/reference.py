@@ -61,6 +61,7 @@ class Venue:
         noisy: whether runs with noise may be wanted, for which the disk has to have room.
         apart: as of `harness.running.repeated.Runs`.
         later: the same.
+        strategy: as of `harness.running.repeated.Runs`.
     """
 
     seed: int
@@ -74,6 +75,7 @@ class Venue:
     noisy: bool = True
     apart: bool = False
     later: bool = False
+    strategy: str = "default"
 
 
 class ReferenceRuns:
@@ -218,6 +220,7 @@ class ReferenceRuns:
             noisy=venue.noisy,
             apart=venue.apart,
             later=venue.later,
+            strategy=venue.strategy,
         )
         self._count += 1
         return runs, self._made(runs, Wanted())
@@ -278,8 +281,9 @@ def undisturbed(
         SharedState: one run has read what another one had written.
         RunFailed: the program fails on one device.
     """
-    with kept_in_cache(program, venue.seed, venue.hardware, venue.python) as directory:
-        runs = Runs(program, directory, venue.seed, venue.timeout, hardware=venue.hardware, noisy=venue.noisy)
+    told: dict[str, Any] = {"hardware": venue.hardware, "strategy": venue.strategy}
+    with kept_in_cache(program, venue.seed, **told, python=venue.python) as directory:
+        runs = Runs(program, directory, venue.seed, venue.timeout, **told, noisy=venue.noisy)
         try:
             left = _made(runs, wanted, venue.python)
         except LockstepError:  # what another run had left may be why
@@ -298,12 +302,15 @@ def _reference(left: ReferenceFiles, venue: Venue) -> Reference:
     return replace(left.read(), hardware=venue.hardware, python=python)
 
 
-def failure_on_one_device(program: Program, failure: RunFailed, *, seed: int, timeout: float) -> RunFailed | None:
+def failure_on_one_device(
+    program: Program, failure: RunFailed, strategy: str, *, seed: int, timeout: float
+) -> RunFailed | None:
     """How a program fails on one device that has raised in a cluster; None if it does not, or hung there.
 
     Args:
         program: what was run.
         failure: how it failed.
+        strategy: of one device.
         seed: of the run.
         timeout: seconds for the run.
     """
@@ -311,7 +318,7 @@ def failure_on_one_device(program: Program, failure: RunFailed, *, seed: int, ti
         return None
     with scratch("alone") as place:
         try:
-            Runs(program, place, seed, timeout).make([PLAIN])
+            Runs(program, place, seed, timeout, strategy=strategy).make([PLAIN])
         except RunFailed as alike:
             return alike if alike.root_cause.kind == failure.root_cause.kind else None
         except LockstepError:

@@ -54,7 +54,7 @@ class Runs:
     """The runs of one reference, each in a folder of its own that says when it is complete.
 
     Attributes:
-        program: what is run, under the default strategy.
+        program: what is run.
         directory: holds the folders.
         seed: of every run.
         timeout: seconds for each of them.
@@ -67,6 +67,7 @@ class Runs:
         apart: whether they draw otherwise than the run wherever the program leaves that open: by other seeds, and by a
             clock of another day.
         later: whether their clock is that of another day, and goes twice as fast.
+        strategy: under which one replica runs.
         begun: those that are under way, by name; see `beside`.
     """
 
@@ -82,6 +83,7 @@ class Runs:
     noisy: bool = True
     apart: bool = False
     later: bool = False
+    strategy: str = "default"
     begun: dict[str, Run] = field(default_factory=dict, compare=False)
 
     def trace(self, name: str) -> Path:
@@ -127,7 +129,7 @@ class Runs:
 
     def _started(self, names: Sequence[str], stack: contextlib.ExitStack) -> dict[str, Run]:
         """Runs that have begun, each of which the stack ends."""
-        case = strategy_case("default" if self.replicas == 1 else f"mirrored-{self.replicas}", self.hardware)
+        case = strategy_case(self.strategy if self.replicas == 1 else f"mirrored-{self.replicas}", self.hardware)
         found = {}
         live = [Path(store).parent for each in self.follows if each.live is not None for store in each.folders]
         timeout = self.timeout + sum(each.live.seconds for each in self.follows if each.live is not None)
@@ -148,7 +150,7 @@ class Runs:
             if failure.root_cause.kind == NoRoom.__name__:
                 raise NoRoom(failure.root_cause.message) from failure
             follows = " that follows the run" if self.follows else ""
-            during = f"the reference run{follows} (default strategy, one device)"
+            during = f"the reference run{follows} ({self.strategy} strategy, one device)"
             raise RunFailed(failure.causes, failure.result, stacks=failure.stacks, during=during) from failure
         if not result["local:0"].value["observed"]:
             raise NothingObserved(self.program.name)

@@ -20,6 +20,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/checkpoints",
         "docs/proof",
         "docs/comparing",
+        "docs/dtensor",
     ),
     "A script that you will not touch": ("docs/scripts", "docs/live", "docs/notebooks"),
     "A job that has to survive": (

@@ -17,6 +17,7 @@ from harness.evidence.observed import Observed, history, items, moments, summed
 from harness.evidence.trace import Array, ClientTrace, RunTrace, Step, Value
 from harness.judging.laws import Case
 from harness.judging.tolerance import FLOOR, Bound, eps
+from harness.subject.strategies import kind_of
 
 __all__ = ["with_local_values_marked"]
 
@@ -31,7 +32,10 @@ def with_local_values_marked(case: Case) -> Case:
     report.
     """
     clients = case.run.clients
+    kind = kind_of(case.run.header.strategy)
     if len(clients) < 2 or any(client.header.local_replicas != 1 for client in clients):
+        return case
+    if kind is not None and kind.on_mesh:  # what a client names there is whole
         return case
     places = _parts_of_a_sum(case)
     if not places:

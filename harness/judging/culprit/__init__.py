@@ -7,6 +7,7 @@ from harness.judging.culprit.drawing import drawn_by
 from harness.judging.culprit.feeding import fed_by
 from harness.judging.culprit.find import Reported, find_culprit
 from harness.judging.culprit.next_look import next_look
+from harness.judging.culprit.packing import packed_by
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "fed_by",
     "find_culprit",
     "next_look",
+    "packed_by",
 ]

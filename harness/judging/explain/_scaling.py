@@ -15,11 +15,12 @@ from harness.judging.explain._response import scaled, slopes
 from harness.judging.explain._view import view_of
 from harness.judging.explain.protocol import Case, Explanation
 from harness.judging.tolerance import eps
+from harness.subject.strategies import StrategyCase, kind_of, strategy_case
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Scaling", "replicas", "workers"]
+__all__ = ["Scaling", "along_batch", "along_model", "replicas", "workers"]
 
 _SCALING_ROUNDINGS = 2.0
 """Roundings by which a scaled value may differ from the scaled reference: one by the program, one by the reference's
@@ -30,13 +31,31 @@ own last bit.
 def replicas(case: Case) -> int | None:
     """The number of replicas in sync, when there is more than one."""
     count = case.run.header.replicas
-    return count if count > 1 else None
+    return count if count > 1 and _mesh(case) is None else None
+
+
+def along_batch(case: Case) -> int | None:
+    """The devices along the batch axis of a mesh, when there are several."""
+    mesh = _mesh(case)
+    return mesh.replicas if mesh is not None and mesh.replicas > 1 else None
+
+
+def along_model(case: Case) -> int | None:
+    """The devices along the model axis of a mesh, when there are several, and not as many as along the other."""
+    mesh = _mesh(case)
+    return mesh.model if mesh is not None and mesh.model not in (1, mesh.replicas) else None
+
+
+def _mesh(case: Case) -> StrategyCase | None:
+    """The strategy of the run, if it is a mesh."""
+    kind = kind_of(name := case.run.header.strategy)
+    return strategy_case(name) if kind is not None and kind.on_mesh else None
 
 
 def workers(case: Case) -> int | None:
     """The number of client processes, when there are several and it is not the number of replicas."""
     count = case.run.header.clients
-    return count if count > 1 and count != case.run.header.replicas else None
+    return count if count > 1 and _mesh(case) is None and count != case.run.header.replicas else None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Law: all copies of a mirrored variable are bit-identical after each step.
+"""Law: all copies of a mirrored variable, or of a tensor on a mesh, are bit-identical after each step.
 
 Of an on-read variable, whose copies may differ, the aggregates of all clients are.
 """
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.evidence.comparing import Comparison, differing_bits, place
-from harness.evidence.observed import Moment, items, moments
-from harness.evidence.trace import Array, Variable
+from harness.evidence.observed import OBSERVABLES, Moment, items, moments
+from harness.evidence.trace import Array, Final, Step, Value, Variable
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
@@ -19,7 +19,7 @@ __all__ = ["LAW"]
 
 @dataclass(frozen=True)
 class _Copy:
-    """One copy of a variable and where it lives."""
+    """One copy of a variable or tensor and where it lives."""
 
     task: str
     replica: int | None
@@ -38,13 +38,14 @@ class _ReplicasAgree(Law):
         findings: list[tuple[Finding, float]] = []
         compared = recorded = 0
         for moment in moments(case.run, aligned_to=case.reference):
-            for name, first, other, difference in _pairs(moment):
+            for observable, name, first, other, difference in _pairs(moment):
                 recorded += 1
                 if (other is None or 0 in first.array.shape) and difference is None:
                     continue
                 compared += 1
                 if difference is not None:
-                    findings.append((self._finding(moment.step, name, first, other, difference), difference.ratio))
+                    found = self._finding(moment.step, observable, name, first, other, difference)
+                    findings.append((found, difference.ratio))
         if not recorded:
             return not_judged(self.id, "no variables were recorded")
         if not compared:
@@ -52,16 +53,16 @@ class _ReplicasAgree(Law):
         return judged(self.id, compared, first_per_value(findings), recorded=recorded)
 
     def _finding(
-        self, step: int | None, name: str, first: _Copy, other: _Copy | None, difference: Comparison
+        self, step: int | None, observable: str, name: str, first: _Copy, other: _Copy | None, difference: Comparison
     ) -> Finding:
         numeric = difference.observed is not None and other is not None
         where = f" on {other}, compared with {first}" if other is not None else ""
         return Finding(
             law=self.id,
-            text=f"{place(step, 'variables', name, difference.index)}{where}: {difference.text}",
+            text=f"{place(step, observable, name, difference.index)}{where}: {difference.text}",
             task=(other or first).task,
             step=step,
-            observable="variables",
+            observable=observable,
             variable=name,
             index=difference.index if numeric else None,
             observed=difference.observed,
@@ -70,8 +71,11 @@ class _ReplicasAgree(Law):
         )
 
 
-def _pairs(moment: Moment) -> Iterator[tuple[str, _Copy, _Copy | None, Comparison | None]]:
-    """Each variable's first copy with every other one; alone (None) when there is no other."""
+_Pair = tuple[str, str, _Copy, _Copy | None, Comparison | None]
+
+
+def _pairs(moment: Moment) -> Iterator[_Pair]:
+    """Each variable's first copy with every other one; alone (None) when there is no other. So with other values."""
     by_task = [
         (task, found)
         for task, record in zip(moment.tasks, moment.records, strict=True)
@@ -84,9 +88,22 @@ def _pairs(moment: Moment) -> Iterator[tuple[str, _Copy, _Copy | None, Compariso
             continue
         absent = _absent(name, by_task)
         if absent is not None or len(copies) == 1:
-            yield name, copies[0], None, absent
+            yield "variables", name, copies[0], None, absent
         for other in copies[1:]:
-            yield name, copies[0], other, differing_bits(other.array, copies[0].array)
+            yield "variables", name, copies[0], other, differing_bits(other.array, copies[0].array)
+    for task, record in zip(moment.tasks, moment.records, strict=True):
+        yield from _of_values(task, record)
+
+
+def _of_values(task: str, record: Step | Final | None) -> Iterator[_Pair]:
+    """What the copies of a reduced value are that differ from the first, of a client that has several of one."""
+    for observable in OBSERVABLES:
+        values = (items(record, observable) or {}).items()
+        for name, value in ((name, value) for name, value in values if isinstance(value, Value)):
+            for other in value.others:
+                first = _Copy(task, None, value.parts[0])
+                difference = differing_bits(other, value.parts[0])
+                yield observable, name, first, _Copy(f"another device of {task}", None, other), difference
 
 
 def _absent(name: str, by_task: Sequence[tuple[str, Mapping[str, object]]]) -> Comparison | None:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from harness.recording.layouts import copies_of, is_laid_out, set_shards
 from harness.recording.noise.protocol import Source, eps_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ def perturb(source: Source, variable: Any) -> None:
     if not variable.dtype.is_floating or variable.shape.rank == 0:
         return
     source.note(variable.dtype.name)
+    if is_laid_out(variable):
+        with source.silent():
+            set_shards(variable, [perturbed(source, each) for each in copies_of(variable)])
+        return
     with source.silent():
         values = np.asarray(variable.numpy())
         if values.shape != variable.shape:  # has no value yet, as where a saved model is loaded

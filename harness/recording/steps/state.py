@@ -9,6 +9,7 @@ from harness.evidence.arrays import wide
 from harness.evidence.steps import EvidenceReader, Held
 from harness.evidence.steps.records import How
 from harness.evidence.trace import is_statistics
+from harness.recording.layouts import is_laid_out, set_shards, shards_of, wholes
 from harness.recording.shards import is_sharded
 
 if TYPE_CHECKING:
@@ -23,13 +24,17 @@ def copies_of(variable: Any) -> tuple[Any, ...]:
 
     if is_sharded(variable):
         return tuple(variable.variables)
+    if is_laid_out(variable):
+        return shards_of(variable)
     return tuple(variable.values) if isinstance(variable, tf.distribute.DistributedValues) else (variable,)
 
 
 def held_by(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-    """What each copy holds; of a partitioned variable the whole."""
+    """What each copy holds; of a partitioned variable the whole, as often as there are copies of each part."""
     import numpy as np
 
+    if is_laid_out(variable):
+        return wholes(variable, copies)
     return [np.concatenate(copies)] if is_sharded(variable) else list(copies)
 
 
@@ -57,6 +62,9 @@ def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
     import numpy as np
     import tensorflow as tf
 
+    if is_laid_out(variable):
+        set_shards(variable, values)
+        return
     # Copies, since TensorFlow may take over the memory of an array and update it in place.
     tensors = [tf.constant(np.array(value), dtype=variable.dtype.base_dtype) for value in values]
     copies = copies_of(variable)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import STATISTICS, Array, SeenVariable
+from harness.recording.layouts import is_laid_out
 from harness.recording.reader import Reader
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 from harness.recording.witness._registry import Entry, Named
@@ -38,14 +39,14 @@ def read(
     if large and number & (number - 1) and not last:
         gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB after each step; only after steps 1, 2, 4, 8, ...")
         return None
-    copies = [_copies(variable) for _, variable in variables]
+    copies = [copies_of(variable) for _, variable in variables]
     arrays = iter(gathered.reader.read([copy for each in copies for copy in each]))
     found = []
-    for (entry, _), own in zip(variables, copies, strict=True):
+    for (entry, variable), own in zip(variables, copies, strict=True):
         known = [array for array in itertools.islice(arrays, len(own)) if array is not None]
         if len(known) == len(own):  # none of them is still without a value
-            kind = STATISTICS if entry.is_statistics else "mirrored" if _spread(entry.made()) else "plain"
-            found.append(SeenVariable(entry.name, kind, *kept(known)))
+            kind = STATISTICS if entry.is_statistics else "mirrored" if _spread(variable) else "plain"
+            found.append(SeenVariable(entry.name, kind, *kept(held_by(variable, known))))
     return tuple(found) or None
 
 
@@ -70,11 +71,7 @@ def first_values(variables: Sequence[tuple[Named, Any]], reader: Reader) -> tupl
 def _spread(variable: Any) -> bool:
     import tensorflow as tf
 
-    return isinstance(variable, tf.distribute.DistributedValues)
-
-
-def _copies(variable: Any) -> tuple[Any, ...]:
-    return tuple(variable.values) if _spread(variable) else (variable,)
+    return isinstance(variable, tf.distribute.DistributedValues) or is_laid_out(variable)
 
 
 def _bytes(variable: Any) -> int:

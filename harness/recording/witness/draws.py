@@ -19,7 +19,7 @@ from harness.recording.patches import patched
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import Gathered
 
-__all__ = ["active"]
+__all__ = ["active", "operations"]
 
 _MODULES = (
     "gen_random_ops",
@@ -48,13 +48,13 @@ def active(gathered: Gathered) -> Iterator[None]:
         stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
         stack.enter_context(patched(random_seed, "get_seed", _seeding(gathered, seeds := threading.local())))
         stack.enter_context(patched(script_ops, "_internal_py_func", _calling(gathered)))
-        for module, name in _operations():
+        for module, name in operations():
             around = _shuffling if name in _SHUFFLES else _drawing
             stack.enter_context(patched(module, name, around(gathered, name, seeds)))
         yield
 
 
-def _operations() -> Iterator[tuple[Any, str]]:
+def operations() -> Iterator[tuple[Any, str]]:
     """The functions of all random operations, each where it is defined."""
     for place in _MODULES:
         module = importlib.import_module(f"tensorflow.python.ops.{place}")

@@ -62,16 +62,19 @@ def strategy_case(
     for kind in all_kinds().values():
         if match := re.fullmatch(kind.name + kind.form, str(name)):
             parts = match.groupdict()
+            model = int(parts.get("model") or 1)
+            clustered = kind.clustered and bool(parts.get("workers"))
             return StrategyCase(
                 name=name,
                 family=kind,
                 workers=int(parts.get("workers") or 1),
-                devices=int(parts.get("replicas") or 1),
+                devices=int(parts.get("replicas") or 1) * model,
+                model=model,
                 ps=int(parts.get("ps") or 0),
                 option=parts.get("option"),
                 hardware=hardware,
-                network=network if kind.clustered else None,
-                over=there or (Over.by_default() if kind.clustered else None),
+                network=network if clustered else None,
+                over=there or (Over.by_default() if clustered else None),
             )
     examples = [each for kind in all_kinds().values() for each in kind.examples]
     alike = sorted(

@@ -21,17 +21,20 @@ class StrategyKind:
     Attributes:
         name: the part of a strategy's name before the first dash.
         order: the place in lists and reports, lowest first.
-        form: a regular expression for the rest of the name, with any of the groups `workers`, `replicas`, `ps` and
-            `option`.
+        form: a regular expression for the rest of the name, with any of the groups `workers`, `replicas`, `model`, `ps`
+            and `option`.
         accepted: the form as error messages show it.
         options: example of a name with an option, and the other options of that name.
         examples: the names in the catalogue: one of each shape and each option.
         synchronous: whether every step waits for all replicas.
-        clustered: whether its tasks are a cluster, so that there is a network between them.
+        clustered: whether its tasks, where it has workers, are a cluster with a network between them.
         draws_apart: whether each client draws what `tf.data` shuffles without a seed, as workers of a cluster do.
         variables_on: where variables stand: on the devices of their `replicas`, on the `cpu`, or on `servers`.
         steps_apart: why replicas cannot be seen to run in step, for a report; empty where they can.
         on_tpu: whether it computes on TPUs, which no other strategy does.
+        reference: the strategy under which one device computes what runs are held against.
+        on_mesh: whether tensors are laid out over a mesh: no Python can be called in a graph there, so that nothing
+            leaves one but what the program returns.
     """
 
     name: str = ""
@@ -46,10 +49,12 @@ class StrategyKind:
     variables_on: str = "replicas"
     steps_apart: str = ""
     on_tpu: bool = False
+    reference: str = "default"
+    on_mesh: bool = False
 
     def replicas(self, case: StrategyCase) -> int:
         """Replicas in sync, as TensorFlow counts them."""
-        return case.workers * case.devices
+        return case.workers * case.devices // case.model
 
     def needs(self, case: StrategyCase) -> str | None:
         """Hardware without which it cannot run, whatever devices it computes on, in words."""
@@ -89,6 +94,7 @@ class StrategyCase:
         family: its kind.
         workers: worker tasks, 1 where the strategy knows no workers.
         devices: devices each worker computes on.
+        model: over how many devices one replica of the model is laid out.
         ps: parameter-server tasks.
         option: the suffix after the colon, or `None`.
         hardware: `cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`.
@@ -100,6 +106,7 @@ class StrategyCase:
     family: StrategyKind
     workers: int = 1
     devices: int = 1
+    model: int = 1
     ps: int = 0
     option: str | None = None
     hardware: str = "cpu"
