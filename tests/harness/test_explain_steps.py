@@ -107,7 +107,7 @@ def test_losses_divided_by_own_tokens_are_named(replicas: int, optimizer: str) -
         case(replicas, mistake, optimizer=optimizer, sizes=sizes, tokens=True) for mistake in ("", "mean_of_means")
     )
     assert [rule.id for rule in all_rules() if rule.explain(right)] == []
-    assert rule_of(wrong) == "mean_of_replica_means"
+    assert rule_of(wrong) == "divided_by_own_number"
     text = text_of(wrong)
     assert "its tokens" in text
     shares = [float(share) for share in re.findall(r"([\d.]+) %", text)]

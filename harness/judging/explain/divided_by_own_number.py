@@ -58,7 +58,7 @@ def _attempt(view: View) -> Attempt | None:
         _ID,
         f"At step {step} what the replicas contributed to the gradients gives the reference's values, all of them, "
         f"when the replicas have the shares {said}; they were {'averaged' if whole > 1 else 'summed'} with equal "
-        "weights.",
+        "weights. So each divided by a number of its own, such as its tokens.",
         checks,
     )
 
