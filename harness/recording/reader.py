@@ -22,6 +22,8 @@ class Reader:
 
     def read(self, variables: Sequence[Any]) -> list[np.ndarray[Any, Any] | None]:
         """The values of these, None of one that has none yet; only until they are changed, whose memory it may be."""
+        if not variables:
+            return []
         import numpy as np
         import tensorflow as tf
 
