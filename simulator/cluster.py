@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.faults.over_machines import check_alone, check_over_machines
-from simulator.hardware.seen import task_variables
+from simulator.hardware.detecting import task_variables
 from simulator.launch import DEFAULT_PRELOAD, at_import, environ_of, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
-from simulator.machines.engines.asked import engine_of
+from simulator.machines.engines.choosing import engine_of
 from simulator.machines.engines.keeping import reached
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import placed
@@ -25,11 +25,12 @@ from simulator.machines.protocol import Machine
 from simulator.network import LOOPBACK, NAMESPACES, Link, NetworkOptions, default_network
 from simulator.out import NotKept, OutDirectory
 from simulator.results import RunFailed, RunResult
-from simulator.run.companion import Alone
 from simulator.run.expectations import Expectation
 from simulator.run.options import Options, check_timeout
+from simulator.run.plan import RunPlan
+from simulator.run.protocol import Alone
 from simulator.run.restarts import RestartPolicy
-from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run
+from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run, running
 from simulator.run.task import Task
 from simulator.topology import Topology
 
@@ -306,10 +307,19 @@ class Cluster:
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
         injector = Injector(self._plan) if self._plan.faults or self._plan.points else Alone()
-        run = Run(self.topology, self._options, directory, launcher, expectations, gates, injector)
-        run.machines, run.place = self._machines, self._place
-        self._run = run
-        with run:
+        plan = RunPlan(
+            self.topology,
+            self._options,
+            directory,
+            launcher,
+            expectations,
+            gates,
+            injector,
+            self._machines,
+            self._place,
+        )
+        with running(plan) as run:
+            self._run = run
             yield run
 
     def task(self, name: str) -> Task:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DeadlineExceeded", "ForkserverEnded", "LockstepError", "TaskError", "UsageError", "meant"]
+__all__ = [
+    "DeadlineExceeded",
+    "ForkserverEnded",
+    "HardwareMissing",
+    "LockstepError",
+    "TaskError",
+    "UsageError",
+    "meant",
+]
 
 
 class LockstepError(Exception):
@@ -65,3 +73,7 @@ def meant(name: object, names: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, list(names), n=1) if isinstance(name, str) else []
     return f"did you mean {near[0]}? " if near else ""
+
+
+class HardwareMissing(LockstepError):
+    """Raised when a task is to compute on a device that this machine does not have; nothing has been started."""

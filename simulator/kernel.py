@@ -1,10 +1,12 @@
-"""Calls of the Linux kernel that Python's standard library lacks, or has from 3.12 on only."""
+"""Calls of the Linux kernel that Python lacks, or has from 3.12 on only, and what it says of processes."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
+import time
 from functools import cache
 from pathlib import Path
 
@@ -17,16 +19,22 @@ __all__ = [
     "adopt_orphans",
     "bind_file",
     "bind_tree",
+    "catches",
     "die_with_parent",
+    "group_members",
     "keep_mounts_private",
     "map_user",
     "mount_memory",
     "mount_overlay",
     "mount_proc",
+    "now_ticks",
     "set_namespace",
     "unshare",
 ]
 
+_TICKS = os.sysconf("SC_CLK_TCK")
+# Of what follows the name in `/proc/PID/stat`.
+_STARTED_AT = 19
 # linux/sched.h
 NEW_MOUNTS = 0x00020000
 NEW_UTS = 0x04000000
@@ -122,3 +130,40 @@ def mount_memory(target: str, size: int) -> None:
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind, data)]
     _check(_libc().mount(*words[:3], ctypes.c_ulong(flags), words[3]), f"mount {target}")
+
+
+def now_ticks() -> int:
+    """The time as the kernel has it for the start of a process."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
+
+
+def group_members(group: int, until: float = math.inf) -> list[int]:
+    """Process ids of the living members of a process group; one that has ended and was not waited for is not alive.
+
+    Args:
+        group: its number, which nobody else gets as long as somebody is in it.
+        until: only those that had been started by then, as of `now_ticks`.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:  # it has just ended
+                continue
+            # PID (NAME) STATE PARENT GROUP ...; the name may hold blanks and parentheses.
+            words = stat.rpartition(")")[2].split()
+            state, _, member_of = words[:3]
+            if int(member_of) == group and state not in "ZX" and int(words[_STARTED_AT]) <= until:
+                found.append(int(entry.name))
+    return found
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for this signal."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> (number - 1) & 1)

@@ -12,8 +12,6 @@ __all__ = [
     "RATE_BYTES_MAX",
     "SHARE_MIN",
     "SIZE_BYTES_MAX",
-    "format_duration",
-    "format_rate",
     "format_size",
     "parse_duration",
     "parse_rate",
@@ -109,24 +107,12 @@ def parse_rate(text: object, what: str = "rate") -> float:
     return float(rate)
 
 
-def format_duration(seconds: float) -> str:
-    """The shortest of `300us`, `20ms` and `1.5s` that says it."""
-    if seconds >= 1 or seconds == 0:
-        return f"{seconds:.4g}s"
-    return f"{seconds * 1e3:.4g}ms" if seconds >= 1e-3 else f"{seconds * 1e6:.4g}us"
-
-
 def format_size(count: float) -> str:
     """`1.5MB` for 1 500 000, with powers of ten."""
     for unit in ("GB", "MB", "kB"):
         if count >= _BYTES[unit]:
             return f"{count / _BYTES[unit]:.4g}{unit}"
     return f"{count:.4g}B"
-
-
-def format_rate(bytes_per_second: float) -> str:
-    """`100MB/s` for 1e8."""
-    return f"{format_size(bytes_per_second)}/s"
 
 
 def _shown(text: object) -> str:

@@ -41,6 +41,7 @@ from harness.subject.strategies import strategy_case
 from harness.tf_tests import plugin as tf_tests
 from tests._blocks import PAGES, ROOT, Block, blocks, is_run
 from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables, words
+from tools.pages import filled, region
 
 # What is wrong there is wrong on purpose; tests/test_errors.py holds it to what is answered.
 MISTYPED = ROOT / "docs" / "errors.md"
@@ -383,7 +384,7 @@ def test_tables_are_up_to_date(page: Path) -> None:
     """The known issues and the rules are those of the code; if not, run `python tools/update_tables.py`."""
     name, table = update_tables.pages()[page]
     assert table.count("\n") > 2
-    assert update_tables.filled(page.read_text(), name, table) == page.read_text()
+    assert filled(page.read_text(), name, table) == page.read_text()
 
 
 def test_the_matrix_can_be_filled_and_filled_again() -> None:
@@ -396,16 +397,16 @@ def test_the_matrix_can_be_filled_and_filled_again() -> None:
     ]
     matrix = Matrix(cells=cells, versions={"tensorflow": "2.21.0"})
     page = (ROOT / "docs" / "matrix.md").read_text()
-    once = update_matrix.filled(page, matrix)
-    assert update_matrix.filled(once, matrix) == once
-    shown = update_matrix.region(once)
+    once = filled(page, "matrix", update_matrix.section(matrix))
+    assert filled(once, "matrix", update_matrix.section(matrix)) == once
+    shown = region(once, "matrix")
     assert "1 consistent, 1 known upstream defects" in shown
     assert "with TensorFlow 2.21.0, on CPU devices" in shown
     assert re.search(r"training: fit +ok 0\.25 +known +skipped$", shown, re.MULTILINE), shown
     assert "- needs a TPU (1)" in shown
     assert "- loss differs (1)" in shown
     with pytest.raises(ValueError, match="no region"):
-        update_matrix.region("no marks")
+        region("no marks", "matrix")
 
 
 def test_the_first_screen_counts_what_there_is() -> None:

@@ -9,6 +9,7 @@ import pytest
 from simulator.errors import meant
 from tools import errors
 from tools.mistyped.asking import Answer, answers
+from tools.pages import filled
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
 def test_the_page_has_every_answer(found: list[Answer]) -> None:
     """If one has changed on purpose, run `python tools/errors.py` and read what users will read."""
     page = errors.PAGE.read_text()
-    assert errors.filled(page, found) == page
+    assert filled(page, "errors", errors.answered(found)) == page
 
 
 def test_all_are_refused_with_a_sentence(found: list[Answer]) -> None:

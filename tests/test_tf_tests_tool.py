@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.tf_tests import PAGE, REGIONS, Row, collect, in_order, part_of, region, row_of, rows_of, run_one
+from tools import pages
+from tools.tf_tests import PAGE, REGIONS, Row, collect, in_order, region, row_of, rows_of, run_one
 
 OLD = Row(True, (9, 5, 4, 0, 2, 1, 1, 0))
 CUT = Row(False, (3, 1, 1, 1, 1, 0, 0, 0))
@@ -23,7 +24,7 @@ def test_rows_are_read_as_they_are_written() -> None:
 @pytest.mark.parametrize("name", REGIONS.values())
 def test_the_page_has_the_sums_of_its_rows(name: str) -> None:
     """A number that was changed by hand shows."""
-    part = part_of(PAGE.read_text(), name)
+    part = pages.region(PAGE.read_text(), name)
     rows = rows_of(part)
     assert part.strip() == region(rows)
     file, row = next((file, row) for file, row in rows.items() if row.numbers[1])

@@ -27,7 +27,7 @@ HEAVY = {"keras", "numpy", "tensorflow", "tf_keras"}
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "simulator": (
         ("errors", "kernel", "journal"),
-        ("units", "topology"),
+        ("threads", "topology", "units"),
         ("wire",),
         ("results",),
         # What runs in tasks, and in helper processes, of which the forkserver becomes tasks.
@@ -74,7 +74,7 @@ AWAY_FROM_THE_PARENT = {
         "simulator.kernel",
         "simulator.topology",
     },
-    "simulator.helpers": {f"simulator.{room}" for room in ("agent", "helpers", "kernel", "wire")},
+    "simulator.helpers": {f"simulator.{room}" for room in ("agent", "helpers", "kernel", "threads", "wire")},
     "harness.tf_tests.inside": {"harness.tf_tests.inside"},
     "harness.recording": {"harness.recording", "harness.evidence", "harness.subject"},
 }
@@ -222,6 +222,14 @@ def test_nothing_sleeps() -> None:
             f"{path}:{line}" for line, module, names in _imports(tree) if module == "time" and "sleep" in names
         ]
     _check(problems)
+
+
+def test_threads_have_one_owner() -> None:
+    """Whoever needs a thread asks `simulator.threads`, which gives it a name and an end."""
+    owner = Path("simulator/threads.py")
+    files = _python_files("_lockstep", "simulator", "harness")
+    starting = {path for path in files for _, name in _calls(_tree(path)) if name == "threading.Thread"}
+    assert starting == {owner}
 
 
 def test_exemptions_are_needed() -> None:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from scenarios.programs.checkpoints import crashing, cutting, damaging, formats, judging  # noqa: E402
 from simulator import Cluster, Topology  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
+from tools.pages import fill  # noqa: E402
 
 __all__ = ["main"]
 
@@ -67,7 +67,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, Cluster(Topology(devices="cpu:2"), timeout=400) as cluster:
         folder = Path(name)
         lines = [*_crashes(cluster, folder), *_cuts(cluster, folder), *_damages(cluster, folder)]
-    PAGE.write_text(filled(PAGE.read_text(), "sweeps", "\n".join(lines)))
+    fill(PAGE, "sweeps", "\n".join(lines))
     click.echo(f"{PAGE.name}: {len(lines)} lines; {judging.OLD} and {judging.NEW} are right")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,33 +11,28 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.mistyped.asking import Answer, answers  # noqa: E402
+from tools.pages import DOCS, fill, table  # noqa: E402
 
-__all__ = ["PAGE", "filled", "main", "region"]
+__all__ = ["PAGE", "answered", "main"]
 
-PAGE = ROOT / "docs" / "errors.md"
-BEGIN, END = "<!-- errors:begin -->", "<!-- errors:end -->"
+PAGE = DOCS / "errors.md"
 
 
-def region(found: Sequence[Answer]) -> str:
+def answered(found: Sequence[Answer]) -> str:
     """The answers as a table."""
-    rows = [f"| `{_cell(answer.use)}` | {answer.code} | {_cell(answer.text)} |" for answer in found]
-    return "\n".join(["| somebody writes | exit code, or error | and reads |", "|---|---|---|", *rows])
+    rows = [(f"`{_text(answer.use)}`", answer.code, _text(answer.text)) for answer in found]
+    return table(("somebody writes", "exit code, or error", "and reads"), rows)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-def filled(text: str, found: Sequence[Answer]) -> str:
-    """The page with these answers."""
-    return re.sub(f"{BEGIN}\n.*?{END}", lambda _: f"{BEGIN}\n{region(found)}\n{END}", text, flags=re.DOTALL)
+def _text(text: str) -> str:
+    return text.replace("<", "&lt;")
 
 
 def main() -> None:
     """See the module."""
     with tempfile.TemporaryDirectory() as folder:
         found = answers(Path(folder))
-    PAGE.write_text(filled(PAGE.read_text(), found))
+    fill(PAGE, "errors", answered(found))
     print(f"{PAGE.name}: {len(found)} wrong uses")
 
 

@@ -11,30 +11,31 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
+from tools import pages  # noqa: E402
+from tools.pages import DOCS, fill  # noqa: E402
 from tools.soaking.measuring import KINDS, Measured, measured  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
 
 __all__ = ["main", "table"]
 
-PAGE = ROOT / "docs" / "network.md"
+PAGE = DOCS / "network.md"
 _WHO = {"loss": "nftables, at the receiver", "rate": "tbf, at the sender", "delay": "the relay"}
 _NONE = (
-    "| loss | TCP, UDP | loopback | refused | there are no packets to lose |",
-    "| rate, delay | UDP | loopback | not asked | datagrams do not pass the relay |",
-    "| delay | UDP | namespaces | not asked | datagrams do not pass the relay |",
+    ("loss", "TCP, UDP", "loopback", "refused", "there are no packets to lose"),
+    ("rate, delay", "UDP", "loopback", "not asked", "datagrams do not pass the relay"),
+    ("delay", "UDP", "namespaces", "not asked", "datagrams do not pass the relay"),
 )
 
 
 def table(found: Sequence[Measured]) -> str:
     """A row for each kind of measurement, in each as many values as were measured."""
-    rows = ["| condition | of | network | asked: measured | by |", "|---|---|---|---|---|"]
+    rows = []
     for kind in KINDS:
         mine = sorted((each for each in found if f"{each.what} {each.of} {each.network}" == kind), key=_asked)
         values = ", ".join(f"{_shown(each.what, each.asked)}: {_shown(each.what, each.found)}" for each in mine)
         what, of, network = kind.split()
         by = "the relay" if network == "loopback" else _WHO[what]
-        rows.append(f"| {what} | {of} | {network} | {values} | {by} |")
-    return "\n".join([*rows, *_NONE])
+        rows.append((what, of, network, values, by))
+    return pages.table(("condition", "of", "network", "asked: measured", "by"), (*rows, *_NONE))
 
 
 def _asked(measured: Measured) -> float:
@@ -54,7 +55,7 @@ def main(seeds: int) -> None:
     found = [each for seed in range(seeds) for each in measured(seed, ROOT, KINDS)]
     wrong = [each for each in found if not each.holds]
     shown = {(each.what, each.of, each.network, each.asked): each for each in reversed(found)}
-    PAGE.write_text(filled(PAGE.read_text(), "links", table(list(shown.values()))))
+    fill(PAGE, "links", table(list(shown.values())))
     click.echo(f"{len(found)} measurements, of which {len(wrong)} do not hold")
     for each in wrong:
         click.echo(str(each))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from scenarios.programs import loss_formulas, loss_table  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
+from tools.pages import fill  # noqa: E402
 
 __all__ = ["main", "table"]
 
@@ -41,7 +41,7 @@ def _table(loop: str, title: str) -> Iterator[str]:
 @click.command()
 def main() -> None:
     """Bring docs/loss-reduction.md up to date."""
-    PAGE.write_text(filled(PAGE.read_text(), "loss-reduction", table()))
+    fill(PAGE, "loss-reduction", table())
     click.echo(f"{PAGE.name}: {len(loss_table.ROWS)} rows")
 
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import click
-import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
+from tools.pages import DOCS, fill  # noqa: E402
 from tools.proving.models import models  # noqa: E402
 from tools.proving.running import Found, as_expected, found_of  # noqa: E402
 from tools.proving.table import section, summary  # noqa: E402
+from tools.running import at_once, json_file, named, only, saved, to_page, track  # noqa: E402
 from tools.trying.cases import trials  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
-from tools.working import results_of  # noqa: E402
 
 __all__ = ["main"]
 
-PAGE = ROOT / "docs" / "proof-tables.md"
+PAGE = DOCS / "proof-tables.md"
 
 EPILOG = """\b
 Examples:
@@ -33,42 +31,30 @@ Exit codes: 0 as it should be; 1 something wrong was proved, or something right 
 
 
 @click.command(epilog=EPILOG)
-@click.option("--only", default="*", show_default=True, metavar="GLOB", help="Those whose names match.")
-@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Programs run at the same time.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write every result there.")
+@only
+@at_once(2)
+@json_file
 @click.option("--resume", is_flag=True, help="Keep what the file of --json has, and run only what it lacks.")
-@click.option("--page", is_flag=True, help=f"Write the table into docs/{PAGE.name}.")
-def main(only: str, jobs: int, json_file: Path | None, resume: bool, page: bool) -> None:
+@to_page(PAGE)
+def main(only: str, jobs: int, file: Path | None, resume: bool, page: bool) -> None:
     """Prove every program of tools/trying/catalogue.toml and the models of tools/proving/models.py.
 
     A wrong program must not be proved; it may be right under a condition that its own data does not meet. A right one
     must not be refuted.
     """
-    if resume and json_file is None:
+    if resume and file is None:
         raise click.UsageError("--resume continues a file: give it with --json")
-    chosen = (*models(only), *(each for each in trials(only) if not each.strategy.startswith("parameter_server")))
-    if not chosen:
-        raise click.UsageError(f"--only: no program is called like {only!r}")
-    done: dict[str, Found] = {}
-    if resume and json_file is not None and json_file.exists():
-        done = {each.name: each for each in msgspec.json.decode(json_file.read_bytes(), type=list[Found])}
-    waiting = [each for each in chosen if each.name not in done]
-    began = time.monotonic()
-    for found in results_of(waiting, max(1, min(jobs, len(waiting))), found_of):
-        done[found.name] = found
-        mark = "" if as_expected(found) else "  <- not as it should be"
-        click.echo(
-            f"[{len(done)}/{len(chosen)}, {time.monotonic() - began:.0f} s] {found.name}: {found.status}{mark}",
-            err=True,
-        )
-        if json_file is not None:  # after each, so that an interruption loses nothing
-            json_file.write_bytes(msgspec.json.format(msgspec.json.encode(list(done.values()))) + b"\n")
-    order = [each.name for each in chosen]
-    results = sorted((done[name] for name in order if name in done), key=lambda each: order.index(each.name))
+    programs = (*models(only), *(each for each in trials(only) if not each.strategy.startswith("parameter_server")))
+    known = saved(file, Found) if resume and file is not None and file.exists() else []
+    results = track(named(programs, only), found_of, jobs, _said, file=file, known=known)
     click.echo(summary(results))
     if page:
-        PAGE.write_text(filled(PAGE.read_text(), "proofs", section(results)))
+        fill(PAGE, "proofs", section(results))
     sys.exit(int(not all(map(as_expected, results))))
+
+
+def _said(found: Found) -> str:
+    return found.status + ("" if as_expected(found) else "  <- not as it should be")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from simulator.machines.local.scratch import scratch  # noqa: E402
+from tools import pages  # noqa: E402
+from tools.pages import DOCS, fill  # noqa: E402
+from tools.running import at_once, json_file, named, only, to_page, track  # noqa: E402
 from tools.unmodified.cases import FOLDER, Case, cases  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
-from tools.working import results_of  # noqa: E402
 
 __all__ = ["Result", "main", "table"]
 
-PAGE = ROOT / "docs" / "scripts.md"
+PAGE = DOCS / "scripts.md"
 _LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 
 EPILOG = """\b
@@ -64,32 +65,26 @@ class Result(msgspec.Struct, frozen=True):
 
 
 @click.command(epilog=EPILOG)
-@click.option("--only", default="*", show_default=True, metavar="GLOB", help="Those whose names match.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Scripts run at the same time.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write every result there.")
-@click.option("--page", is_flag=True, help=f"Write the table into docs/{PAGE.name}.")
-def main(only: str, jobs: int, json_file: Path | None, page: bool) -> None:
+@only
+@at_once(1)
+@json_file
+@to_page(PAGE)
+def main(only: str, jobs: int, file: Path | None, page: bool) -> None:
     """Verify every script of tools/unmodified/catalogue.toml, and see whether the outcome is the one given there.
 
     A right script must never be inconsistent, and a wrong one never consistent. Where nobody can know, it abstains.
     """
-    chosen = cases(only)
-    if not chosen:
-        raise click.UsageError(f"--only: no script is called like {only!r}")
-    results: list[Result] = []
-    for result in results_of(chosen, min(jobs, len(chosen)), result_of):
-        results.append(result)
-        mark = "" if result.outcome == result.answer else "  <- not as it should be"
-        why = f" ({result.why})" if result.outcome == "failed" else ""
-        click.echo(f"[{len(results)}/{len(chosen)}] {result.name}: {result.outcome}{why}, {result.seconds:.0f} s{mark}")
-    order = [case.name for case in chosen]
-    results.sort(key=lambda result: order.index(result.name))
-    if json_file is not None:
-        json_file.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
+    results = track(named(cases(only), only), result_of, jobs, _said, file=file)
     click.echo(table(results))
     if page:
-        PAGE.write_text(filled(PAGE.read_text(), "scripts", table(results)))
+        fill(PAGE, "scripts", table(results))
     sys.exit(int(any(result.outcome != result.answer for result in results)))
+
+
+def _said(result: Result) -> str:
+    mark = "" if result.outcome == result.answer else "  <- not as it should be"
+    why = f" ({result.why})" if result.outcome == "failed" else ""
+    return f"{result.outcome}{why}, {result.seconds:.0f} s{mark}"
 
 
 def result_of(case: Case) -> Result:
@@ -148,12 +143,17 @@ def table(results: Sequence[Result]) -> str:
         f"mistake {_count(wrong, 'inconsistent')} found, {_count(wrong, 'abstained')} not judged, "
         f"{_count(wrong, 'consistent')} accepted; {_count(results, 'failed')} failed."
     )
-    lines = [told, "", "| script | on | mistake | outcome | named |", "|---|---|---|---|---|"]
-    for result in results:
-        named = ", ".join(filter(None, (result.rule, result.culprit)))
-        mistake = (result.mistake or "").replace("_", " ")
-        lines.append(f"| {result.name.partition(':')[0]} | {result.on} | {mistake} | {result.outcome} | {named} |")
-    return "\n".join(lines)
+    rows = [
+        (
+            result.name.partition(":")[0],
+            result.on,
+            (result.mistake or "").replace("_", " "),
+            result.outcome,
+            ", ".join(filter(None, (result.rule, result.culprit))),
+        )
+        for result in results
+    ]
+    return f"{told}\n\n{pages.table(('script', 'on', 'mistake', 'outcome', 'named'), rows)}"
 
 
 def _count(results: Sequence[Result], outcome: str) -> int:

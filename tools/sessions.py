@@ -16,12 +16,12 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
+from tools.pages import DOCS, fill  # noqa: E402
 from tools.unmodified.cases import FOLDER, cases  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
 
 __all__ = ["SESSIONS", "main", "recorded"]
 
-PAGE = ROOT / "docs" / "scripts.md"
+PAGE = DOCS / "scripts.md"
 _LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 _COLUMNS = 110
 
@@ -42,7 +42,7 @@ def main() -> None:
         lines += recorded(case, command)
     text = "\n".join([*lines, "```"])
     click.echo(text)
-    PAGE.write_text(filled(PAGE.read_text(), "sessions", text))
+    fill(PAGE, "sessions", text)
 
 
 def recorded(name: str, command: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from harness import strategy_case  # noqa: E402
 from scenarios.programs.sharding import contracts  # noqa: E402
 from scenarios.programs.sharding.live import Asking, PipelineFailed, asking  # noqa: E402
 from scenarios.programs.sharding.pipelines import Pipeline  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
+from tools.pages import fill  # noqa: E402
 
 __all__ = ["main", "table"]
 
@@ -119,7 +119,7 @@ def _part(ids: tuple[int, ...]) -> str:
 def main() -> None:
     """Bring docs/sharding.md up to date."""
     with asking() as ask:
-        PAGE.write_text(filled(PAGE.read_text(), "sharding", table(ask)))
+        fill(PAGE, "sharding", table(ask))
     click.echo(f"{PAGE.name}: {len(ROWS) + len(FUNCTIONS)} rows under {len(STRATEGIES)} strategies")
 
 

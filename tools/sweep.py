@@ -13,15 +13,15 @@ import msgspec
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
+from tools.pages import DOCS, fill  # noqa: E402
+from tools.running import results_of  # noqa: E402
 from tools.sweeping.cases import Case, family_names, says  # noqa: E402
 from tools.sweeping.judging import Result, result_of  # noqa: E402
 from tools.sweeping.table import as_json, failures, section, table, wrong  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
-from tools.working import results_of  # noqa: E402
 
 __all__ = ["main"]
 
-PAGE = ROOT / "docs" / "sweep.md"
+PAGE = DOCS / "sweep.md"
 
 EPILOG = """\b
 Examples:
@@ -98,7 +98,7 @@ def main(
         if results:
             click.echo("\n\n".join([table(results), *failures(_ordered(results))]))
     if page:
-        PAGE.write_text(filled(PAGE.read_text(), "sweep", section(results, range(seed, seed + count))))
+        fill(PAGE, "sweep", section(results, range(seed, seed + count)))
     sys.exit(int(any(map(wrong, results))))
 
 

@@ -28,9 +28,10 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
-from simulator.hardware.seen import task_variables  # noqa: E402
+from simulator.hardware.detecting import task_variables  # noqa: E402
+from tools import pages  # noqa: E402
 
-PAGE = ROOT / "docs" / "tf-tests.md"
+PAGE = pages.DOCS / "tf-tests.md"
 # Where the page has the table of what was run on each kind of device.
 REGIONS = {"cpu": "tf-tests", "gpu-simulated": "tf-tests-simulated"}
 # Which reasons for a skip are one, in a few words; the first that is found in the text counts.
@@ -211,27 +212,13 @@ def second(file: Path, tests: Sequence[str], hardware: str) -> None:
 @click.argument("out", type=click.Path(path_type=Path, exists=True), nargs=-1, required=True)
 def table(out: Sequence[Path]) -> None:
     """Write the tables into the page; a row that is there stays unless its file has been run again."""
-    text = PAGE.read_text()
     found = [json.loads(path.read_text()) for folder in out for path in sorted(folder.glob("*.json"))]
     for hardware, name in REGIONS.items():
-        rows = rows_of(part_of(text, name)) | {
+        rows = rows_of(pages.region(PAGE.read_text(), name)) | {
             each["file"]: row_of(each) for each in found if each["hardware"] == hardware
         }
-        begin, end = _edges(name)
-        written = region(rows)
-        text = text.replace(f"{begin}{part_of(text, name)}{end}", f"{begin}\n{written}\n{end}")
-        print(written)
-    PAGE.write_text(text)
-
-
-def part_of(page: str, name: str) -> str:
-    """What the page has between the two comments of this name."""
-    begin, end = _edges(name)
-    return page.partition(begin)[2].partition(end)[0]
-
-
-def _edges(name: str) -> tuple[str, str]:
-    return f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        pages.fill(PAGE, name, region(rows))
+        print(region(rows))
 
 
 @dataclass(frozen=True)

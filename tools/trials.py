@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from pathlib import Path
 
 import click
-import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
+from tools.pages import DOCS, fill  # noqa: E402
+from tools.running import at_once, json_file, named, only, saved, to_page, track  # noqa: E402
 from tools.trying.cases import trials  # noqa: E402
 from tools.trying.running import Result, as_expected, relabelled, result_of  # noqa: E402
 from tools.trying.table import section, summary, table  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
-from tools.working import results_of  # noqa: E402
 
 __all__ = ["main"]
 
-PAGE = ROOT / "docs" / "culprits.md"
+PAGE = DOCS / "culprits.md"
 
 EPILOG = """\b
 Examples:
@@ -35,13 +33,13 @@ Exit codes: 0 as it should be; 1 something right was accused, something wrong wa
 
 
 @click.command(epilog=EPILOG)
-@click.option("--only", default="*", show_default=True, metavar="GLOB", help="Those whose names match.")
+@only
 @click.option("--list", "listed", is_flag=True, help="Show their names, and run none.")
-@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Programs run at the same time.")
+@at_once(2)
 @click.option("--explain/--no-explain", default=True, show_default=True, help="As of `lockstep verify`.")
 @click.option("--fix", is_flag=True, help="Try cures, as of `lockstep verify`.")
 @click.option("--timeout", default=120.0, show_default=True, help="Seconds for each run of a program.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write every result there.")
+@json_file
 @click.option(
     "--before",
     "before_file",
@@ -53,7 +51,7 @@ Exit codes: 0 as it should be; 1 something right was accused, something wrong wa
     is_flag=True,
     help="Keep what the file of --json has, and run only what it lacks or what failed.",
 )
-@click.option("--page", is_flag=True, help=f"Write the table into docs/{PAGE.name}.")
+@to_page(PAGE)
 def main(
     only: str,
     listed: bool,
@@ -61,7 +59,7 @@ def main(
     explain: bool,
     fix: bool,
     timeout: float,
-    json_file: Path | None,
+    file: Path | None,
     before_file: Path | None,
     resume: bool,
     page: bool,
@@ -71,63 +69,33 @@ def main(
     A wrong program has one silent mistake, in a line that is marked `# guilty`. Its verdict has to be inconsistent, and
     the line and the rule that it names, if any, have to be the right ones. A right program has to be consistent.
     """
-    chosen = trials(only)
-    if not chosen:
-        raise click.UsageError(f"--only: no program is called like {only!r}; see --list")
+    chosen = named(trials(only), only)
     if listed:
         click.echo("\n".join(trial.name for trial in chosen))
         return
-    if json_file is not None and not json_file.parent.is_dir():
-        raise click.UsageError(f"--json: there is no directory {json_file.parent}")
-    if resume and json_file is None:
+    if resume and file is None:
         raise click.UsageError("--resume continues a file: give it with --json")
-    before = {} if before_file is None else _saved(before_file)
-    known = {trial.name: trial for trial in trials()}
-    earlier = _saved(json_file) if resume and json_file is not None and json_file.exists() else {}
-    done = {
-        name: relabelled(result, known[name])
-        for name, result in earlier.items()
-        if name in known and result.outcome != "failed"
-    }
-    began, order = time.monotonic(), list(known)
-    waiting = [trial for trial in chosen if trial.name not in done]
-    others = [done[name] for name in done if name not in {trial.name for trial in chosen}]
-    results = [done[trial.name] for trial in chosen if trial.name in done]
+    before = {} if before_file is None else {result.name: result for result in saved(before_file, Result)}
     run = functools.partial(result_of, explain=explain, timeout=timeout, fix=fix)
-    try:
-        for result in results_of(waiting, max(1, min(jobs, len(waiting))), run):
-            results.append(result)
-            click.echo(_progress(len(results), len(chosen), time.monotonic() - began, result), err=True)
-            if json_file is not None:  # after each, so that an interruption loses nothing
-                _save(json_file, [*others, *results], order)
-    finally:
-        results.sort(key=lambda result: order.index(result.name))
-        if results:
-            click.echo(table(results, before) + "\n\n" + summary(results, before))
+    known = _known(file) if resume and file is not None and file.exists() else []
+    results = track(chosen, run, jobs, _said, file=file, known=known)
+    click.echo(table(results, before) + "\n\n" + summary(results, before))
     if page:
-        PAGE.write_text(filled(PAGE.read_text(), "trials", section(results, before)))
+        fill(PAGE, "trials", section(results, before))
     sys.exit(int(not all(map(as_expected, results))))
 
 
-def _save(file: Path, results: list[Result], order: list[str]) -> None:
-    ordered = sorted(results, key=lambda result: order.index(result.name))
-    file.write_bytes(msgspec.json.format(msgspec.json.encode({"results": ordered})) + b"\n")
+def _known(file: Path) -> list[Result]:
+    """Earlier results, as what the catalogue and the programs say by now; those that failed are made again."""
+    now = {trial.name: trial for trial in trials()}
+    earlier = [result for result in saved(file, Result) if result.name in now and result.outcome != "failed"]
+    return [relabelled(result, now[result.name]) for result in earlier]
 
 
-def _saved(file: Path) -> dict[str, Result]:
-    """What `--json` wrote, by the names of the trials."""
-    try:
-        found = msgspec.json.decode(file.read_bytes(), type=dict[str, tuple[Result, ...]])["results"]
-    except (msgspec.MsgspecError, KeyError) as error:
-        raise click.UsageError(f"{file} is not what --json writes: {error}") from None
-    return {result.name: result for result in found}
-
-
-def _progress(number: int, of: int, seconds: float, result: Result) -> str:
-    said = f"culprit {result.blame.culprit}, rule {result.blame.rule}"
+def _said(result: Result) -> str:
     mark = "" if as_expected(result) else "  <- not as it should be"
-    named = f" ({result.rule})" if result.rule else ""
-    return f"[{number}/{of}, {seconds:.0f} s] {result.name}: {result.outcome}, {said}{named}{mark}"
+    rule = f" ({result.rule})" if result.rule else ""
+    return f"{result.outcome}, culprit {result.blame.culprit}, rule {result.blame.rule}{rule}{mark}"
 
 
 if __name__ == "__main__":

@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))  # also where this file is loaded from elsewhere
+sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
-from update_tables import filled  # noqa: E402
+from tools.pages import DOCS, fill, table  # noqa: E402
 
-__all__ = ["main", "table"]
+__all__ = ["main"]
 
-PAGE = ROOT / "docs" / "faults-measured.md"
+PAGE = DOCS / "faults-measured.md"
 TITLES = (
     "What training does after each fault",
     "What training does when links are disturbed",
     "What training does between hosts",
 )
 COLUMNS = ("fault", "strategy", "struck", "at", "detected by", "detection s", "recovery s", "outcome")
-
-
-def table(rows: Iterable[Sequence[str]]) -> str:
-    """The rows as Markdown."""
-    lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
 
 @click.command()
@@ -46,7 +40,7 @@ def main(out: Sequence[Path]) -> None:
         if found["title"] == title
         for row in found["rows"]
     ]
-    PAGE.write_text(filled(PAGE.read_text(), "measured", table(rows)))
+    fill(PAGE, "measured", table(COLUMNS, rows))
     click.echo(f"{PAGE.name}: {len(rows)} rows")
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import textwrap
 from collections import Counter
@@ -18,10 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from harness.report import Cell, Matrix, in_order  # noqa: E402
+from tools.pages import DOCS, fill  # noqa: E402
 
-__all__ = ["filled", "main", "region", "section"]
+__all__ = ["main", "section"]
 
-BEGIN, END = "<!-- matrix:begin -->", "<!-- matrix:end -->"
 # What GitHub shows of a code block without scrolling.
 WIDTH = 120
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_keras"}
@@ -62,23 +61,6 @@ def _reasons(cells: list[Cell]) -> list[str]:
     return told
 
 
-def region(text: str) -> str:
-    """What stands between the two marks of the page.
-
-    Raises:
-        ValueError: the marks are missing or out of order.
-    """
-    match = re.search(f"{BEGIN}\n(.*?){END}", text, re.DOTALL)
-    if match is None:
-        raise ValueError(f"there is no region from {BEGIN} to {END}")
-    return match[1]
-
-
-def filled(text: str, matrix: Matrix) -> str:
-    """The page with this matrix in its region."""
-    return text.replace(f"{BEGIN}\n{region(text)}{END}", f"{BEGIN}\n{section(matrix)}\n{END}")
-
-
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(folder: Path) -> None:
@@ -87,8 +69,8 @@ def main(folder: Path) -> None:
     One from simulated GPUs goes into docs/matrix-simulated.md.
     """
     matrix = msgspec.json.decode((folder / "matrix.json").read_bytes(), type=Matrix)
-    file = ROOT / "docs" / ("matrix-simulated.md" if matrix.hardware == "gpu-simulated" else "matrix.md")
-    file.write_text(filled(file.read_text(), matrix))
+    file = DOCS / ("matrix-simulated.md" if matrix.hardware == "gpu-simulated" else "matrix.md")
+    fill(file, "matrix", section(matrix))
     click.echo(f"{file.name}: {len(matrix.cells)} cells")
 
 

@@ -20,17 +20,18 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from harness.judging import explain  # noqa: E402
 from harness.judging.explain import causes as causes_package  # noqa: E402
 from harness.judging.known_issues import KnownIssue, registry  # noqa: E402
+from tools.pages import DOCS, fill, table  # noqa: E402
 
-__all__ = ["causes", "filled", "known_issues", "main", "pages", "rules", "seams"]
+__all__ = ["causes", "known_issues", "main", "pages", "rules", "seams"]
 
 
 def pages() -> dict[Path, tuple[str, str]]:
     """For each page with a table, the name in its marks and the table."""
     return {
-        ROOT / "docs" / "known-issues.md": ("known-issues", known_issues(registry())),
-        ROOT / "docs" / "numerics.md": ("rules", rules()),
-        ROOT / "docs" / "ledger.md": ("causes", causes()),
-        ROOT / "docs" / "architecture.md": ("seams", seams()),
+        DOCS / "known-issues.md": ("known-issues", known_issues(registry())),
+        DOCS / "numerics.md": ("rules", rules()),
+        DOCS / "ledger.md": ("causes", causes()),
+        DOCS / "architecture.md": ("seams", seams()),
     }
 
 
@@ -48,7 +49,7 @@ def known_issues(issues: Iterable[KnownIssue]) -> str:
         )
         for issue in issues
     )
-    return _table(("id", "what happens", "strategies", "versions", "symptom", "reference", "way out"), rows)
+    return table(("id", "what happens", "strategies", "versions", "symptom", "reference", "way out"), rows)
 
 
 def _linked(reference: str) -> str:
@@ -69,12 +70,12 @@ def rules() -> str:
     rows: dict[str, list[str]] = {}
     for rule in explain.all_rules():
         rows.setdefault(explain.says(rule.id), []).append(f"`{rule.id}`")
-    return _table(("rule", "says"), ((", ".join(ids), says) for says, ids in rows.items()))
+    return table(("rule", "says"), ((", ".join(ids), says) for says, ids in rows.items()))
 
 
 def causes() -> str:
     """One row for each cause of wrong examples, in the order in which they are named."""
-    return _table(("cause", "says"), [(f"`{cause.id}`", cause.what) for cause in causes_package.all_causes()])
+    return table(("cause", "says"), [(f"`{cause.id}`", cause.what) for cause in causes_package.all_causes()])
 
 
 def seams() -> str:
@@ -84,34 +85,15 @@ def seams() -> str:
         module = ast.parse(path.read_text())
         if any(isinstance(node, ast.FunctionDef) and node.name == "active" for node in module.body):
             rows.append((f"`{path.stem}`", (ast.get_docstring(module) or "").partition("\n")[0]))
-    return _table(("seam", "sees"), rows)
-
-
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
-
-
-def filled(text: str, name: str, table: str) -> str:
-    """The page with this table between its marks `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
-
-    Raises:
-        ValueError: the marks are missing.
-    """
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    before, found, rest = text.partition(begin)
-    _, found_too, after = rest.partition(end)
-    if not found or not found_too:
-        raise ValueError(f"there is no region from {begin} to {end}")
-    return f"{before}{begin}\n{table}\n{end}{after}"
+    return table(("seam", "sees"), rows)
 
 
 @click.command()
 def main() -> None:
     """Bring the tables in docs/ up to date."""
-    for page, (name, table) in pages().items():
-        page.write_text(filled(page.read_text(), name, table))
-        click.echo(f"{page.name}: {table.count(chr(10)) - 1} rows")
+    for page, (name, content) in pages().items():
+        fill(page, name, content)
+        click.echo(f"{page.name}: {content.count(chr(10)) - 1} rows")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from harness.judging.known_issues import registry  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
+from tools.pages import DOCS, fill  # noqa: E402
 from tools.versioning.environments import Environment, Unavailable, build, environments, installed  # noqa: E402
 from tools.versioning.results import Measured, Result, read, write  # noqa: E402
 from tools.versioning.running import of_program, of_tests  # noqa: E402
@@ -21,7 +21,7 @@ from tools.versioning.table import sections  # noqa: E402
 
 __all__ = ["main"]
 
-PAGE = ROOT / "docs" / "versions.md"
+PAGE = DOCS / "versions.md"
 MEASURED = ROOT / "tools" / "versioning" / "measured.json"
 _KINDS = ("upstream", "tests", "scenarios")
 _PROGRAM_SECONDS_MAX = 120.0
@@ -107,7 +107,7 @@ def main(
 
 
 def _write_page(measured: Measured) -> None:
-    PAGE.write_text(filled(PAGE.read_text(), "versions", sections(measured)))
+    fill(PAGE, "versions", sections(measured))
 
 
 def everything() -> Iterator[str]:

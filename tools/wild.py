@@ -17,14 +17,14 @@ import msgspec
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
-from tools.update_tables import filled  # noqa: E402
+from tools.pages import DOCS, fill, table  # noqa: E402
 from tools.wilding.declared import Wild, programs  # noqa: E402
 from tools.wilding.environments import PLACE, is_ready, make  # noqa: E402
 from tools.wilding.running import Result, verified  # noqa: E402
 
 __all__ = ["PAGE", "Row", "main", "region", "row_of"]
 
-PAGE = ROOT / "docs" / "wild.md"
+PAGE = DOCS / "wild.md"
 _KEPT = Path(__file__).with_name("wilding") / "results.json"
 """What was measured, so that one program can be run again without all others."""
 
@@ -78,7 +78,7 @@ def _line(culprit: dict[str, object]) -> str:
 def region(rows: Sequence[Row], known: Sequence[Wild]) -> str:
     """The rows as a table, in the order of the programs; a case that has no row has not been run."""
     measured = {(row.file, row.function, row.strategy): row for row in rows}
-    lines = ["| package | program | strategy | verdict | why | culprit | seconds |", "|" + "---|" * 7]
+    found = []
     for wild in known:
         for case in wild.cases:
             row = measured.get((wild.file.name, case.function, case.strategy))
@@ -87,8 +87,8 @@ def region(rows: Sequence[Row], known: Sequence[Wild]) -> str:
                 cells += ["not run yet", "", "", ""]
             else:
                 cells += [row.outcome, row.why, f"`{row.culprit}`" if row.culprit else "", str(row.seconds)]
-            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
-    return "\n".join(lines)
+            found.append([cell.replace("|", "&#124;") for cell in cells])
+    return table(("package", "program", "strategy", "verdict", "why", "culprit", "seconds"), found)
 
 
 def _package(wild: Wild) -> str:
@@ -103,7 +103,7 @@ def _keep(row: Row) -> None:
     by_case = {(each.file, each.function, each.strategy): each for each in (*rows, row)}
     rows = [by_case[case] for case in cases if case in by_case]
     _KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
-    PAGE.write_text(filled(PAGE.read_text(), "wild", region(rows, programs())))
+    fill(PAGE, "wild", region(rows, programs()))
 
 
 @click.command()

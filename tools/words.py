@@ -19,8 +19,8 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
+from tools.pages import fill  # noqa: E402
 from tools.reading.figures import Figures, figures, glossary  # noqa: E402
-from tools.update_tables import filled  # noqa: E402
 
 __all__ = ["WORDS_MAX", "counted", "main", "pages", "table"]
 
@@ -78,7 +78,7 @@ def main(before: str | None, page: bool) -> None:
         if one.undefined:
             click.echo(f"{name}: {', '.join(sorted(one.undefined))}", err=True)
     if page:
-        PAGE.write_text(filled(PAGE.read_text(), "words", shown))
+        fill(PAGE, "words", shown)
     sys.exit(int(sum(one.words for one in now.values()) > WORDS_MAX))
 
 

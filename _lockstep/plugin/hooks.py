@@ -128,7 +128,7 @@ def _write_matrix(data: bytes, path: Path) -> None:
 
 def _add_to_summary(matrix: Matrix, path: Path) -> None:
     """Add the matrix to what GitHub shows of a job; that this cannot be written is no failure of the tests."""
-    from harness.report.markdown import markdown
+    from harness.report.matrix import markdown
 
     with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
         file.write(markdown(matrix))

@@ -51,7 +51,7 @@ def choose(config: pytest.Config) -> None:
     need_lockstep()
     from harness.subject.over import OVER_VARIABLE, Over
     from simulator import UsageError
-    from simulator.machines.engines.asked import engine_of
+    from simulator.machines.engines.choosing import engine_of
     from simulator.machines.engines.keeping import keeping
 
     place = dict(_pair(text) for text in asked["machines-place"] or ())

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["REHEARSAL", "Certificate", "Trial"]
+from harness.report.templates import rendered
+
+__all__ = ["REHEARSAL", "Certificate", "Trial", "certificate_page"]
 
 REHEARSAL = "REHEARSAL on simulated GPUs: this certifies nothing"
 
@@ -108,3 +110,9 @@ def _told(trial: Trial) -> str:
     same = "bit-equal twice" if trial.bit_equal else f"NOT the same twice: {trial.difference}"
     peak = f", {max(trial.peak_bytes.values()) / 2**20:.1f} MB at most" if trial.peak_bytes else ""
     return f"{trial.name}: {1000 * trial.seconds_per_step:.2f} ms a step, {same}{peak}"
+
+
+def certificate_page(certificate: Certificate) -> str:
+    """Render the page."""
+    slowest = max((trial.seconds_per_step or 0.0 for trial in certificate.trials), default=0.0)
+    return rendered("certificate.html", certificate=certificate, slowest=slowest or 1.0)

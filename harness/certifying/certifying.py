@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.certifying.certificate import Certificate, Trial
-from harness.certifying.machine import machine
 from harness.certifying.trials import MEASURED, trials
 from harness.errors import MissingHardware
 from harness.report import Cell, Matrix
 from harness.report.diff import read_matrix
 from harness.subject.devices import ran_on
-from simulator import LockstepError, UsageError
+from simulator import Cluster, LockstepError, Topology, UsageError
 from simulator.agent.devices import TF32_VARIABLE
 from simulator.hardware import Gpu, HardwareMissing, gpus
 
@@ -23,6 +25,7 @@ __all__ = ["certify", "gpus_to_certify"]
 
 _WORST_SHOWN = 5
 _STDERR = 2
+_DRIVER_SECONDS_MAX = 30.0
 # What pytest says of a session that came to its end, whether its tests passed or not.
 _ENDED = (0, 1)
 
@@ -71,7 +74,7 @@ def certify(
     tried = tuple(trials(hardware, len(there), timeout))
     return Certificate(
         rehearsal=rehearse,
-        machine=machine(),
+        machine=_machine(),
         gpus=tuple((gpu.name, gpu.memory_bytes) for gpu in there),
         scenarios=matrix.counts(),
         on_device=on_device,
@@ -130,3 +133,34 @@ def _notes(tried: Sequence[Trial]) -> Iterator[str]:
         yield f"TF32 is off, as products of float32 are judged by all their bits; {TF32_VARIABLE}=1 leaves it on"
     if any(trial.training == "coordinator" for trial in tried):
         yield "of parameter servers' workers no memory is asked: they are processes that run no program"
+
+
+def _machine() -> dict[str, str]:
+    """Its driver and the versions of what TensorFlow computes with, by name; without what is not known."""
+    with Cluster(Topology(), timeout=120) as cluster:
+        found = dict(cluster.run(_versions)["local:0"].value)
+    if driver := _driver():
+        found["driver"] = driver
+    return {**found, "Python": platform.python_version(), "platform": platform.platform()}
+
+
+def _versions() -> dict[str, str]:
+    """Called in a task."""
+    import keras
+    import tensorflow as tf
+
+    build: dict[str, Any] = dict(tf.sysconfig.get_build_info())
+    found = {"TensorFlow": tf.__version__, "Keras": keras.__version__}
+    names = {"cuda_version": "CUDA", "cudnn_version": "cuDNN"}
+    return found | {shown: str(build[name]) for name, shown in names.items() if build.get(name)}
+
+
+def _driver() -> str:
+    if (program := shutil.which("nvidia-smi")) is None:
+        return ""
+    query = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=_DRIVER_SECONDS_MAX, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip().partition("\n")[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -9,8 +11,7 @@ from statistics import median
 from typing import Any
 
 from harness.certifying.certificate import Trial
-from harness.certifying.models import train_keras, train_served, train_tf_keras
-from harness.certifying.training import train
+from harness.certifying.training import BATCH, OUTPUTS, STEPS, data, train
 from harness.evidence.reproduced import first_difference
 from harness.evidence.trace import RunTrace
 from harness.running.observe import observe
@@ -45,10 +46,10 @@ def planned(gpus: int) -> tuple[tuple[str, _Train, str], ...]:
     """
     replicas = max(2, min(gpus, 8))
     found: list[tuple[str, _Train, str]] = [("variables", train, name) for name in strategies_for(gpus)]
-    found.append(("Keras 3", train_keras, f"mirrored-{replicas}"))
+    found.append(("Keras 3", _train_keras, f"mirrored-{replicas}"))
     if importlib.util.find_spec("tf_keras") is not None:
-        found.append(("tf_keras", train_tf_keras, f"mirrored-{replicas}"))
-    return (*found, ("coordinator", train_served, f"parameter_server-{min(replicas, 2)}w1p"))
+        found.append(("tf_keras", _train_tf_keras, f"mirrored-{replicas}"))
+    return (*found, ("coordinator", _train_served, f"parameter_server-{min(replicas, 2)}w1p"))
 
 
 def trials(hardware: str, gpus: int, timeout: float) -> Iterator[Trial]:
@@ -93,3 +94,62 @@ def _peaks(run: RunTrace) -> dict[str, int]:
         if placement is not None
         for device, size in placement.peak_bytes.items()
     }
+
+
+def _train(strategy: Any, record: Any, *, flavour: str) -> None:
+    """A custom loop; every step records its loss and all variables."""
+    import tensorflow as tf
+
+    keras = importlib.import_module(flavour)
+    tf.config.experimental.enable_op_determinism()
+    x, y = data()
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        layers = [keras.layers.Dense(32, activation="tanh"), keras.layers.Dense(OUTPUTS)]
+        model = keras.Sequential([keras.Input((x.shape[1],)), *layers])
+        optimizer = keras.optimizers.Adam(0.01)
+        optimizer.build(model.trainable_variables)
+
+    def replica_step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((model(x, training=True) - y) ** 2) / (BATCH * OUTPUTS)
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+
+    @tf.function
+    def train_step(x: Any, y: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(replica_step, args=(x, y)), axis=None)
+
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    for batch in strategy.experimental_distribute_dataset(dataset.with_options(options)):
+        record.step(loss=train_step(*batch), variables=model.trainable_variables)
+
+
+_train_keras = functools.partial(_train, flavour="keras")
+_train_tf_keras = functools.partial(_train, flavour="tf_keras")
+
+
+def _train_served(strategy: Any, record: Any) -> None:
+    """Steps that a coordinator schedules one after the other, so that they can be repeated; variables on servers."""
+    import tensorflow as tf
+
+    tf.config.experimental.enable_op_determinism()
+    x, y = data()
+    with strategy.scope():
+        w = tf.Variable(tf.ones((x.shape[1], OUTPUTS)) / 10, name="w")
+
+    @tf.function
+    def update(x: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.matmul(x, w) - y) ** 2) / (BATCH * OUTPUTS)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    for step in range(STEPS):
+        rows = slice(step * BATCH, (step + 1) * BATCH)
+        coordinator.schedule(update, args=(tf.constant(x[rows]), tf.constant(y[rows])))
+        coordinator.join()
+        record.step(variables=[w])

@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simulator import Run
+from simulator.threads import Worker
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -41,7 +43,7 @@ class Progress:
         self._quiet = quiet
         self._began = time.monotonic()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
         self._live = None if quiet else _live()
 
     def __enter__(self) -> Progress:
@@ -54,15 +56,14 @@ class Progress:
         if self._quiet:
             return
         follow = self._say if self._live is None else self._show
-        self._thread = threading.Thread(target=follow, args=(run,), name="lockstep-progress", daemon=True)
-        self._thread.start()
+        self._worker = Worker.started("progress", partial(follow, run))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._worker is not None:
+            self._worker.join()
         self._screen.__exit__(kind, error, trace)
 
     def _say(self, run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -88,8 +88,8 @@ class Source:
 
     @cached_property
     def gradients(self) -> frozenset[str]:
-        """Names of what a tape has given, and of what was made of it."""
-        found = set[str]()
+        """Names of what a tape has given, and of what was made of it; and names that say so themselves."""
+        found = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and "grad" in node.id.lower()}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Assign):
                 makes = any(isinstance(each, ast.Call) and called(each) == "gradient" for each in ast.walk(node.value))
@@ -121,8 +121,14 @@ class Source:
 
     def replaced(self, node: ast.expr, text: str) -> str:
         """The file with another text for an expression."""
-        begin, end = self._span(node)
-        return self.text[:begin] + text + self.text[end:]
+        return self.replaced_all({node: text})
+
+    def replaced_all(self, texts: Mapping[ast.expr, str]) -> str:
+        """The file with other texts for expressions of which none is in another."""
+        found = self.text
+        for (begin, end), text in sorted(((self._span(node), text) for node, text in texts.items()), reverse=True):
+            found = found[:begin] + text + found[end:]
+        return found
 
     def around(self, statement: ast.stmt, before: str, after: str | None = None) -> str:
         """The file with a line before a statement, and maybe one after it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.subject.strategies import StrategyCase
-from simulator.machines.engines.asked import engine_of
+from simulator.machines.engines.choosing import engine_of
 
 __all__ = ["HERE", "Room", "room_of"]
 

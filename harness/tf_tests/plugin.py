@@ -83,7 +83,7 @@ def _devices(config: pytest.Config) -> dict[str, str]:
         pytest.UsageError: they cannot be had.
     """
     from simulator.errors import LockstepError
-    from simulator.hardware.seen import task_variables
+    from simulator.hardware.detecting import task_variables
 
     kind = config.getoption("--hardware", "cpu")
     if kind == "cpu":

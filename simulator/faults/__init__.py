@@ -8,8 +8,7 @@ from typing import Any
 from simulator.faults.history import canonical_history
 from simulator.faults.injector.injector import Injector
 from simulator.faults.kinds import all_kinds
-from simulator.faults.plan.describing import describe_fault, describe_plan, goes_without_saying
-from simulator.faults.plan.plan import FaultPlan
+from simulator.faults.plan.plan import FaultPlan, describe_fault, describe_plan, goes_without_saying
 from simulator.faults.protocol import Effect, Fault, LinkFault, NoEffect, Scene, TaskFault
 
 __all__ = [

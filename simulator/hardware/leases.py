@@ -11,10 +11,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from simulator.errors import DeadlineExceeded
-from simulator.hardware.places import kept
-from simulator.hardware.seen import Gpu
+from simulator.hardware.cache import cache_folder
+from simulator.hardware.detecting import Gpu, gpus, task_variables
+from simulator.hardware.sharing import Share, shared_out, wanted
+from simulator.topology import Topology
 
-__all__ = ["SHARE_VARIABLE", "leased"]
+__all__ = ["SHARE_VARIABLE", "leased", "lent_gpus"]
 
 SHARE_VARIABLE = "LOCKSTEP_SHARE_GPUS"
 """With `1` runs do not wait for each other, and may meet on one GPU."""
@@ -39,7 +41,7 @@ def leased(count: int, there: Sequence[Gpu], seconds: float, folder: Path | None
         yield tuple(there)
         return
     needed, deadline = min(count, len(there)), time.monotonic() + seconds
-    place = folder or kept() / "leases"
+    place = folder or cache_folder() / "leases"
     place.mkdir(parents=True, exist_ok=True)
     while True:
         with contextlib.ExitStack() as held:
@@ -84,3 +86,24 @@ def _lock(gpu: Gpu, place: Path) -> FileLock:
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     name = shown[gpu.index].strip() if gpu.index < len(shown) and shown[gpu.index].strip() else str(gpu.index)
     return FileLock(place / f"{name.replace(os.sep, '_')}.lock", thread_local=False)
+
+
+def lent_gpus(
+    topology: Topology, stack: contextlib.ExitStack, timeout: float
+) -> tuple[dict[str, Share], dict[str, str]]:
+    """The GPUs of each task, lent to this run alone, and what lets the tasks see them.
+
+    Args:
+        topology: the tasks.
+        stack: gives them back.
+        timeout: seconds to wait for those that others have.
+
+    Raises:
+        HardwareMissing: there are none, or too small ones.
+    """
+    if (kind := topology.gpu_kind) is None:
+        return {}, {}
+    there = gpus(kind)
+    if kind == "gpu":  # each process has simulated ones of its own
+        there = stack.enter_context(leased(wanted(topology), there, timeout))
+    return shared_out(topology, there), task_variables(kind)

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.errors import UsageError
-from simulator.hardware.missing import HardwareMissing
-from simulator.hardware.seen import Gpu
+from simulator.errors import HardwareMissing, UsageError
+from simulator.hardware.detecting import Gpu
 from simulator.topology import Topology
 
 __all__ = ["LIMIT_VARIABLE", "Share", "shared_out", "wanted"]

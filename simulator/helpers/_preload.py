@@ -25,7 +25,7 @@ from multiprocess import forkserver
 from simulator.agent.site.sitecustomize import SAVES, watch
 from simulator.helpers.adopters import go_below_adopters
 from simulator.helpers.warden import FORKSERVER_VARIABLE
-from simulator.wire.ends import STAMPED
+from simulator.wire.forking import STAMPED
 
 __all__: list[str] = []
 

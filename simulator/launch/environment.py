@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
-__all__ = ["changed_environment", "environ_of", "task_environment"]
+import msgspec
+
+from simulator.launch.protocol import Launcher
+from simulator.machines.protocol import Process
+from simulator.wire.spec import TaskSpec
+
+__all__ = ["changed_environment", "environ_of", "local_start", "task_environment"]
 
 _OPTIONS = "TF_GRPC_DEFAULT_OPTIONS"
 # When a peer's server is not up yet, gRPC waits a second before it tries again, then 1.6 s, 2.6 s and so on up to two
@@ -52,16 +58,14 @@ def environ_of(args: Iterable[object]) -> dict[str, str]:
     return {name: value for each in args if isinstance(each, _Needing) for name, value in each.task_environ.items()}
 
 
-def task_environment(task: str, tf_config: str | None, given: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment without its proxies and `TF_CONFIG`, with those of the task, and what was given.
+def task_environment(task: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without its proxies and `TF_CONFIG`, with what was given.
 
     Options of gRPC that the caller names, in the environment or in what is given, are as the caller says.
     """
     with _lock:
         environ = {name: value for name, value in os.environ.items() if name.lower() not in _PROXIES}
     environ.pop("TF_CONFIG", None)
-    if tf_config is not None:
-        environ["TF_CONFIG"] = tf_config
     environ["TF_GRPC_REUSE_PORT"] = "1"
     environ["LOCKSTEP_TASK"] = task
     environ.update(given)
@@ -74,3 +78,13 @@ def _with_reconnect(options: str) -> str:
     said = [option for option in options.split(",") if option]
     named = {option.partition("=")[0] for option in said}
     return ",".join([*(f"{name}={value}" for name, value in _RECONNECT.items() if name not in named), *said])
+
+
+def local_start(launcher: Launcher, variables: Mapping[str, str] | None = None) -> Callable[[TaskSpec], Process]:
+    """What starts one: in this process's environment, with `variables` and those of the specification on top."""
+
+    def start(spec: TaskSpec) -> Process:
+        environ = task_environment(spec.task, {**(variables or {}), **spec.environ})
+        return launcher.launch(msgspec.structs.replace(spec, environ=environ))
+
+    return start

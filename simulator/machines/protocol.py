@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from simulator.wire.control import FromTask
+from simulator.wire.events import TaskEvent, Who
 from simulator.wire.spec import TaskSpec
 
 __all__ = [
@@ -21,21 +21,13 @@ __all__ = [
     "LOCAL",
     "PROCESS",
     "Broke",
-    "Ended",
-    "Engine",
     "Event",
     "Facts",
-    "Fenced",
-    "Greeted",
-    "Launched",
     "Lost",
     "Machine",
     "Process",
-    "Said",
     "Share",
     "Silent",
-    "TurnedAway",
-    "Who",
 ]
 
 # The name of the machine of this process.
@@ -44,13 +36,6 @@ LOCAL = "local"
 LEFT = "left"
 # Whom a signal is for: the task's process, its whole group, or its process if it would not die of it.
 PROCESS, GROUP, CATCHING = "process", "group", "catching"
-
-
-class Who(NamedTuple):
-    """One process of a run: its task, and which incarnation of that; its number means nothing elsewhere."""
-
-    task: str
-    incarnation: int
 
 
 class Process(Protocol):
@@ -79,66 +64,7 @@ class Process(Protocol):
         """Wait for its end, and kill it if that does not come within so many seconds."""
 
 
-# -- events; times are seconds of CLOCK_MONOTONIC of the process that holds the run
-
-
-@dataclass(frozen=True)
-class Launched:
-    """The process of a task has been started."""
-
-    who: Who
-    pid: int
-
-
-@dataclass(frozen=True)
-class Greeted:
-    """The agent of a task has connected itself."""
-
-    who: Who
-    pid: int
-
-
-@dataclass(frozen=True)
-class Said:
-    """A task says something."""
-
-    who: Who
-    message: FromTask
-
-
-@dataclass(frozen=True)
-class Fenced:
-    """A process of an incarnation that has been replaced has greeted, and is not heard."""
-
-    who: Who
-    pid: int
-
-
-@dataclass(frozen=True)
-class TurnedAway:
-    """What is no message has come; from a process of `who`, or from a stranger."""
-
-    who: Who | None
-    pid: int
-    why: str
-    at: float
-
-
-@dataclass(frozen=True)
-class Ended:
-    """The process of a task has ended.
-
-    Attributes:
-        who: of which task.
-        code: its exit code, negative for a signal; None if that cannot be known, of which `Broke` tells before.
-        at: when that was seen.
-        half_said: that it had begun a message and not ended it, for the end of a sentence, or nothing.
-    """
-
-    who: Who
-    code: int | None
-    at: float
-    half_said: str = ""
+# -- events of machines; times are seconds of CLOCK_MONOTONIC of the process that holds the run
 
 
 @dataclass(frozen=True)
@@ -166,7 +92,7 @@ class Lost:
     at: float
 
 
-Event = Launched | Greeted | Said | Fenced | TurnedAway | Ended | Broke | Silent | Lost
+Event = TaskEvent | Broke | Silent | Lost
 
 
 @dataclass(frozen=True)
@@ -286,17 +212,3 @@ class Machine(Protocol):
 
         Harmless if nothing was opened. Every task has been ended before.
         """
-
-
-class Engine(Protocol):
-    """Hands out machines for as long as its context is open."""
-
-    def __enter__(self) -> Sequence[Machine]:
-        """Reach them.
-
-        Raises:
-            LockstepError: one cannot be reached, or cannot be used; nothing is left of the others then.
-        """
-
-    def __exit__(self, *raised: object) -> None:
-        """Let them go."""

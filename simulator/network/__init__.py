@@ -1,8 +1,7 @@
 """The network between tasks: conditions per directed link, kept by a relay process or by the kernel between hosts."""
 
-from simulator.network.addresses import hold_addresses, host_addresses
 from simulator.network.helper import NetworkEnded
-from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded
+from simulator.network.hosts import Hosts, HostsUnavailable, KeeperEnded, hold_addresses, host_addresses
 from simulator.network.link import JITTER_KINDS, Link
 from simulator.network.network import Network
 from simulator.network.options import (

@@ -17,6 +17,7 @@ from simulator.launch.relaying import LinkRefused
 from simulator.machines.far.machine import FarMachine
 from simulator.network.helper import Helper
 from simulator.network.relay import RelayEnded
+from simulator.threads import Worker
 from simulator.wire import network as wire
 from simulator.wire import site
 
@@ -80,8 +81,7 @@ class FarRelay:
         self._ports = answer.ports
         # Where the relays of other machines reach it.
         self.address = f"{machine.address}:{answer.chained}"
-        self._thread = threading.Thread(target=self._carry, name="lockstep-relay", daemon=True)
-        self._thread.start()
+        self._carrier = Worker.started("relay", self._carry)
 
     def environ(self, task: str) -> dict[str, str]:
         """What the environment of a task needs so that its gRPC connections go through the relay."""
@@ -108,6 +108,7 @@ class FarRelay:
         """End the relay."""
         self.helper.dismiss()
         self.helper.close(_END_SECONDS_MAX)
+        self._carrier.join()
         self._far.close()
 
     def _heard(self, message: wire.FromHelper) -> None:

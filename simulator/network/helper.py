@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.threads import Worker
 from simulator.wire import network as wire
 
 __all__ = ["Helper", "NetworkEnded"]
@@ -57,8 +58,7 @@ class Helper:
         self._sending = threading.Lock()
         self._numbers = itertools.count(1)
         self._answers: dict[int, wire.Done | wire.Counted] = {}
-        self._reader = threading.Thread(target=self._listen, name=f"lockstep-{name}", daemon=True)
-        self._reader.start()
+        self._reader = Worker.started(name, self._listen)
 
     @property
     def failed(self) -> bool:
@@ -76,8 +76,7 @@ class Helper:
                 self._control.sendall(wire.encode(message))
         except OSError as error:
             # That it has ended is on its way to whoever reads, and decides whose failure this is.
-            if threading.current_thread() is not self._reader:
-                self._reader.join(_ANSWER_SECONDS_MAX)
+            self._reader.ends(_ANSWER_SECONDS_MAX)
             raise self._error(f"the {self.name} has ended ({error})") from None
 
     def ask(self, message: wire.Chained | wire.Install | wire.Remove | wire.Clear, what: str) -> None:
@@ -107,13 +106,13 @@ class Helper:
         One that has ended before has failed, also where that was not heard yet.
         """
         if self.ended_at is None and _is_closed(self._control):
-            self._reader.join(_ANSWER_SECONDS_MAX)
+            self._reader.ends(_ANSWER_SECONDS_MAX)
         self._closing = self.ended_at is None
         self._control.shutdown(socket.SHUT_WR)
 
     def close(self, seconds: float) -> None:
         """Wait for its last words, after it has ended."""
-        self._reader.join(seconds)
+        self._reader.ends(seconds)
         self._control.close()
 
     def answer(self, request: int, what: str) -> wire.Done | wire.Counted:

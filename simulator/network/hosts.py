@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +16,13 @@ from types import TracebackType
 from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.helpers.doorkeeper import Descriptor, HostDoor
 from simulator.launch import Launched, forkserver
+from simulator.machines.local.ports import hold_ports
 from simulator.machines.local.warden import warden
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.topology import Topology
 from simulator.wire.hosts import ECHO_PORT, Host, plan_hosts, table_of_names
 
-__all__ = ["Hosts", "HostsUnavailable", "KeeperEnded"]
+__all__ = ["Hosts", "HostsUnavailable", "KeeperEnded", "hold_addresses", "host_addresses"]
 
 _START_SECONDS_MAX = 20.0
 _END_SECONDS_MAX = 5.0
@@ -217,3 +218,27 @@ def _keep(control: Descriptor, doors: Descriptor, hosts: tuple[Host, ...]) -> No
             door.send(f"{error} (pip install pyroute2)".encode())
         os._exit(1)
     main(control, doors, hosts)
+
+
+def host_addresses(topology: Topology) -> dict[str, str]:
+    """`host:port` of each task with an address, where each has a host of its own: the same port on every host.
+
+    Raises:
+        UsageError: there are no hosts for such a topology.
+    """
+    return {host.task: host.server for host in plan_hosts(topology) if host.linked}
+
+
+@contextlib.contextmanager
+def hold_addresses(topology: Topology, *, hosts: bool) -> Iterator[dict[str, str]]:
+    """`host:port` of each task with an address: the same port on each one's own host, else a held port of this machine.
+
+    Raises:
+        PortsUnavailable: no port could be held.
+        UsageError: there are no hosts for such a topology.
+    """
+    if hosts:
+        yield host_addresses(topology)
+        return
+    with hold_ports(topology.networked) as ports:
+        yield {task: f"127.0.0.1:{port}" for task, port in ports.items()}

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from simulator.errors import DeadlineExceeded, LockstepError, UsageError
 from simulator.journal.journal import Journal
 from simulator.machines.far.machine import FarMachine
 from simulator.network.chained import ChainedRelays
-from simulator.network.counting import joined, summed
 from simulator.network.far import FarRelay
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
@@ -23,7 +24,7 @@ from simulator.topology import Topology
 from simulator.wire import network as wire
 from simulator.wire.network import Conditions, Fired, LinkCounters
 
-__all__ = ["Network"]
+__all__ = ["Network", "joined", "summed"]
 
 # On a link with a delay this much is on its way at most, as with the window of a TCP connection; 50 ms then allow
 # 320 MB/s.
@@ -458,3 +459,27 @@ class Network:
     def _note(self, event: str, **fields: object) -> None:
         if self._journal is not None:
             self._journal.write(event, **fields)
+
+
+def summed(counters: Iterable[LinkCounters]) -> tuple[LinkCounters, ...]:
+    """Each directed link once: of each machine, and before and after tasks have moved, somebody else has counted."""
+    found: dict[tuple[str, str], LinkCounters] = {}
+    for counted in counters:
+        link = counted
+        if (before := found.get((link.src, link.dst))) is not None:
+            numbers = [name for name in LinkCounters.__struct_fields__ if name not in ("src", "dst", "seconds")]
+            more = {name: getattr(before, name) + getattr(link, name) for name in numbers}
+            # Each knows its own first and last byte.
+            link = msgspec.structs.replace(link, **more, seconds=max(before.seconds, link.seconds))
+        found[link.src, link.dst] = link
+    return tuple(found[pair] for pair in sorted(found))
+
+
+def joined(relayed: Iterable[LinkCounters], cables: Iterable[LinkCounters]) -> tuple[LinkCounters, ...]:
+    """Bytes as the relay has counted them, packets as the cables have, of which datagrams come past the relay."""
+    found = {(link.src, link.dst): link for link in relayed}
+    for cable in cables:
+        if (link := found.get((cable.src, cable.dst))) is not None or cable.packets:
+            link = link or LinkCounters(cable.src, cable.dst)
+            found[link.src, link.dst] = msgspec.structs.replace(link, packets=cable.packets, lost=cable.lost)
+    return tuple(found[pair] for pair in sorted(found))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from simulator.errors import TaskError
 from simulator.machines.local.room import no_room
+from simulator.threads import Worker
 
 __all__ = ["Breakdown"]
 
@@ -38,7 +39,7 @@ class Breakdown:
             self.cause = self.cause or cause
             self.changed.notify_all()
 
-    def thread(self, name: str, work: Callable[[], None], what: str) -> threading.Thread:
+    def worker(self, name: str, work: Callable[[], None], what: str) -> Worker:
         """A thread, not started yet, that reports the exception with which `work` ends.
 
         Args:
@@ -46,11 +47,4 @@ class Breakdown:
             work: what it does.
             what: what does not happen any more without it, such as `faults are not undone`.
         """
-
-        def guarded() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - nobody else would hear of it
-                self.report(what, error)
-
-        return threading.Thread(target=guarded, name=name, daemon=True)
+        return Worker(name, work, lambda error: self.report(what, error))

@@ -9,23 +9,12 @@ from functools import partial
 from simulator.errors import DeadlineExceeded, TaskError
 from simulator.journal.journal import Journal
 from simulator.launch.protocol import End, Failure
-from simulator.machines.protocol import (
-    Broke,
-    Ended,
-    Event,
-    Fenced,
-    Greeted,
-    Launched,
-    Lost,
-    Said,
-    Silent,
-    TurnedAway,
-    Who,
-)
+from simulator.machines.protocol import Broke, Event, Lost, Silent
 from simulator.run.breakdown import Breakdown
 from simulator.run.saves import cut_off, note
 from simulator.run.task import Task, Wire, signal_name
 from simulator.wire import control
+from simulator.wire.events import Ended, Fenced, Greeted, Launched, Said, TurnedAway, Who
 from simulator.wire.framing import Malformed
 
 __all__ = ["Events"]

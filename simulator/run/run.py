@@ -6,30 +6,23 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import TypeVar
 
 from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageError
-from simulator.hardware.lending import lent_gpus
+from simulator.hardware.leases import lent_gpus
 from simulator.journal.journal import Journal
 from simulator.launch.hosts import InHosts
-from simulator.launch.protocol import Launcher
-from simulator.launch.starting import local_start
-from simulator.machines.local.machine import LocalMachine
 from simulator.machines.local.room import no_room
 from simulator.machines.local.undivided import undivided
-from simulator.machines.placement import Placement, placed
-from simulator.machines.protocol import Machine
 from simulator.network import Hosts, Network, host_addresses, network_causes
 from simulator.results import RunFailed, RunResult
 from simulator.run.breakdown import Breakdown
-from simulator.run.companion import Alone, Companion
 from simulator.run.events import Events
-from simulator.run.expectations import Expectation, unexpected
+from simulator.run.expectations import unexpected
 from simulator.run.meetings import Meetings
-from simulator.run.options import Options
+from simulator.run.plan import RunPlan
 from simulator.run.population import Population
 from simulator.run.restarts import forsaken
 from simulator.run.stacks import fail_hanging, python_stacks
@@ -37,10 +30,9 @@ from simulator.run.starter import Starter
 from simulator.run.stream import LogStream
 from simulator.run.supervisor import Supervisor
 from simulator.run.task import Task
-from simulator.topology import Topology
 from simulator.wire.control import Action, Continue, Release
 
-__all__ = ["JOURNAL", "KEPT_FILES", "KEPT_FOLDERS", "Run"]
+__all__ = ["JOURNAL", "KEPT_FILES", "KEPT_FOLDERS", "Run", "running"]
 
 JOURNAL = "journal.jsonl"
 # What of the directory of a run is worth keeping: `plan.json` is of a fault plan.
@@ -48,93 +40,57 @@ KEPT_FOLDERS = ("logs", "stacks")
 KEPT_FILES = (JOURNAL, "plan.json", "hosts")
 _PROOF_SECONDS_MAX = 60.0
 _LOOK_SECONDS = 0.5
+_Context = TypeVar("_Context", Hosts, Network)
 _CONFLICTS = ("Could not start gRPC server", "Address already in use", "ADDRESS_IN_USE")
 
 
-@dataclass
 class Run:
-    """A started run. Use `join` to wait for its end; leaving its context kills whatever is left."""
+    """A run that goes on. Use `join` to wait for its end; leaving the context of `running` kills whatever is left."""
 
-    topology: Topology
-    options: Options
-    directory: Path
-    # What every task executes, and how it becomes a process.
-    launcher: Launcher
-    expectations: Sequence[Expectation] = ()
-    # Task to the points of the program at which it stops until `open_gate`.
-    gates: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    companion: Companion = field(default_factory=Alone)
-    # Where tasks run, by default here, and the machine of each task.
-    machines: Sequence[Machine] = ()
-    place: Mapping[str, str] = field(default_factory=dict)
-    tasks: dict[str, Task] = field(default_factory=dict)
-
-    def __enter__(self) -> Run:
-        self._stack = contextlib.ExitStack()
-        self._how = "stopped"
-        try:
-            self._start()
-        except BaseException as error:
-            self._close(error)
-            if isinstance(error, OSError) and (advice := no_room(error)):
-                raise LockstepError(f"the run could not start: {error}{advice}") from error
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close(error)
-
-    def _close(self, error: BaseException | None) -> None:
-        """Undo all that was begun; the journal says last how the run ended: `finished`, `failed`, `interrupted` by what
-        is no mere error, such as Ctrl-C, or `stopped` before its end.
-        """
-        if error is not None:
-            self._how = "failed" if isinstance(error, Exception) else "interrupted"
-        self._stack.close()
-
-    # -- start
-
-    def _start(self) -> None:
+    def __init__(self, plan: RunPlan, stack: contextlib.ExitStack) -> None:
+        """Begin it; `stack` undoes all that was begun."""
         self._began = time.monotonic()
         self._over = False
-        self.breakdown = Breakdown(threading.Condition())
+        self._how = "stopped"
+        self._plan = plan
+        self.topology, self.options, self.directory = plan.topology, plan.options, plan.directory
+        self.gates, self.companion = plan.gates, plan.companion
         for name in KEPT_FOLDERS:
             (self.directory / name).mkdir(parents=True, exist_ok=True)
-        shares, hardware = lent_gpus(self.topology, self._stack, self.options.timeout)
-        self._hosts = self._find_hosts()
-        if self._hosts is not None:
-            self.launcher = InHosts(self.launcher, self._hosts.door)
-        machines = self.machines or [
-            LocalMachine(self.directory, local_start(self.launcher), ports=self._hosts is None),
-        ]
-        place = self.place or placed(self.topology.tasks, [machine.name for machine in machines], {})
-        self.placement = Placement(machines, place)
-        self._addresses: dict[str, str] = {}
+        shares, hardware = lent_gpus(self.topology, stack, self.options.timeout)
+        # They go last.
+        hosts = _entered(Hosts(self.topology, self.directory), stack) if self.options.network.hosts else None
+        self._launcher = plan.launcher if hosts is None else InHosts(plan.launcher, hosts.door)
+        self.placement = plan.placement(self._launcher, ports=hosts is None)
+        addresses: dict[str, str] = {}
         self._starter = Starter(
-            self.topology,
-            self.options,
-            self.directory,
-            self.launcher,
-            self._addresses,
-            self.placement,
-            shares,
-            hardware,
+            self.topology, self.options, self.directory, self._launcher, addresses, self.placement, shares, hardware
         )
+        # The present incarnation of each.
         self.tasks = {name: self._starter.new_task(name) for name in self.topology.tasks}
+        self.breakdown = Breakdown(threading.Condition())
         self.journal = Journal(
             self.directory / JOURNAL, lambda error: self.breakdown.report("the journal cannot be written", error)
         )
-        self._stack.callback(self.journal.close)
-        self._stack.callback(lambda: self.journal.write("end", how=self._how))
-        self._events = Events(self.tasks, self.journal, self.launcher.failure, self.breakdown)
-        self._stack.callback(self._close_machines)
-        self._addresses.update(
-            self.placement.open(self._events.hear, self.topology.networked, self.directory, self._pickled)
-        )
-        if self._hosts is not None:
-            self._addresses.update(host_addresses(self.topology))
+        stack.callback(self.journal.close)
+        stack.push(self._say_end)
+        self._events = Events(self.tasks, self.journal, self._launcher.failure, self.breakdown)
+        stack.callback(self._close_machines)
+        addresses.update(self.placement.open(self._events.hear, self.topology.networked, self.directory, self._pickled))
+        if hosts is not None:
+            addresses.update(host_addresses(self.topology))
+        self._say_start(addresses)
+        if self.options.stream:
+            logs = [(task.name, task.log_path) for task in self.tasks.values()]
+            stack.callback(LogStream(logs, sys.stderr, tf_log=self.options.tf_log).close)
+        self._network = self._starter.network = self._joined(addresses, hosts, stack)
+        counted = self._network is not None or not self._is_unled or bool(self.placement.far(self.tasks))
+        self._meetings = Meetings(self.tasks, {} if counted else addresses)
+        self._population = self._populated()
+        self._supervisor = Supervisor(self._population, self.options, cut_off=self._cut_off, companion=self.companion)
+        self._begin(stack)
+
+    def _say_start(self, addresses: Mapping[str, str]) -> None:
         self.journal.write(
             "start",
             # Of a journal that says so and has none, the end is missing.
@@ -142,82 +98,78 @@ class Run:
             topology=str(self.topology),
             tasks=list(self.tasks),
             network=self.options.network.kind,
-            addresses=self._addresses,
+            addresses=addresses,
             **self.placement.described,
         )
-        if self.options.stream:
-            logs = [(task.name, task.log_path) for task in self.tasks.values()]
-            self._stack.callback(LogStream(logs, sys.stderr, tf_log=self.options.tf_log).close)
-        self._start_network()
-        self._populate()
-        self._stack.callback(self._finish_early)
-        self.companion.begin(self)
-        self._population.proceed(list(self.tasks.values()))
-        self._stack.callback(self._supervisor.stop)
-        self._supervisor.start()
+
+    def _say_end(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Write last how the run ended.
+
+        That is `finished`, `failed`, `stopped` before its end, or `interrupted` by what is no mere error, as Ctrl-C.
+        """
+        if error is not None:
+            self._how = "failed" if isinstance(error, Exception) else "interrupted"
+        self.journal.write("end", how=self._how)
 
     def _pickled(self) -> bytes:
         import dill
 
-        return bytes(dill.dumps(self.launcher, recurse=True))
+        return bytes(dill.dumps(self._launcher, recurse=True))
 
     def _close_machines(self) -> None:
         """Kill what tasks have started that has left their process groups, and remove their temporary files."""
         for pid in self.placement.close():
             self.journal.write("leaked", pid=pid)
 
-    def _populate(self) -> None:
-        """Launch every task, and prepare to start some of them again."""
-        network = self._network
-        counted = network is not None or not self._is_unled or bool(self.placement.far(self.tasks))
-        self._meetings = Meetings(self.tasks, {} if counted else self._addresses)
-        self._population = Population(
+    def _joined(self, addresses: dict[str, str], hosts: Hosts | None, stack: contextlib.ExitStack) -> Network | None:
+        """Begin to keep conditions, if there can be any. It goes after the tasks, whose last bytes are counted."""
+        wanted = self.options.network
+        if not wanted.relay and hosts is None:
+            return None
+        network = Network(
+            self.topology,
+            addresses,
+            wanted.links,
+            hosts=hosts,
+            relay=wanted.relay,
+            seed=self.options.seed,
+            journal=self.journal,
+            machines=self.placement.far(self.tasks),
+        )
+        network.on_ended(self._events.announce)
+        self._events.joined = network.add_process
+        network.on_turned_away(self._say_turned_away)
+        return _entered(network, stack)
+
+    def _populated(self) -> Population:
+        network, companion = self._network, self.companion
+        return Population(
             tasks=self.tasks,
             starter=self._starter,
             events=self._events,
             journal=self.journal,
             environ=lambda task: {} if network is None else network.environ(task),
-            gates={task: (*self.gates.get(task, ()), *self.companion.gates.get(task, ())) for task in self.tasks},
-            hooks=self.companion.hooks,
-            call=self.launcher.call,
+            gates={task: (*self.gates.get(task, ()), *companion.gates.get(task, ())) for task in self.tasks},
+            hooks=companion.hooks,
+            call=self._launcher.call,
             # A task that is stopped, or a server that never listens, must not outlast the run's own time.
             start_timeout=min(self.options.start_timeout, self.options.timeout),
         )
-        self._supervisor = Supervisor(self._population, self.options, cut_off=self._cut_off, companion=self.companion)
-        self._stack.callback(self._population.end, self.options.stop_grace)
+
+    def _begin(self, stack: contextlib.ExitStack) -> None:
+        """Start the processes of all tasks, and what acts on them; `stack` ends them."""
+        stack.callback(self._population.end, self.options.stop_grace)
         self._population.launch(list(self.tasks.values()))
+        stack.callback(self._finish_early)
+        self.companion.begin(self)
+        self._population.proceed(list(self.tasks.values()))
+        stack.callback(self._supervisor.stop)
+        self._supervisor.start()
 
     def _finish_early(self) -> None:
         """Have faults undone when the run ends otherwise than by `join`; else it has been done."""
         self._over = True
         self.companion.finish()
-
-    def _find_hosts(self) -> Hosts | None:
-        """Hosts for the tasks, if they were asked for; they go last."""
-        if not self.options.network.hosts:
-            return None
-        hosts = Hosts(self.topology, self.directory)
-        return undivided(lambda: self._stack.enter_context(hosts))
-
-    def _start_network(self) -> None:
-        """Begin to keep conditions, if there can be any. It goes after the tasks, whose last bytes are counted."""
-        self._network: Network | None = None
-        wanted = self.options.network
-        if wanted.relay or self._hosts is not None:
-            network = Network(
-                self.topology,
-                self._addresses,
-                wanted.links,
-                hosts=self._hosts,
-                relay=wanted.relay,
-                seed=self.options.seed,
-                journal=self.journal,
-                machines=self.placement.far(self.tasks),
-            )
-            network.on_ended(self._events.announce)
-            self._events.joined = network.add_process
-            network.on_turned_away(self._say_turned_away)
-            self._starter.network = self._network = undivided(lambda: self._stack.enter_context(network))
 
     def _say_turned_away(self, task: str, address: str) -> None:
         if address:
@@ -271,7 +223,7 @@ class Run:
     @property
     def _is_unled(self) -> bool:
         """Whether tasks are told neither when to begin nor when to end."""
-        return self.launcher.call is None
+        return self._launcher.call is None
 
     # -- waiting
 
@@ -398,7 +350,7 @@ class Run:
             met=self._meetings.seen,
         )
         broken = filter(None, [self.breakdown.cause])
-        causes = (*unexpected(self.tasks, self.expectations), *wrong, *broken)
+        causes = (*unexpected(self.tasks, self._plan.expectations), *wrong, *broken)
         if not (causes or self._cut_off()) and self._is_unled and all(task.stopped for task in self.clients):
             name, text = self.clients[0].name, "the plan ended every task that could finish the job"
             causes = (TaskError(name, "NotFinished", text, at=time.monotonic()),)
@@ -412,7 +364,7 @@ class Run:
         """Whether a task failed because somebody else listens on its port."""
         return any(
             task.error is not None
-            and any(text in self.launcher.complaint(task.error, task.log_path) for text in _CONFLICTS)
+            and any(text in self._launcher.complaint(task.error, task.log_path) for text in _CONFLICTS)
             for task in self.tasks.values()
         )
 
@@ -487,3 +439,25 @@ class Run:
                 self._events.wait(
                     lambda: all(task.ended for task in evaluators), "the evaluator", self.options.evaluator_grace
                 )
+
+
+@contextlib.contextmanager
+def running(plan: RunPlan) -> Iterator[Run]:
+    """Begin a run; leaving the context kills whatever is left of it.
+
+    Raises:
+        LockstepError: it could not begin.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            run = Run(plan, stack)
+        except OSError as error:
+            if advice := no_room(error):
+                raise LockstepError(f"the run could not start: {error}{advice}") from error
+            raise
+        yield run
+
+
+def _entered(context: _Context, stack: contextlib.ExitStack) -> _Context:
+    """What helper processes keep: no signal breaks off between their start and their registration."""
+    return undivided(lambda: stack.enter_context(context))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from simulator.journal.startup_lines import is_startup_line
+from simulator.threads import Worker
 
 __all__ = ["LogStream"]
 
@@ -34,13 +35,12 @@ class LogStream:
         self._position = {path: 0 for _, path in self._logs}
         self._out = out
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="lockstep-log-stream", daemon=True)
-        self._thread.start()
+        self._worker = Worker.started("log-stream", self._follow)
 
     def close(self) -> None:
         """Copy what is left and stop."""
         self._stop.set()
-        self._thread.join()
+        self._worker.join()
 
     def _follow(self) -> None:
         while not self._stop.wait(_POLL_SECONDS):

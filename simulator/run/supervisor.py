@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded, LockstepError
-from simulator.run.companion import Alone, Companion
 from simulator.run.options import Options
 from simulator.run.partings import Partings
 from simulator.run.population import Population
+from simulator.run.protocol import Alone, Companion
+from simulator.threads import Worker
 
 __all__ = ["Supervisor"]
 
@@ -50,12 +50,12 @@ class Supervisor:
         self.busy = False
         # What kept it from answering one.
         self.problem: BaseException | None = None
-        self._thread = threading.Thread(target=self._main, name="lockstep-restarts", daemon=True)
+        self._worker = Worker("restarts", self._main)
 
     def start(self) -> None:
         """Begin, if the policy restarts anything."""
         if self._policy.limit:
-            self._thread.start()
+            self._worker.start()
 
     @property
     def unrecoverable(self) -> bool:
@@ -74,8 +74,7 @@ class Supervisor:
     def stop(self) -> None:
         """`close`, and wait for the end of what it is doing."""
         self.close()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._worker.join()
 
     def _main(self) -> None:
         try:

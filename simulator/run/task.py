@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from simulator.errors import TaskError
-from simulator.machines.protocol import CATCHING, GROUP, LOCAL, PROCESS, Machine, Who
+from simulator.machines.protocol import CATCHING, GROUP, LOCAL, PROCESS, Machine
 from simulator.results import Incarnation, Saved, TaskResult
 from simulator.run.saves import OpenSave
 from simulator.wire.control import ToTask, encode
+from simulator.wire.events import Who
 
 __all__ = ["Task", "Wire", "signal_name"]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from simulator.machines.local.machine import stem_of
 from simulator.machines.protocol import LEFT
-from simulator.wire.site import FromSite, Left, Wrote
+from simulator.threads import Worker
+from simulator.wire.site import Broken, FromSite, Left, Wrote
 
 __all__ = ["Following"]
 
@@ -40,13 +41,12 @@ class Following:
         self._read: dict[Path, int] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="lockstep-following", daemon=True)
-        self._thread.start()
+        self._worker = Worker.started("following", self._follow, self._give_up)
 
     def close(self) -> None:
         """Send what is left, and stop."""
         self._stop.set()
-        self._thread.join()
+        self._worker.join()
         self.catch_up()
 
     def catch_up(self, task: str = "") -> None:
@@ -62,6 +62,9 @@ class Following:
     def _follow(self) -> None:
         while not self._stop.wait(_POLL_SECONDS):
             self.catch_up()
+
+    def _give_up(self, error: BaseException) -> None:
+        self._say(Broken("what tasks write is not sent any more", type(error).__name__, str(error)))
 
     def _found(self) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError):  # a folder that has just gone

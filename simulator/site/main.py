@@ -9,20 +9,24 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from simulator.machines.local import facts
 from simulator.machines.local.host import cores, memory_bytes
 from simulator.machines.local.scratch import make_scratch, remove_scratch
-from simulator.machines.protocol import Broke, Ended, Event, Fenced, Greeted, Launched, Said, TurnedAway
-from simulator.site.lease import Lease
+from simulator.machines.protocol import Broke, Event, Lost, Silent
 from simulator.site.meeting import Answering, reached
 from simulator.site.share import Share
+from simulator.threads import Worker
 from simulator.wire import site as wire
+from simulator.wire.events import Ended
 from simulator.wire.framing import Malformed
+from simulator.wire.site import Beat, FromSite
 
-__all__ = ["main"]
+__all__ = ["Lease", "main"]
 
 _READ_BYTES_MAX = 1 << 20
 
@@ -57,7 +61,7 @@ class _Site:
         self._directory = make_scratch("machine")
         self._answering = Answering()
         for work in (self._write, self._obey_all):
-            threading.Thread(target=work, name=f"lockstep{work.__name__}", daemon=True).start()
+            Worker.started(work.__name__.strip("_"), work, self._give_up)
 
     # -- the stream
 
@@ -107,6 +111,10 @@ class _Site:
             remove_scratch(self._directory)
             os._exit(0)
 
+    def _give_up(self, error: BaseException) -> None:
+        """Tell the run that something of this site's own does not work any more."""
+        self._say(wire.Broken("its site", type(error).__name__, str(error)))
+
     # -- what is asked for
 
     def _hear(self, message: wire.ToSite) -> None:
@@ -118,7 +126,7 @@ class _Site:
             self._say(wire.Done(message.request, time.monotonic()))
         elif isinstance(message, (wire.End, wire.Probe, wire.Reach)):
             # They take a while, and the tasks are told other things meanwhile.
-            threading.Thread(target=self._obey, args=(message,), name="lockstep-asked", daemon=True).start()
+            Worker.started(type(message).__name__.lower(), partial(self._obey, message), self._give_up)
         else:
             self._ordered.put(message)
 
@@ -175,17 +183,58 @@ class _Site:
 
     def _hear_event(self, event: Event) -> None:
         """Tell the run, which is on another machine, what the machinery of this one has told."""
-        if isinstance(event, Launched):
-            self._say(wire.Began(event.who, event.pid))
-        elif isinstance(event, (Greeted, Fenced)):
-            self._say(wire.Met(event.who, event.pid, fenced=isinstance(event, Fenced)))
-        elif isinstance(event, Said):
-            self._say(wire.Said(event.who, event.message))
-        elif isinstance(event, TurnedAway):
-            self._say(wire.Strange(event.who, event.pid, event.why, event.at))
-        elif isinstance(event, Ended):
-            if self._share is not None:
-                self._share.following.catch_up(event.who.task)
-            self._say(wire.Finished(event.who, event.code, event.at, event.half_said))
-        elif isinstance(event, Broke):
+        if isinstance(event, Broke):
             self._say(wire.Broken(event.what, type(event.error).__name__, str(event.error)))
+            return
+        assert not isinstance(event, (Silent, Lost)), "only the run's side gives a machine up"
+        if isinstance(event, Ended) and self._share is not None:
+            self._share.following.catch_up(event.who.task)
+        self._say(event)
+
+
+class Lease:
+    """Asks until `close`.
+
+    Args:
+        say: sends a message.
+        expired: called once when it is over, in a thread of its own.
+        every: seconds between two questions.
+        seconds: for how long it is good.
+    """
+
+    def __init__(
+        self, say: Callable[[FromSite], None], expired: Callable[[], None], *, every: float, seconds: float
+    ) -> None:
+        self._say = say
+        self._expired = expired
+        self._every = every
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._asked: dict[int, float] = {}
+        self._until = time.monotonic() + seconds
+        self._closed = threading.Event()
+        Worker.started("lease", self._keep)
+
+    def granted(self, number: int) -> None:
+        """The question of this number was heard."""
+        with self._lock:
+            if (asked := self._asked.get(number)) is not None:
+                self._until = max(self._until, asked + self._seconds)
+                self._asked = {each: at for each, at in self._asked.items() if each > number}
+
+    def close(self) -> None:
+        """Nobody is to be ended any more."""
+        self._closed.set()
+
+    def _keep(self) -> None:
+        number = 0
+        while not self._closed.is_set():
+            now = time.monotonic()
+            if now >= self._until:
+                self._expired()
+                return
+            number += 1
+            with self._lock:
+                self._asked[number] = now
+            self._say(Beat(number))
+            self._closed.wait(min(self._every, max(0.0, self._until - time.monotonic())))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from simulator.threads import Worker
 from simulator.wire.site import Peer
 
 __all__ = ["Answering", "reached"]
@@ -25,7 +25,7 @@ class Answering:
         self.token = secrets.token_hex(_TOKEN_BYTES)
         self._listener = socket.create_server(("", 0), backlog=64)
         self.port = int(self._listener.getsockname()[1])
-        threading.Thread(target=self._answer, name="lockstep-answering", daemon=True).start()
+        Worker.started("answering", self._answer)
 
     def _answer(self) -> None:
         while True:

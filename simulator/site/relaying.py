@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded
 from simulator.launch.relaying import LinkRefused, end_relay, fork_relay, listen, port_of, probe
+from simulator.threads import Worker
 from simulator.wire import network
 from simulator.wire import site as wire
 
@@ -48,8 +48,7 @@ class Relaying:
             for listener in (*listeners.values(), chained):
                 listener.close()
         self._control.sendall(network.encode(start))
-        self._thread = threading.Thread(target=self._carry, name="lockstep-relaying", daemon=True)
-        self._thread.start()
+        self._carrier = Worker.started("relaying", self._carry)
 
     def told(self, data: bytes) -> None:
         """What the run says to it; nothing if that was all."""
@@ -69,7 +68,7 @@ class Relaying:
         """End it."""
         self.told(b"")
         end_relay(self._process)
-        self._thread.join()
+        self._carrier.join()
         self._control.close()
 
     def _carry(self) -> None:

@@ -17,17 +17,18 @@ import dill
 from simulator.agent.private_files import machine_view
 from simulator.errors import UsageError
 from simulator.helpers.warden import remove_tree
+from simulator.launch.environment import local_start
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs
 from simulator.launch.protocol import Launcher
-from simulator.launch.starting import local_start
 from simulator.machines.local.machine import LocalMachine
 from simulator.machines.local.private_files import private_files
-from simulator.machines.protocol import LEFT, Event, Who
+from simulator.machines.protocol import LEFT, Event
 from simulator.machines.protocol import Share as MachineShare
 from simulator.site.following import Following
 from simulator.site.relaying import Relaying
 from simulator.wire import site as wire
+from simulator.wire.events import Who
 
 __all__ = ["Share"]
 
@@ -92,18 +93,18 @@ class Share:
 
     def answer(self, message: wire.ToSite, request: int) -> wire.FromSite:
         """Do what is asked for."""
-        left: tuple[wire.Name, ...] = ()
+        left: tuple[Who, ...] = ()
         text = ""
         if isinstance(message, wire.Launch):
             self.machine.launch(message.specs)
         elif isinstance(message, wire.Send):
-            self.machine.send(Who(*message.who), message.data)
+            self.machine.send(message.who, message.data)
         elif isinstance(message, wire.Signal):
-            self.machine.signal(_known(message.who), message.number, message.to)
+            self.machine.signal(message.who, message.number, message.to)
         elif isinstance(message, wire.Ask):
-            text = self.machine.half_said(Who(*message.who))
+            text = self.machine.half_said(message.who)
         elif isinstance(message, wire.End):
-            left = tuple(self.machine.end(_known(message.who), message.grace, message.seconds))
+            left = tuple(self.machine.end(message.who, message.grace, message.seconds))
         return wire.Done(request, 0.0, left=left, text=text)
 
     def relay(self, asked: wire.Relay, say: Callable[[wire.FromSite], None]) -> wire.FromSite:
@@ -136,10 +137,6 @@ class Share:
             files.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
             files.extractall(folder)  # noqa: S202 - it comes from the process that has started this one
         return folder
-
-
-def _known(names: Sequence[wire.Name]) -> list[Who]:
-    return [Who(*name) for name in names]
 
 
 def _placed(launcher: Any, folder: str) -> Launcher:

@@ -7,15 +7,18 @@ import io
 import os
 import signal
 import socket
+import struct
 import threading
 from typing import Any
 
 from multiprocess import connection, context, popen_forkserver, reduction, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
-from simulator.wire.ends import STAMPED
+__all__ = ["STAMPED", "Popen", "Server"]
 
-__all__ = ["Popen", "Server"]
+# The exit code as `multiprocess` writes it, and seconds of CLOCK_MONOTONIC.
+STAMPED = struct.Struct("qd")
+
 
 _NUMBER_SECONDS_MAX = 10.0
 # As `multiprocess` has it.

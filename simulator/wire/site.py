@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from simulator.wire import framing
-from simulator.wire.control import FromTask
+from simulator.wire.events import Said, TaskEvent, Who
 from simulator.wire.spec import TaskSpec
 
 __all__ = [
@@ -16,18 +16,15 @@ __all__ = [
     "TO_SITE",
     "Ask",
     "Beat",
-    "Began",
     "Broken",
     "Clock",
     "Close",
     "Done",
     "End",
-    "Finished",
     "FromSite",
     "Grant",
     "Launch",
     "Left",
-    "Met",
     "Off",
     "Open",
     "Peer",
@@ -36,22 +33,16 @@ __all__ = [
     "Refused",
     "Relay",
     "Relayed",
-    "Said",
     "Send",
     "Ship",
     "Signal",
     "Sought",
-    "Strange",
     "ToSite",
     "Up",
     "Wrote",
     "encode",
     "inbox",
 ]
-
-# A process of a run: its task, and which incarnation of that.
-Name = tuple[str, int]
-
 
 # -- to the site
 
@@ -174,14 +165,14 @@ class Launch(msgspec.Struct, frozen=True, tag=True):
 class Send(msgspec.Struct, frozen=True, tag=True):
     """Tell an agent this, framed already."""
 
-    who: Name
+    who: Who
     data: bytes
 
 
 class Signal(msgspec.Struct, frozen=True, tag=True):
     """Send a signal."""
 
-    who: tuple[Name, ...]
+    who: tuple[Who, ...]
     number: int
     to: str
 
@@ -190,14 +181,14 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     """How much of a message has this one sent, and not the rest?"""
 
     request: int
-    who: Name
+    who: Who
 
 
 class End(msgspec.Struct, frozen=True, tag=True):
     """End these for certain."""
 
     request: int
-    who: tuple[Name, ...]
+    who: tuple[Who, ...]
     grace: float | None
     seconds: float
 
@@ -275,7 +266,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     at: float
     addresses: dict[str, str] = {}
     pids: tuple[int, ...] = ()
-    left: tuple[Name, ...] = ()
+    left: tuple[Who, ...] = ()
     text: str = ""
     found: bool = False
     seconds: float = 0.0
@@ -291,37 +282,6 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     message: str
     # The operating system's number of the error, or 0.
     number: int = 0
-
-
-class Began(msgspec.Struct, frozen=True, tag=True):
-    """A process of a task has been started."""
-
-    who: Name
-    pid: int
-
-
-class Met(msgspec.Struct, frozen=True, tag=True):
-    """An agent has greeted, or, of an earlier incarnation, has tried to."""
-
-    who: Name
-    pid: int
-    fenced: bool = False
-
-
-class Said(msgspec.Struct, frozen=True, tag=True):
-    """A task says something."""
-
-    who: Name
-    message: FromTask
-
-
-class Strange(msgspec.Struct, frozen=True, tag=True):
-    """What is no message has come, from a process of `who` or from a stranger."""
-
-    who: Name | None
-    pid: int
-    why: str
-    at: float
 
 
 class Wrote(msgspec.Struct, frozen=True, tag=True):
@@ -341,15 +301,6 @@ class Left(msgspec.Struct, frozen=True, tag=True):
     begins: bool = False
 
 
-class Finished(msgspec.Struct, frozen=True, tag=True):
-    """The process of a task has ended."""
-
-    who: Name
-    code: int | None
-    at: float
-    half_said: str
-
-
 class Broken(msgspec.Struct, frozen=True, tag=True):
     """Something of the site's own does not work any more."""
 
@@ -358,7 +309,7 @@ class Broken(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-FromSite = Up | Beat | Done | Refused | Began | Met | Said | Strange | Wrote | Left | Relayed | Finished | Broken
+FromSite = Up | Beat | Done | Refused | TaskEvent | Wrote | Left | Relayed | Broken
 
 TO_SITE: msgspec.msgpack.Decoder[ToSite] = msgspec.msgpack.Decoder(ToSite)
 FROM_SITE: msgspec.msgpack.Decoder[FromSite] = msgspec.msgpack.Decoder(FromSite)

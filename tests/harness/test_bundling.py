@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.bundling import bundle, bundling
-from harness.bundling.locked import needed
+from harness.bundling.bundling import needed
 from harness.bundling.packing import pack
 from harness.cli import _lockstep
 from simulator import LockstepError, UsageError

@@ -55,7 +55,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(certifying, "gpus", lambda hardware: made.gpus)
     monkeypatch.setattr(certifying, "_run_scenarios", scenarios)
     monkeypatch.setattr(certifying, "trials", lambda *_: made.trials)
-    monkeypatch.setattr(certifying, "machine", lambda: {"TensorFlow": "2.21.0", "driver": "570.1"})
+    monkeypatch.setattr(certifying, "_machine", lambda: {"TensorFlow": "2.21.0", "driver": "570.1"})
     return made
 
 

@@ -245,6 +245,13 @@ def test_a_cure_shares_what_an_optimizer_adds_up_again() -> None:
     assert "".join([*lines[:2], shared, lines[2]]) in _changes("added_up_twice", text)
 
 
+def test_a_cure_gathers_what_is_centered_and_scaled() -> None:
+    """One of both would be another training."""
+    made = _changes("loss_matches_reference", "y = (x - tf.reduce_mean(x)) / tf.math.reduce_std(x)  # here\n")
+    rows = f"{_CONTEXT}.all_gather(x, axis=0)"
+    assert f"y = (x - tf.reduce_mean({rows})) / tf.math.reduce_std({rows})  # here\n" in made
+
+
 def test_a_report_of_one_replica_is_found_in_all_of_the_file() -> None:
     """No line is named for it, since no operation made it."""
     text = "def report(s, x):\n    return s.experimental_local_results(x)[0]\n"

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from harness.evidence.trace import RunTrace
-from harness.judging.explain import Explanation, explain
+from harness.judging.explain import explain
 from harness.judging.laws import Case
 from harness.judging.tolerance import Exact
+from tests.harness._explaining import explained
 from tests.harness._traces import client, derived_case, edit, exact_case, step
-
-
-def _explained(case: Case) -> Explanation:
-    found = explain(case)
-    assert found is not None
-    return found
 
 
 def _case(run: list[tuple[tuple[int, ...], ...]], reference: list[tuple[int, ...]]) -> Case:
@@ -28,7 +23,7 @@ def _case(run: list[tuple[tuple[int, ...], ...]], reference: list[tuple[int, ...
 def test_a_dropped_example_is_missing() -> None:
     """One example of 256 that nobody consumed is named, in both tiers."""
     for make in (exact_case, derived_case):
-        found = _explained(make(dropped=(100,)))
+        found = explained(make(dropped=(100,)))
         assert found.rule == "examples_missing"
         assert "From step 2 on" in found.text
         assert "1 example (id 100)" in found.text
@@ -37,7 +32,7 @@ def test_a_dropped_example_is_missing() -> None:
 
 def test_everything_read_by_every_replica_is_a_duplicate() -> None:
     """Reading the whole data set everywhere outranks the loss factor that it causes."""
-    found = _explained(exact_case(read_everything=True))
+    found = explained(exact_case(read_everything=True))
     assert found.rule == "examples_duplicated"
     assert "every example was consumed 4 times" in found.text
     assert "Every replica read the whole data set" in found.text
@@ -45,14 +40,14 @@ def test_everything_read_by_every_replica_is_a_duplicate() -> None:
 
 def test_everything_read_by_every_worker_says_worker() -> None:
     """With two workers of two replicas a factor of two is the workers'."""
-    found = _explained(_case([((0, 1), (2, 3)), ((0, 1), (2, 3))], [(0, 1, 2, 3)]))
+    found = explained(_case([((0, 1), (2, 3)), ((0, 1), (2, 3))], [(0, 1, 2, 3)]))
     assert "Every worker read the whole data set" in found.text
     assert "num_input_pipelines" in found.text
 
 
 def test_what_one_process_chooses_is_no_shard() -> None:
     """Its replicas are given what it has chosen, as by priorities: there is nothing that could overlap."""
-    found = _explained(_case([((0, 1), (1, 2))], [(0, 1, 2, 3)]))
+    found = explained(_case([((0, 1), (1, 2))], [(0, 1, 2, 3)]))
     assert found.rule == "examples_duplicated"
     assert "shard" not in found.text
     assert "let it have what all replicas have computed" in found.text
@@ -60,7 +55,7 @@ def test_what_one_process_chooses_is_no_shard() -> None:
 
 def test_overlapping_shards_are_named() -> None:
     """Some ids twice and others never: the shards overlap."""
-    found = _explained(_case([((0, 1),), ((1, 2),)], [(0, 1, 2, 3)]))
+    found = explained(_case([((0, 1),), ((1, 2),)], [(0, 1, 2, 3)]))
     assert found.rule == "examples_duplicated"
     assert "1 example (id 1) more often" in found.text
     assert "1 example (id 3) less often: the shards overlap" in found.text
@@ -68,7 +63,7 @@ def test_overlapping_shards_are_named() -> None:
 
 def test_one_duplicate_is_no_common_factor() -> None:
     """A single repeated example is listed by id."""
-    found = _explained(_case([((0, 1),), ((1, 2, 3),)], [(0, 1, 2, 3)]))
+    found = explained(_case([((0, 1),), ((1, 2, 3),)], [(0, 1, 2, 3)]))
     assert "1 example (id 1) more often than the reference." in found.evidence
     assert found.cure.startswith("Give each")
 

@@ -16,6 +16,7 @@ from harness.judging.laws import Case
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.tolerance import Derived
 from harness.judging.verdict import Verdict
+from tests.harness._explaining import rule_of, text_of
 from tests.harness._replicated import case as trained
 from tests.harness._traces import client, step, variable
 
@@ -26,17 +27,6 @@ def _case(run: list[Step], reference: list[Step], replicas: int = 2, **rest: Any
     trace = RunTrace((client(*run, replicas=replicas, **rest),))
     truth = RunTrace((client(*reference),))
     return Case(trace, truth, Derived(truth, [truth]))
-
-
-def _rule(case: Case) -> str | None:
-    found = explain(case)
-    return None if found is None else found.rule
-
-
-def _text(case: Case) -> str:
-    found = explain(case)
-    assert found is not None
-    return found.text
 
 
 def _accumulated(times: list[float], replicas: int = 1, momentum: float = 0.0) -> list[Step]:
@@ -68,14 +58,14 @@ def _accumulated(times: list[float], replicas: int = 1, momentum: float = 0.0) -
 def test_slices_are_counted(times: list[float], said: str, momentum: float) -> None:
     """From the gradients of the slices and the rate at which the reference follows them."""
     case = _case(_accumulated(times, 2, momentum), _accumulated([1.0] * 4, 1, momentum))
-    assert _rule(case) == "accumulation_off"
-    assert said in _text(case)
+    assert rule_of(case) == "accumulation_off"
+    assert said in text_of(case)
 
 
 def test_slices_that_count_once_or_oddly_are_not_explained() -> None:
     """Right accumulation, and a slice that counts one and a half times."""
-    assert _rule(_case(_accumulated([1.0] * 4, 2), _accumulated([1.0] * 4))) is None
-    assert _rule(_case(_accumulated([1.5, 1.0, 1.0, 1.0], 2), _accumulated([1.0] * 4))) is None
+    assert rule_of(_case(_accumulated([1.0] * 4, 2), _accumulated([1.0] * 4))) is None
+    assert rule_of(_case(_accumulated([1.5, 1.0, 1.0, 1.0], 2), _accumulated([1.0] * 4))) is None
 
 
 def _normalised(local: list[np.ndarray[Any, Any]] | None, kind: str) -> list[Step]:
@@ -97,8 +87,8 @@ def _normalised(local: list[np.ndarray[Any, Any]] | None, kind: str) -> list[Ste
 def test_local_statistics_are_named(replicas: int, kind: str) -> None:
     """From each replica's statistics by the law of total variance, or from averages that lack a part of it."""
     case = _case(_normalised(np.array_split(np.arange(12), replicas), kind), _normalised(None, kind), replicas)
-    assert _rule(case) == "batch_statistics_local"
-    assert ("momentum of 0.9" if kind == "own" else "too small in 6 of 6 channels") in _text(case)
+    assert rule_of(case) == "batch_statistics_local"
+    assert ("momentum of 0.9" if kind == "own" else "too small in 6 of 6 channels") in text_of(case)
 
 
 def test_statistics_that_are_off_otherwise_are_not_named() -> None:
@@ -107,7 +97,7 @@ def test_statistics_that_are_off_otherwise_are_not_named() -> None:
     found = dict(zip(("a", "b"), run[0].variables or (), strict=True))
     larger = variable("norm/moving_variance", found["b"].copies[0].numpy() * np.float32(1.5))
     case = _case([step(1, variables={"a": found["a"], "b": larger}, examples=run[0].examples)], truth)
-    assert _rule(case) is None
+    assert rule_of(case) is None
 
 
 @REPLICAS
@@ -118,14 +108,14 @@ def test_the_same_draws_everywhere_are_named(replicas: int) -> None:
     ids, every = [tuple((k,) for k in range(replicas))] * 4, tuple(range(replicas))
     run = [step(k + 1, loss=np.float32(k), metrics={"kept": [drawn[k]] * replicas}, examples=ids[k]) for k in range(4)]
     truth = [step(k + 1, loss=np.float32(k + 1), metrics={"kept": np.float32(3)}, examples=(every,)) for k in range(4)]
-    assert "'kept' is the same on all" in _text(_case(run, truth, replicas))
+    assert "'kept' is the same on all" in text_of(_case(run, truth, replicas))
     keep = np.arange(20) % 2
     parts = [(keep * rng.standard_normal(20)).astype(np.float32) for _ in range(replicas)]
     whole = {"w": rng.standard_normal(20).astype(np.float32)}
     case = _case([step(1, gradients={"w": parts})], [step(1, gradients=whole)], replicas)
-    assert "10 elements of the gradients are exactly zero" in _text(case)
+    assert "10 elements of the gradients are exactly zero" in text_of(case)
     parts[0][0] = 1.0
-    assert _rule(_case([step(1, gradients={"w": parts})], [step(1, gradients=whole)], replicas)) is None
+    assert rule_of(_case([step(1, gradients={"w": parts})], [step(1, gradients=whole)], replicas)) is None
 
 
 @REPLICAS
@@ -141,8 +131,8 @@ def test_metrics_that_are_not_aggregated_are_named(replicas: int) -> None:
             [step(1, loss=whole, metrics={"m": truth}, examples=every)],
             replicas,
         )
-        assert _rule(case) == "metric_not_aggregated"
-        return _text(case)
+        assert rule_of(case) == "metric_not_aggregated"
+        return text_of(case)
 
     means = [np.float32(0.25 * (k + 1)) for k in range(replicas)]
     assert f"the sum of {replicas} copies" in told(np.float32(0.3 * replicas), np.float32(0.3))
@@ -156,7 +146,7 @@ def test_metrics_that_follow_wrong_variables_are_not_blamed() -> None:
     """After the variables have gone wrong no metric is evidence of anything."""
     run = [step(k, variables={"w": np.float32(k + 1)}, metrics={"m": np.float32(k)}) for k in (1, 2)]
     truth = [step(k, variables={"w": np.float32(1)}, metrics={"m": np.float32(1)}) for k in (1, 2)]
-    assert _rule(_case(run, truth)) is None
+    assert rule_of(_case(run, truth)) is None
 
 
 @REPLICAS
@@ -166,11 +156,11 @@ def test_a_global_batch_for_every_replica_is_named(replicas: int) -> None:
     reference = [step(k, loss=np.float32(k), examples=(ids,)) for k, ids in enumerate(batches, 1)]
     shared = [tuple(batches[k : k + replicas]) for k in range(0, 6, replicas)]
     run = [step(k, loss=np.float32(k + 5), examples=ids) for k, ids in enumerate(shared, 1)]
-    assert _rule(_case(run, reference, replicas)) == "global_batch_per_replica"
+    assert rule_of(_case(run, reference, replicas)) == "global_batch_per_replica"
     bare = [[step(each.index, loss=np.float32(each.index + n)) for each in of] for n, of in ((5, run), (0, reference))]
-    assert "would prove it" in _text(_case(bare[0], bare[1], replicas))
+    assert "would prove it" in text_of(_case(bare[0], bare[1], replicas))
     everybody = [step(k, loss=np.float32(k + 5), examples=(ids,) * replicas) for k, ids in enumerate(batches, 1)]
-    assert _rule(_case(everybody, reference, replicas)) == "examples_duplicated"
+    assert rule_of(_case(everybody, reference, replicas)) == "examples_duplicated"
 
 
 AMOUNTS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -197,26 +187,26 @@ def test_lost_and_repeated_updates_are_named(each: bool, counted: bool) -> None:
         run = _updated(amounts, each=False, counted=counted)
         reference = _updated(AMOUNTS, each, counted)
         case = _case(run, reference, 1, scheduled=5)
-        assert _rule(case) == (rule if each or counted else None)
-        assert not each or name in _text(case)
-        assert not counted or "5 updates were scheduled" in _text(case)
+        assert rule_of(case) == (rule if each or counted else None)
+        assert not each or name in text_of(case)
+        assert not counted or "5 updates were scheduled" in text_of(case)
 
 
 def test_an_update_that_is_not_scheduled_is_lost_too() -> None:
     """The coordinator's count agrees with the counter, and both fall short of the reference."""
     run = _updated((1.0, 2.0, 8.0, 16.0), each=False, counted=True)
     case = _case(run, _updated(AMOUNTS, each=False, counted=True), 1, scheduled=4)
-    assert "4 updates were scheduled, 'updates' counts 4, the reference made 5: 1 lost" in _text(case)
+    assert "4 updates were scheduled, 'updates' counts 4, the reference made 5: 1 lost" in text_of(case)
 
 
 def test_a_copy_that_misses_an_update_is_named() -> None:
     """One replica's copy keeps its old value while the others are right."""
     run = [step(1, variables={"w": [1.0, 1.0, 1.0]}), step(2, variables={"w": [2.0, 1.0, 2.0]})]
     reference = [step(1, variables={"w": 1.0}), step(2, variables={"w": 2.0})]
-    assert _rule(_case(run, reference, 3)) == "update_lost"
-    assert "on replica 1 keep their value of step 1" in _text(_case(run, reference, 3))
+    assert rule_of(_case(run, reference, 3)) == "update_lost"
+    assert "on replica 1 keep their value of step 1" in text_of(_case(run, reference, 3))
     odd = [run[0], step(2, variables={"w": [2.0, 1.5, 2.0]})]
-    assert _rule(_case(odd, reference, 3)) is None
+    assert rule_of(_case(odd, reference, 3)) is None
 
 
 def test_a_factor_of_the_workers_is_none_of_slices() -> None:
@@ -224,11 +214,11 @@ def test_a_factor_of_the_workers_is_none_of_slices() -> None:
     truth = np.array([1.0, 2.0, -3.0], np.float32)
     scaled = [step(1, gradients={"w": truth / np.float32(3)})]
     case = _case(scaled, [step(1, gradients={"w": truth})])
-    assert _rule(case) == "accumulation_off"
+    assert rule_of(case) == "accumulation_off"
     (chief,) = case.run.clients
     seen = tuple(Seen(index=index, at=0.0, worker=index - 1) for index in (1, 2, 3))
     of_workers = RunTrace((msgspec.structs.replace(chief, seen=seen),))
-    assert _rule(dataclasses.replace(case, run=of_workers)) is None
+    assert rule_of(dataclasses.replace(case, run=of_workers)) is None
 
 
 def test_the_closest_prediction_is_shown_where_none_fits() -> None:
@@ -267,9 +257,9 @@ def test_evidence_comes_after_proof() -> None:
             for k, (loss, ids) in enumerate(zip(losses, shards, strict=True), 1)
         ]
 
-    assert _rule(_case(steps((1, 3), split=True), steps((1, 2), split=False))) == "mean_of_replica_means"
-    assert _rule(_case(steps((1, 5), split=True), steps((1, 2), split=False))) is None
-    assert _rule(_case(steps((2, 4), split=True), steps((1, 2), split=False))) == "loss_times_replicas"
+    assert rule_of(_case(steps((1, 3), split=True), steps((1, 2), split=False))) == "mean_of_replica_means"
+    assert rule_of(_case(steps((1, 5), split=True), steps((1, 2), split=False))) is None
+    assert rule_of(_case(steps((2, 4), split=True), steps((1, 2), split=False))) == "loss_times_replicas"
 
 
 def test_a_rule_that_fails_costs_its_own_explanation_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +272,7 @@ def test_a_rule_that_fails_costs_its_own_explanation_only(monkeypatch: pytest.Mo
     rules = (broken, *all_rules())
     monkeypatch.setattr("harness.judging.explain.all_rules", lambda: rules)
     with pytest.warns(RuntimeWarning, match="rule broken failed: ZeroDivisionError"):
-        assert _rule(trained(2, "mean_then_sum")) == "loss_times_replicas"
+        assert rule_of(trained(2, "mean_then_sum")) == "loss_times_replicas"
     with pytest.warns(RuntimeWarning, match="rule broken failed"):
         assert closest(trained(2)) is None
 
@@ -292,7 +282,7 @@ def test_numbers_that_are_not_finite_are_no_obstacle() -> None:
     truth = [step(k, loss=np.float32(1), gradients={"w": np.ones(4)}, variables={"w": np.ones(4)}) for k in (1, 2)]
     nan = np.full(4, np.nan)
     run = [step(k, loss=np.float32("nan"), gradients={"w": [nan, nan]}, variables={"w": [nan, nan]}) for k in (1, 2)]
-    assert _rule(_case(run, truth)) is None
+    assert rule_of(_case(run, truth)) is None
     assert closest(_case(run, truth)) is None
 
 
@@ -332,7 +322,7 @@ def test_half_a_gradient_from_zeros_is_no_penalty() -> None:
             step(1, loss=[loss] * replicas, gradients={"w": [part] * replicas}, variables={"w": -0.5 * part * replicas})
         ]
 
-    assert _rule(_case(steps(0.5, 2), steps(1.0, 1))) == "loss_divided_by_replicas"
+    assert rule_of(_case(steps(0.5, 2), steps(1.0, 1))) == "loss_divided_by_replicas"
 
 
 def test_no_rule_fails_where_a_gradient_has_the_name_of_another_variable() -> None:
@@ -345,4 +335,4 @@ def test_no_rule_fails_where_a_gradient_has_the_name_of_another_variable() -> No
         after = {"Variable": other, "Variable#2": np.float32(1 - part * replicas)}
         return [step(1, gradients={"Variable": [part] * replicas}, variables=after)]
 
-    assert _rule(_case(steps(2.0, 2), steps(1.0, 1))) == "loss_times_replicas"
+    assert rule_of(_case(steps(2.0, 2), steps(1.0, 1))) == "loss_times_replicas"

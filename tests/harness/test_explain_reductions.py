@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array, RunTrace, Seen, Step, Value
-from harness.judging.explain import explain
 from harness.judging.explain._clipping import norm_of
 from harness.judging.explain._reductions import factors_of
 from harness.judging.explain._response import all_count
 from harness.judging.explain._view import Floats, View
 from harness.judging.laws import Case
+from tests.harness._explaining import rule_of
 from tests.harness._replicated import case
 
 _Factors = Callable[[Sequence[float]], Sequence[float]]
@@ -68,11 +68,6 @@ def _same(norms: Sequence[float]) -> list[float]:
     return [1.0 for _ in norms]
 
 
-def _rule(found: Case) -> str | None:
-    why = explain(found)
-    return None if why is None else why.rule
-
-
 @pytest.mark.parametrize("replicas", [2, 3])
 @pytest.mark.parametrize(
     ("factors", "rule"), [(_clipped, "clipped_before_reduce"), (_branch, None), (_by_own_norm, None)]
@@ -80,21 +75,21 @@ def _rule(found: Case) -> str | None:
 def test_a_smaller_gradient_is_not_always_a_clipped_one(factors: _Factors, rule: str | None, replicas: int) -> None:
     """Clipped ones all have the threshold as their norm, and nothing is longer."""
     found = case(replicas, "clip_unseen", optimizer="sgd", slots=False, clip=0.3, unclipped=True)
-    assert _rule(found) == "clipped_before_reduce"  # where no reduction was seen, it is likely
-    assert _rule(_with_reductions(found, factors)) == rule
+    assert rule_of(found) == "clipped_before_reduce"  # where no reduction was seen, it is likely
+    assert rule_of(_with_reductions(found, factors)) == rule
 
 
 @pytest.mark.parametrize(("factors", "rule"), [(_same, "gradients_not_reduced"), (_branch, None)])
 def test_an_update_by_one_gradient_is_not_a_sum_of_unequal_ones(factors: _Factors, rule: str | None) -> None:
     """A sum of all that is left unused is no excuse; one of gradients that a branch made smaller explains it."""
-    assert _rule(_with_reductions(case(2, "only_1", optimizer="sgd"), factors)) == rule
+    assert rule_of(_with_reductions(case(2, "only_1", optimizer="sgd"), factors)) == rule
 
 
 @pytest.mark.parametrize(("mistake", "rule"), [("whole", "loss_times_replicas"), ("only_1", "gradients_not_reduced")])
 def test_the_whole_batch_in_each_replica_is_no_lack_of_a_sum(mistake: str, rule: str) -> None:
     """Adam's first update is that of one replica's gradient, which is the whole one, and of twice as much."""
     found = case(2, mistake, optimizer="adam", sizes=(12,), slots=False, examples=False)
-    assert _rule(found) == rule
+    assert rule_of(found) == rule
 
 
 def test_factors_are_found_or_nothing_is_said() -> None:

@@ -8,23 +8,13 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import RunTrace
-from harness.judging.explain import Explanation, all_rules, explain
+from harness.judging.explain import all_rules, explain
 from harness.judging.laws import Case
 from harness.judging.tolerance import Exact
+from tests.harness._explaining import rule_of, text_of
 from tests.harness._traces import Training, client, derived_case, exact_case, step
 
 MAKERS = [exact_case, derived_case]
-
-
-def _rule(case: Case) -> str | None:
-    found = explain(case)
-    return None if found is None else found.rule
-
-
-def _text(case: Case) -> str:
-    found = explain(case)
-    assert isinstance(found, Explanation)
-    return found.text
 
 
 def test_rules_are_found_and_ordered() -> None:
@@ -54,33 +44,33 @@ def test_a_loss_off_by_the_number_of_replicas_is_named(make: Any, shape: tuple[i
     """Times R and divided by R are told apart, for R that are powers of two and that are not."""
     shape_of = {"clients": shape[0], "local_replicas": shape[1]}
     count = shape[0] * shape[1]
-    assert _rule(make(**shape_of, loss_factor=float(count))) == "loss_times_replicas"
-    assert _rule(make(**shape_of, loss_factor=1 / count)) == "loss_divided_by_replicas"
+    assert rule_of(make(**shape_of, loss_factor=float(count))) == "loss_times_replicas"
+    assert rule_of(make(**shape_of, loss_factor=1 / count)) == "loss_divided_by_replicas"
 
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_loss_off_by_the_number_of_workers_is_named(make: Any) -> None:
     """With two workers of two devices a factor of two is the workers'."""
-    assert _rule(make(loss_factor=2.0)) == "loss_times_workers"
-    assert _rule(make(loss_factor=0.5)) == "loss_divided_by_workers"
+    assert rule_of(make(loss_factor=2.0)) == "loss_times_workers"
+    assert rule_of(make(loss_factor=0.5)) == "loss_divided_by_workers"
 
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_scaled_gradients_are_followed_up_to_the_first_divergence(make: Any) -> None:
     """When training itself is scaled only the first loss is predictable, and the text says what is affected."""
-    text = _text(make(loss_factor=4.0, gradient_factor=4.0))
+    text = text_of(make(loss_factor=4.0, gradient_factor=4.0))
     assert "training itself is wrong" in text
-    assert "only the report is wrong" in _text(make(loss_factor=4.0))
-    assert "wrong too, but not by this factor" in _text(make(loss_factor=4.0, gradient_factor=3.0))
+    assert "only the report is wrong" in text_of(make(loss_factor=4.0))
+    assert "wrong too, but not by this factor" in text_of(make(loss_factor=4.0, gradient_factor=3.0))
 
 
 def test_the_text_has_evidence_and_cure() -> None:
     """An explanation quotes numbers and names the API to use."""
-    text = _text(exact_case(loss_factor=4.0))
+    text = text_of(exact_case(loss_factor=4.0))
     assert "times 4, the number of replicas: at step 1 it is 2.375 where 0.59375 is right" in text
     assert "4 of 4 steps" in text
     assert "tf.nn.compute_average_loss(per_example_loss, global_batch_size=...)" in text
-    assert "ReduceOp.SUM" in _text(exact_case(loss_factor=0.25))
+    assert "ReduceOp.SUM" in text_of(exact_case(loss_factor=0.25))
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -100,8 +90,8 @@ def test_without_variables_only_the_first_step_is_sure(tail: tuple[float, ...], 
     """When nothing tells how long the variables agree, later steps are evidence but no condition."""
     run = RunTrace((client(*(step(k, loss=np.float32(x)) for k, x in enumerate(tail, 1)), replicas=2),))
     reference = RunTrace((client(*(step(k, loss=np.float32(2)) for k in (1, 2))),))
-    assert _rule(Case(run, reference, Exact())) == rule
-    assert "No gradients were recorded" in _text(Case(run, reference, Exact()))
+    assert rule_of(Case(run, reference, Exact())) == rule
+    assert "No gradients were recorded" in text_of(Case(run, reference, Exact()))
 
 
 def test_a_factor_that_fails_before_the_variables_diverge_is_not_claimed() -> None:
@@ -132,7 +122,7 @@ def test_per_replica_losses_are_explained_too() -> None:
     """The rule sees the sum over replicas that the law compares."""
     truth = Training().run()
     run = Training(clients=2, local_replicas=2, per_replica_loss=True, loss_factor=4.0).run()
-    assert _rule(Case(run, truth, Exact())) == "loss_times_replicas"
+    assert rule_of(Case(run, truth, Exact())) == "loss_times_replicas"
 
 
 @pytest.mark.parametrize(("first", "rule"), [(2.0, None), (3.0, "loss_divided_by_replicas")])
@@ -152,4 +142,4 @@ def test_no_factor_explains_a_step_that_is_right(first: float, rule: str | None)
         return RunTrace((client(*steps, replicas=replicas),))
 
     case = Case(trace(1.0, first, 7.0, replicas=2), trace(2.0, 2.0, 5.0), Exact(), follows=True)
-    assert _rule(case) == rule
+    assert rule_of(case) == rule

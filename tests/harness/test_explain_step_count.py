@@ -10,10 +10,11 @@ import pytest
 
 from harness.evidence.cut import steps_between
 from harness.evidence.trace import RunTrace
-from harness.judging.explain import Explanation, explain
+from harness.judging.explain import explain
 from harness.judging.explain._examples import amiss
-from harness.judging.laws import Case, judge_all
+from harness.judging.laws import Case
 from harness.judging.tolerance import Exact
+from tests.harness._explaining import explained
 from tests.harness._pipelines import batched, case_of, run_of, sliced
 from tests.harness._replicated import case
 from tests.harness._traces import client, edit, step
@@ -31,18 +32,11 @@ def _until(run: RunTrace, last: int) -> RunTrace:
     return run if last == len(SIZES) else steps_between(run, 1, last)
 
 
-def _explained(case: Case) -> Explanation:
-    assert any(judgement.status == "broken" for judgement in judge_all(case))
-    found = explain(case)
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("options", [{}, {"examples": False}, {"parts": False}, {"gradients": False}], ids=str)
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_one_step_more_is_a_cause_of_its_own(options: dict[str, Any], replicas: int) -> None:
     """As by an early stop that the first replica decides: nothing is said of how examples are divided but that."""
-    found = _explained(_case(5, 4, replicas=replicas, **options))
+    found = explained(_case(5, 4, replicas=replicas, **options))
     assert found.rule == "other_number_of_steps"
     assert (
         "The run took 5 steps, the reference 4: step 5 only the run took. At all 4 that both took, loss" in found.text
@@ -53,7 +47,7 @@ def test_one_step_more_is_a_cause_of_its_own(options: dict[str, Any], replicas: 
 
 def test_fewer_steps_are_listed_too() -> None:
     """Whole steps that were never done are no tail that a batch has dropped."""
-    found = _explained(_case(3, 5))
+    found = explained(_case(3, 5))
     assert found.rule == "other_number_of_steps"
     assert "steps 4, 5 only the reference took" in found.text
 
@@ -65,14 +59,14 @@ def test_epochs_are_counted_where_only_epochs_are_on_record() -> None:
     reference = RunTrace((client(*steps),))
     for count, text in ((4, "4 epochs, the reference 3: epoch ending with step 7 only the run"), (2, "reference took")):
         run = RunTrace((client(*epochs[:count], per_epoch=True),))
-        assert text in _explained(Case(run, reference, Exact())).text
+        assert text in explained(Case(run, reference, Exact())).text
 
 
 @pytest.mark.parametrize("mistake", ["not_reduced", "mean_then_sum", "regularizer"])
 def test_a_mistake_in_the_steps_is_named_before(mistake: str) -> None:
     """Neither this rule nor those about examples claim a run whose common steps are wrong."""
     wrong = _case(5, 4, mistake)
-    assert _explained(wrong).rule == _explained(_case(5, 5, mistake)).rule != "other_number_of_steps"
+    assert explained(wrong).rule == explained(_case(5, 5, mistake)).rule != "other_number_of_steps"
     assert amiss(wrong) is None
 
 
@@ -90,16 +84,16 @@ def test_what_additional_steps_consumed_is_no_duplicate() -> None:
 def test_examples_that_common_steps_share_wrongly_are_still_claimed() -> None:
     """Everybody reads everything, for more steps: the additional ones count as well."""
     ids = list(range(48))
-    found = _explained(case_of(run_of([batched(ids, 6), batched(ids, 6)]), [ids], 12))
+    found = explained(case_of(run_of([batched(ids, 6), batched(ids, 6)]), [ids], 12))
     assert (found.rule, found.cause) == ("examples_duplicated", "auto_shard_off")
 
 
 def test_a_dropped_tail_stays_one() -> None:
     """The last batch, which is not full, was never read: its step is missing, and why is known."""
     ids = list(range(53))
-    found = _explained(case_of(run_of(sliced(ids[:48], 12, 2)), [ids], 12))
+    found = explained(case_of(run_of(sliced(ids[:48], 12, 2)), [ids], 12))
     assert (found.rule, found.cause) == ("examples_missing", "dropped_tail")
-    full = _explained(case_of(run_of(sliced(ids[:36], 12, 2)), [ids[:48]], 12))
+    full = explained(case_of(run_of(sliced(ids[:36], 12, 2)), [ids[:48]], 12))
     assert full.rule == "other_number_of_steps"
 
 

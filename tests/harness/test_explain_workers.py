@@ -10,9 +10,9 @@ import pytest
 
 from harness.evidence.trace import Array, RunTrace, SeenVariable, Start, Step, merge
 from harness.judging.explain import explain
-from harness.judging.explain.protocol import Explanation
 from harness.judging.laws import Case
 from harness.judging.tolerance import Derived
+from tests.harness._explaining import explained
 from tests.harness._traces import client, step
 
 
@@ -27,12 +27,6 @@ def _case(workers: list[list[Step]], reference: list[Step], begin: list[Any] | N
     return Case(merge(clients), truth, Derived(truth, [truth]))
 
 
-def _explained(case: Case) -> Explanation:
-    found = explain(case)
-    assert found is not None
-    return found
-
-
 def _rates(*rates: float) -> list[Step]:
     """The rate at each step beside a weight, which begins to differ one step later than the rate."""
     return [step(k, variables={"w": np.float32(k), "rate": np.float32(rate)}) for k, rate in enumerate(rates, 1)]
@@ -41,7 +35,7 @@ def _rates(*rates: float) -> list[Step]:
 def test_a_rate_that_each_worker_sets_is_no_lost_update() -> None:
     """It is told with its values, and without a word of a coordinator, which there is none."""
     case = _case([_rates(0.2, 0.2), _rates(0.2, 0.02)], _rates(0.2, 0.02))
-    found = _explained(case)
+    found = explained(case)
     assert found.rule == "set_by_each_worker"
     assert "At step 2 'rate' is 0.2 on worker:0 and 0.02 on worker:1" in found.text
     assert "Coordinator" not in found.text
@@ -56,9 +50,9 @@ def test_what_is_trained_or_counted_is_not_said_to_be_set() -> None:
         ]
 
     trained = _case([steps(1, np.float32), steps(2, np.float32)], steps(2, np.float32))
-    assert _explained(trained).rule == "update_lost"
+    assert explained(trained).rule == "update_lost"
     counted = _case([steps(1, np.int64), steps(2, np.int64)], steps(2, np.int64))
-    assert _explained(counted).rule == "update_lost"
+    assert explained(counted).rule == "update_lost"
 
 
 def test_a_number_that_moves_on_every_worker_may_be_trained() -> None:
@@ -69,7 +63,7 @@ def test_a_number_that_moves_on_every_worker_may_be_trained() -> None:
 
     moved = explain(_case([steps(1, 2), steps(1, 3)], steps(1, 2.5)))
     assert moved is None or moved.rule != "set_by_each_worker"
-    kept = _explained(_case([steps(1, 1), steps(1, 3)], steps(1, 2.5)))
+    kept = explained(_case([steps(1, 1), steps(1, 3)], steps(1, 2.5)))
     assert kept.rule == "set_by_each_worker"
 
 
@@ -81,7 +75,7 @@ def test_a_lost_update_is_cured_with_a_coordinator_only_where_there_is_one() -> 
     ]
     reference = [step(1, variables={"w": np.ones(3)}), step(2, variables={"w": 2 * np.ones(3)})]
     truth = RunTrace((client(*reference),))
-    found = _explained(Case(RunTrace((client(*run, replicas=3),)), truth, Derived(truth, [truth])))
+    found = explained(Case(RunTrace((client(*run, replicas=3),)), truth, Derived(truth, [truth])))
     assert found.rule == "update_lost"
     assert "Coordinator" not in found.text
 
@@ -93,7 +87,7 @@ def test_other_beginnings_are_no_gradients_that_are_not_reduced(begin: tuple[flo
         [step(1, variables={"w": start + np.asarray(more)})] for start, more in zip(begin, _MOVES, strict=True)
     )
     case = _case([first, second], [step(1, variables={"w": np.asarray([1.5, 1.5])})], [np.full(2, x) for x in begin])
-    found = _explained(case)
+    found = explained(case)
     assert found.rule == rule
     if rule == "not_broadcast":
         assert "Before step 1 'w'[0] is 1 on worker:0 and 4 on worker:1" in found.text
@@ -118,10 +112,10 @@ def _logs(logged: str | None, *factors: float) -> Case:
 
 def test_what_tf_keras_logs_is_no_mistake_of_the_program() -> None:
     """Its batch logs are times the workers; who reports a loss by itself, or Keras 3, has added it up."""
-    found = _explained(_logs("tf_keras", 2.0, 2.0))
+    found = explained(_logs("tf_keras", 2.0, 2.0))
     assert found.rule == "batch_logs_times_workers"
     assert "distribute_reduction_method = 'first'" in found.text
-    assert _explained(_logs("keras", 2.0, 2.0)).rule == "loss_times_replicas"
-    assert _explained(_logs(None, 2.0, 2.0)).rule == "loss_times_replicas"
+    assert explained(_logs("keras", 2.0, 2.0)).rule == "loss_times_replicas"
+    assert explained(_logs(None, 2.0, 2.0)).rule == "loss_times_replicas"
     other = explain(_logs("tf_keras", 2.0, 3.0))
     assert other is None or other.rule != "batch_logs_times_workers"

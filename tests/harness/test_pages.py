@@ -11,7 +11,7 @@ import pytest
 
 from harness.judging.course import course_of
 from harness.report import Cell, Matrix
-from harness.report.markdown import markdown
+from harness.report.matrix import markdown
 from harness.report.pages import Verified, matrix_page, verified_page
 from harness.report.templates._curve import curve
 from tests.harness._traces import exact_case

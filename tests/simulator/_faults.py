@@ -15,7 +15,7 @@ from simulator.faults import Fault
 from simulator.journal import read_journal
 from tests.simulator._wire import connect_request
 
-__all__ = ["connect", "events", "plan_of", "run_steps", "steps", "talk"]
+__all__ = ["connect", "effects", "events", "own_agent", "plan_of", "run_steps", "steps", "talk"]
 
 
 def plan_of(*faults: Fault | str, **options: Any) -> FaultPlan:
@@ -24,24 +24,27 @@ def plan_of(*faults: Fault | str, **options: Any) -> FaultPlan:
     return FaultPlan(faults=tuple(made), **options)
 
 
-def steps(count: int, seconds: float) -> int:
-    """Announce so many steps, some time apart; returns the incarnation."""
+def own_agent() -> Any:
+    """The agent of the task in which this is called."""
     from simulator.agent import current
 
     agent = current()
     assert agent is not None
+    return agent
+
+
+def steps(count: int, seconds: float) -> int:
+    """Announce so many steps, some time apart; returns the incarnation."""
+    agent = own_agent()
     for number in range(1, count + 1):
         threading.Event().wait(seconds)
         agent.step(number)
-    return agent.spec.incarnation
+    return int(agent.spec.incarnation)
 
 
 def _led_steps(count: int, seconds: float, folder: str) -> int:
     """`steps`, of which only worker:0 returns at once: it comes to its point of a fault while the others are there."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     incarnation, through = steps(count, seconds), Path(folder, "worker-0-is-through")
     if agent.spec.task == "worker:0":
         through.touch()
@@ -63,12 +66,15 @@ def events(out: Path, *kinds: str) -> list[dict[str, Any]]:
     return [event for event in read_journal(out / "0" / "journal.jsonl") if event["event"] in kinds]
 
 
+def effects(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the one fault of the first run has done, and what came of it when it was undone."""
+    (fired,), (undone,) = events(out, "fired"), events(out, "undone")
+    return fired["effect"], undone["effect"]
+
+
 def talk(count: int, seconds: float) -> int:
     """worker:1 sends 1000 bytes in each step and waits for the same from worker:0; returns how often it reconnected."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     address = json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"][0]
     if agent.spec.task == "worker:0":
         _echo(address)

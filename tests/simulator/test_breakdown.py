@@ -18,7 +18,6 @@ import pytest
 
 from simulator import Cluster, DeadlineExceeded, Link, RunFailed, RunResult, TaskError, TaskResult, Topology
 from simulator.agent import main
-from simulator.capabilities.namespaces import try_namespaces
 from simulator.errors import ForkserverEnded
 from simulator.faults import DiskFull, Kill, Pause
 from simulator.faults.injector.gates import Gatekeeper
@@ -33,15 +32,8 @@ from tests.simulator._wire import eventually
 bare = partial(Cluster, preload=(), timeout=float("inf"))
 
 
-@pytest.fixture(scope="module")
-def _mounts() -> None:
-    trials = try_namespaces()
-    if why := trials["user_namespaces"] or trials["mount_namespaces"]:
-        pytest.skip(f"this machine has no mount namespaces: {why}")
-
-
 @pytest.fixture
-def disk(_mounts: None) -> Iterator[Path]:
+def disk(mounts: None) -> Iterator[Path]:
     """A directory with a short path, for a small file system."""
     with tempfile.TemporaryDirectory(prefix="lockstep-test-", dir="/tmp") as directory:
         yield Path(directory) / "disk"

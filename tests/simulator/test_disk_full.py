@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from simulator import UsageError
-from simulator.capabilities.namespaces import try_namespaces
 from simulator.machines.local.small_disk import call_on_small_disk
 from tests.simulator._faults import plan_of, run_steps
 
@@ -16,14 +15,7 @@ WRITING = "tests.simulator._writing"
 MIB = 2**20
 
 
-@pytest.fixture(scope="module")
-def _mounts() -> None:
-    trials = try_namespaces()
-    if why := trials["user_namespaces"] or trials["mount_namespaces"]:
-        pytest.skip(f"this machine has no mount namespaces: {why}")
-
-
-@pytest.mark.usefixtures("_mounts")
+@pytest.mark.usefixtures("mounts")
 def test_every_write_fails_until_the_room_is_back(tmp_path: Path) -> None:
     """Between the two steps the struck task's writes fail with ENOSPC, and afterwards none does; no file is left."""
     fault = "kind=disk_full,task=worker:1,directory=DISK,size=16KiB,step=2,until=5"
@@ -37,7 +29,7 @@ def test_every_write_fails_until_the_room_is_back(tmp_path: Path) -> None:
     assert found["left"] == []
 
 
-@pytest.mark.usefixtures("_mounts")
+@pytest.mark.usefixtures("mounts")
 def test_a_large_file_system_is_not_filled(tmp_path: Path) -> None:
     """Filling it would take the room from everybody: the run fails and says how much is free."""
     fault = "kind=disk_full,task=worker:1,directory=DISK,step=2"

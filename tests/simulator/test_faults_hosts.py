@@ -9,7 +9,7 @@ import pytest
 
 from simulator import Cluster, RunFailed, RunResult, Topology, UsageError
 from simulator.faults import Fault, Loss, Partition, Rate
-from tests.simulator._faults import events, plan_of
+from tests.simulator._faults import effects, events, plan_of
 from tests.simulator._hosts import hosts_or_skip, stream
 
 AT: dict[str, Any] = {"src": "worker:0", "dst": "worker:1", "of": "worker:0", "step": 2}
@@ -22,16 +22,11 @@ def _run(out: Path, fault: Fault, count: int = 100_000, pieces: int = 6) -> RunR
         return cluster.run(stream, count, pieces)
 
 
-def _effects(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    (fired,), (undone,) = events(out, "fired"), events(out, "undone")
-    return fired["effect"], undone["effect"]
-
-
 def test_loss_costs_packets_and_no_bytes(tmp_path: Path) -> None:
     """Some packets are lost while it lasts, TCP sends them again, and every byte arrives."""
     result = _run(tmp_path, Loss(loss="10%", **AT, until=5))
     assert result["worker:1"].value[0] == 600_000
-    effect, came = _effects(tmp_path)
+    effect, came = effects(tmp_path)
     assert effect["loss"] == 0.1
     assert 0 < came["lost"] < came["packets"]
 
@@ -52,7 +47,7 @@ def test_a_partition_is_outlived_by_tcp(tmp_path: Path) -> None:
     """Packets vanish while it lasts, and the same connection goes on afterwards; no relay is needed for it."""
     result = _run(tmp_path, Partition(mode="blackhole", **AT, duration="400ms"), count=1000)
     assert result["worker:1"].value[0] == 6000
-    effect, came = _effects(tmp_path)
+    effect, came = effects(tmp_path)
     assert effect["probe"] == "silent"
     assert came["lost"] > 0
     assert came["connections"] == 0
@@ -62,14 +57,14 @@ def test_a_partition_by_reset_is_the_relays(tmp_path: Path) -> None:
     """What the kernel cannot do to a connection from outside goes through the relay, also between hosts."""
     with pytest.raises(RunFailed):
         _run(tmp_path, Partition(mode="reset", **AT, duration="200ms"), count=1000)
-    assert _effects(tmp_path)[0]["probe"] == "refused"
+    assert effects(tmp_path)[0]["probe"] == "refused"
 
 
 def test_a_rate_is_the_kernels(tmp_path: Path) -> None:
     """At 1 MB/s the pieces of 100 kB take their time while it lasts."""
     result = _run(tmp_path, Rate(rate="1MB/s", **AT, until=5))
     assert result["worker:0"].value[1] > 0.2
-    effect, came = _effects(tmp_path)
+    effect, came = effects(tmp_path)
     assert effect["rate_bytes_per_second"] == 1_000_000
     assert came["packets"] > 200
 

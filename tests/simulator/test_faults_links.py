@@ -10,7 +10,7 @@ import pytest
 
 from simulator import Cluster, Link, RunFailed, RunResult, Topology
 from simulator.faults import Delay, Fault, Flap, Jitter, Partition, Rate, Restart, Stall
-from tests.simulator._faults import events, plan_of, talk
+from tests.simulator._faults import effects, events, plan_of, talk
 
 LINK: dict[str, Any] = {"src": "worker:1", "dst": "worker:0"}
 AT: dict[str, Any] = {**LINK, "of": "worker:1", "step": 3}
@@ -19,11 +19,6 @@ AT: dict[str, Any] = {**LINK, "of": "worker:1", "step": 3}
 def _run(out: Path, *faults: Fault, count: int = 12, seconds: float = 0.02) -> RunResult:
     with Cluster(Topology(worker=2), preload=(), timeout=40, faults=plan_of(*faults), out=out) as cluster:
         return cluster.run(talk, count, seconds)
-
-
-def _effects(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    (fired,), (undone,) = events(out, "fired"), events(out, "undone")
-    return fired["effect"], undone["effect"]
 
 
 def _gap(out: Path, after: int) -> float:
@@ -35,7 +30,7 @@ def _gap(out: Path, after: int) -> float:
 def test_delay_is_seen_in_the_round_trip(tmp_path: Path) -> None:
     """The probe and the task's own steps are late by twice the delay, and no longer after the undo."""
     _run(tmp_path, Delay(**AT, delay="30ms", until=6))
-    effect, came = _effects(tmp_path)
+    effect, came = effects(tmp_path)
     assert effect["round_trip_seconds"] >= 0.06
     assert came["bytes"] > 0
     assert _gap(tmp_path, 4) >= 0.06
@@ -44,7 +39,7 @@ def test_delay_is_seen_in_the_round_trip(tmp_path: Path) -> None:
 def test_jitter_varies_the_round_trip(tmp_path: Path) -> None:
     """A probe of several is off by a quarter of it."""
     _run(tmp_path, Jitter(**AT, jitter="40ms", until=6))
-    effect = _effects(tmp_path)[0]
+    effect = effects(tmp_path)[0]
     assert abs(effect["round_trip_seconds"] - effect["without_jitter"]) >= 0.01
 
 
@@ -87,7 +82,7 @@ def test_jitter_is_the_same_as_a_fault_and_as_a_link() -> None:
 def test_rate_bounds_what_passes(tmp_path: Path) -> None:
     """At 20 kB/s the 2 kB of each step need 0.1 s once the burst is used up; the counters do not exceed the rate."""
     _run(tmp_path, Rate(**AT, rate="20kB/s", until=8))
-    effect, came = _effects(tmp_path)
+    effect, came = effects(tmp_path)
     assert effect["rate_bytes_per_second"] == 20_000
     assert came["bytes"] >= 2000
 
@@ -98,7 +93,7 @@ def test_bytes_that_are_kept_cost_only_time(tmp_path: Path, mode: str) -> None:
     lasts = {**AT, "duration": "400ms"}
     result = _run(tmp_path, Stall(**lasts) if mode == "stall" else Partition(mode=mode, **lasts))
     assert result["worker:1"].value == 0
-    assert _effects(tmp_path)[0] == {"probe": "silent"}
+    assert effects(tmp_path)[0] == {"probe": "silent"}
     assert _gap(tmp_path, 3) >= 0.4
 
 
@@ -108,26 +103,26 @@ def test_a_cut_breaks_connections_or_refuses_new_ones(tmp_path: Path, mode: str,
     result = _run(tmp_path, Partition(mode=mode, **AT, duration="400ms"))
     again = result["worker:1"].value
     assert again == 0 if mode == "refuse" else again > 0
-    assert _effects(tmp_path)[0] == {"probe": probe}
+    assert effects(tmp_path)[0] == {"probe": probe}
 
 
 def test_one_way_strikes_one_direction(tmp_path: Path) -> None:
     """The requests get there late, the answers do not: a round trip has the delay once."""
     # So long that a busy machine does not look like the other direction's delay.
     _run(tmp_path, Delay(**AT, delay="500ms", one_way=True, until=4))
-    assert 0.5 <= _effects(tmp_path)[0]["round_trip_seconds"] < 1.0
+    assert 0.5 <= effects(tmp_path)[0]["round_trip_seconds"] < 1.0
 
 
 def test_flap_comes_and_goes(tmp_path: Path) -> None:
     """Down so many times, each proved by a probe."""
     _run(tmp_path, Flap(**AT, times=2, down="300ms", up="50ms"))
-    assert _effects(tmp_path)[0]["times_down"] == 2
+    assert effects(tmp_path)[0]["times_down"] == 2
 
 
 def test_a_byte_of_a_link_is_a_trigger(tmp_path: Path) -> None:
     """The relay itself puts the condition in force at that byte; a kill follows the relay's word."""
     _run(tmp_path, Partition(mode="reset", **LINK, bytes_="5kB", duration="200ms"))
-    assert _effects(tmp_path)[0] == {"probe": "refused"}
+    assert effects(tmp_path)[0] == {"probe": "refused"}
     (fired,) = events(tmp_path, "link_fired")
     assert fired["bytes"] == 5000
     _run(tmp_path / "kill", Restart("worker:1", **LINK, bytes_="4kB"))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from simulator.machines.local.hearing import Ear
-from simulator.machines.protocol import Ended, Event, Greeted, Said, Who
+from simulator.machines.protocol import Event
 from simulator.wire import control
+from simulator.wire.events import Ended, Greeted, Said, Who
 from simulator.wire.framing import encode
 from tests.simulator._wire import eventually
 

@@ -9,14 +9,13 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from simulator import Cluster, RunFailed, Topology
 from simulator.faults import Kill, Preempt
 from simulator.run import population
-from tests.simulator._faults import events, plan_of
+from tests.simulator._faults import effects, events, own_agent, plan_of
 from tests.simulator._wire import eventually
 
 WORKERS = Topology(worker=2)
@@ -26,20 +25,12 @@ TIMEOUT = 30.0
 bare = partial(Cluster, preload=(), timeout=TIMEOUT)
 
 
-def _agent() -> Any:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
-    return agent
-
-
 def _steps(alone: int, fails: int | None = None) -> int:
     """Three steps, as in synchronous training: incarnation `alone` of worker:1 waits for ever, for a peer that is gone.
 
     worker:0 ends at once in incarnation `fails`.
     """
-    agent = _agent()
+    agent = own_agent()
     task, incarnation = agent.spec.task, agent.spec.incarnation
     if fails == incarnation:
         os._exit(7) if task == "worker:0" else threading.Event().wait()
@@ -136,7 +127,7 @@ def test_who_may_go_on_alone_is_not_failed(tmp_path: Path) -> None:
 
 def _independent(folder: Path) -> int:
     """worker:1 needs no peer; worker:0 is done when the second process of worker:1 has announced a step."""
-    agent = _agent()
+    agent = own_agent()
     for number in (1, 2, 3):
         agent.step(number)
         if agent.spec.incarnation:
@@ -157,7 +148,7 @@ def test_a_task_that_gets_on_alone_is_left_alone(tmp_path: Path) -> None:
 def _deaf(folder: Path, *, stays: bool) -> int:
     """Three steps after SIGTERM as before it; a peer that `stays` waits for the second process of worker:0."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    agent = _agent()
+    agent = own_agent()
     for number in (1, 2, 3):
         agent.step(number)
     if agent.spec.incarnation:
@@ -165,11 +156,6 @@ def _deaf(folder: Path, *, stays: bool) -> int:
     while stays and agent.spec.task == "worker:1" and not (folder / "back").exists():
         threading.Event().wait(0.01)
     return int(agent.spec.incarnation)
-
-
-def _effects(out: Path) -> tuple[Any, Any]:
-    (fired,), (undone,) = events(out, "fired"), events(out, "undone")
-    return fired["effect"], undone["effect"]
 
 
 def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_started_again(tmp_path: Path) -> None:
@@ -180,7 +166,7 @@ def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_st
         result = cluster.run(_deaf, tmp_path, stays=False)
     assert time.monotonic() - began < TIMEOUT / 2
     assert [(task.value, task.exit, task.stopped) for task in result.values()] == [(0, 0, False)] * 2
-    effect, undone = _effects(tmp_path)
+    effect, undone = effects(tmp_path)
     assert (effect["ended"], effect["within_grace"], undone) == ({"worker:0": "returned"}, True, {"restarted": {}})
 
 
@@ -191,7 +177,7 @@ def test_a_preempted_task_that_returns_while_others_train_comes_back(tmp_path: P
     with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
         result = cluster.run(_deaf, tmp_path, stays=True)
     assert [task.value for task in result.values()] == [1, 0]
-    assert _effects(tmp_path)[1] == {"restarted": {"worker:0": 1}}
+    assert effects(tmp_path)[1] == {"restarted": {"worker:0": 1}}
 
 
 def test_all_tasks_that_return_after_one_notice_come_back(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from simulator import Cluster, Link, Topology, UsageError
 from simulator.network.link import expand
 from simulator.units import (
-    format_duration,
-    format_rate,
     format_size,
     parse_duration,
     parse_rate,
@@ -68,11 +66,9 @@ def test_other_rates_are_refused(text: object) -> None:
 
 
 @given(st.integers(0, 10**9))
-def test_what_is_written_can_be_read(number: int) -> None:
-    """Formatted values parse to the same, to four digits."""
-    assert parse_duration(format_duration(number / 1e6)) == pytest.approx(number / 1e6, rel=1e-3, abs=1e-6)
+def test_a_size_that_is_written_can_be_read(number: int) -> None:
+    """A formatted size parses to the same, to four digits."""
     assert parse_size(format_size(number)) == pytest.approx(number, rel=1e-3)
-    assert parse_rate(format_rate(number + 1)) == pytest.approx(number + 1, rel=1e-3)
 
 
 def test_conditions_in_seconds_and_bytes() -> None:

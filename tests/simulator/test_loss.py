@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator import Cluster, Link, RunFailed, Topology
-from simulator.network.counting import joined
+from simulator.network.network import joined
 from simulator.wire.network import LinkCounters
 from tests.simulator._hosts import hosts_or_skip
 from tools.soaking.packets import datagrams, greetings

@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +130,7 @@ def test_a_site_that_is_killed_is_named_and_leaves_nothing(tmp_path: Path) -> No
         eventually(lambda: all(map(has_ended, _pids(tmp_path))), "the tasks to be gone")
 
 
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A directory for temporary files whose path is short enough for sockets within."""
-    with tempfile.TemporaryDirectory(prefix="ls-", dir="/tmp") as directory:
-        yield Path(directory)
-
-
-def test_nothing_outlives_a_killed_driver(tmp_path: Path, short: Path) -> None:
+def test_nothing_outlives_a_killed_driver(tmp_path: Path, short_temporary: Path) -> None:
     """The site's stream ends, and it ends its tasks and removes its directory."""
     script = textwrap.dedent(f"""
         from simulator import Cluster, Topology
@@ -147,14 +138,14 @@ def test_nothing_outlives_a_killed_driver(tmp_path: Path, short: Path) -> None:
         with Cluster(Topology(worker=2), preload=(), machines={TWO!r}) as cluster:
             cluster.run(_waits, {str(tmp_path)!r})
     """)
-    with subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(short)}) as driver:
+    with subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(short_temporary)}) as driver:
         try:
             eventually(lambda: len(_pids(tmp_path)) == 2, "the tasks")
-            assert len(list(short.glob("lockstep-machine-*"))) == 2
+            assert len(list(short_temporary.glob("lockstep-machine-*"))) == 2
         finally:
             driver.kill()
     eventually(lambda: all(map(has_ended, _pids(tmp_path))), "the tasks to be gone")
-    eventually(lambda: not list(short.glob("lockstep-*")), "the directories to be gone")
+    eventually(lambda: not list(short_temporary.glob("lockstep-*")), "the directories to be gone")
 
 
 def test_files_that_are_sent_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from simulator.machines.far.clock import Clock, better, measured
 from simulator.machines.far.lease import Lease, Watch
 from simulator.machines.far.machine import FarMachine
 from simulator.machines.local import facts
-from simulator.site.lease import Lease as SiteLease
+from simulator.site.main import Lease as SiteLease
 from simulator.site.meeting import Answering, reached
 from simulator.wire.site import FromSite, Peer, Up
 

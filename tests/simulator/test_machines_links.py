@@ -16,7 +16,7 @@ import pytest
 from simulator import Cluster, FaultPlan, Link, LockstepError, RunFailed, Topology, UsageError
 from simulator.faults import Delay, Fault, MachineLost, Partition, Rate
 from simulator.helpers.relay.door import request
-from simulator.network.counting import summed
+from simulator.network.network import summed
 from simulator.wire.network import LinkCounters
 from tests.simulator._faults import connect, events, plan_of, talk
 from tests.simulator._wire import eventually, exactly
@@ -217,12 +217,12 @@ def test_a_relay_connects_other_relays_of_its_run_with_tasks_of_its_machine_only
         run.wait_step("worker:1", 1)
         first, second = run.network._far.there
         key = run.network._far._made["chain_key"]
-        server = run._addresses["worker:0"]
+        server = run._starter.addresses["worker:0"]
         assert b" 200 " in _answer(first.address, request(server, key, "worker:1"))
         for relay, refused in (
             (first, request(server, "0" * 32, "worker:1")),
             (first, request(server, key)),
-            (first, request(run._addresses["worker:1"], key, "worker:1")),
+            (first, request(run._starter.addresses["worker:1"], key, "worker:1")),
             (first, request("127.0.0.1:22", key, "worker:1")),
             (second, request(server, key, "worker:1")),
         ):

@@ -12,7 +12,7 @@ import pytest
 
 from simulator import Cluster, Topology, UsageError
 from simulator.helpers.ray.carrier import Carrier
-from simulator.helpers.ray.choosing import NoSuchNode, chosen
+from simulator.helpers.ray.driver import NoSuchNode, chosen
 from simulator.machines.engines.ray import RayNodes
 from simulator.machines.far.wire import SocketWire
 from tests.simulator._wire import eventually

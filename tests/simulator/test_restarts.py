@@ -22,8 +22,8 @@ import pytest
 from simulator import Cluster, FaultPlan, LockstepError, RunFailed, Topology, UsageError
 from simulator.faults import Kill
 from simulator.journal.journal import Journal, read_journal
+from simulator.kernel import group_members
 from simulator.machines.local.machine import LocalMachine
-from simulator.machines.local.processes import group_members
 from simulator.run.events import Events
 from simulator.run.population import Population
 from simulator.run.restarts import RestartPolicy, forsaken
@@ -31,22 +31,15 @@ from simulator.run.task import Task
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
 from tests._ended import has_ended
+from tests.simulator._faults import own_agent
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=30)
 
 
-def _agent() -> Any:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
-    return agent
-
-
 def _returns_from(incarnation: int, task: str = "worker:1") -> dict[str, Any]:
     """Fail in `task` until this incarnation; else say who this is."""
-    agent = _agent()
+    agent = own_agent()
     if agent.spec.task == task and agent.spec.incarnation < incarnation:
         os._exit(7)
     return {"pid": os.getpid(), "config": os.environ["TF_CONFIG"], "incarnation": agent.spec.incarnation}
@@ -54,7 +47,7 @@ def _returns_from(incarnation: int, task: str = "worker:1") -> dict[str, Any]:
 
 def _waits_in_first() -> int:
     """Announce a step; the first incarnation of worker:1 then waits for ever."""
-    agent = _agent()
+    agent = own_agent()
     agent.step(1)
     if agent.spec.task == "worker:1" and agent.spec.incarnation == 0:
         threading.Event().wait()
@@ -109,7 +102,7 @@ def test_a_stopped_process_and_its_children_are_dead_before_the_next_incarnation
     """SIGKILL reaches a SIGSTOPped task, and a child that ignores SIGTERM."""
 
     def body() -> int:
-        agent = _agent()
+        agent = own_agent()
         if agent.spec.incarnation:
             return len(group_members(int((tmp_path / "pid").read_text())))
         code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
@@ -153,7 +146,7 @@ def test_a_gate_that_was_reached_is_not_set_again() -> None:
 
     def body() -> None:
         for number in (1, 2, 3):
-            _agent().step(number)
+            own_agent().step(number)
 
     with bare(Topology(worker=1)) as cluster:
         for gate in ("step:1", "step:3"):
@@ -176,7 +169,7 @@ def test_a_late_restart_of_a_task_that_is_back_does_nothing() -> None:
 
 def _raises_once_and_takes_its_time() -> int:
     """The first incarnation fails, and is then busy for a while with its own end."""
-    agent = _agent()
+    agent = own_agent()
     if agent.spec.incarnation == 0:
         sys.stdout.flush = lambda: threading.Event().wait(0.3)  # type: ignore[method-assign]
         raise ValueError("once")
@@ -210,7 +203,7 @@ def test_policy_job_starts_every_task_again(tmp_path: Path) -> None:
 
 def _announces_from(incarnation: int, *failing: str) -> int:
     """Announce step 1, but fail until this incarnation in these tasks (in worker:1 if none is named)."""
-    agent = _agent()
+    agent = own_agent()
     if agent.spec.task in (failing or ("worker:1",)) and agent.spec.incarnation < incarnation:
         os._exit(7)
     agent.step(1)
@@ -366,7 +359,7 @@ def test_servers_restart_as_servers() -> None:
     def body() -> list[float]:
         import tensorflow as tf
 
-        agent = _agent()
+        agent = own_agent()
         agent.step(1)
         cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         tf.config.experimental_connect_to_cluster(cluster, job_name="chief")
@@ -394,7 +387,7 @@ def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
     victim = tmp_path / "pid of worker:1"
 
     def body() -> int:
-        agent = _agent()
+        agent = own_agent()
         if agent.spec.incarnation == 0 and agent.spec.task == "worker:1":
             victim.write_text(str(os.getpid()))
             eventually((tmp_path / "worker:0 waits").exists, "worker:0 to wait")

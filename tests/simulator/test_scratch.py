@@ -12,7 +12,6 @@ import sys
 import tempfile
 import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,6 @@ os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 """
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory with a short path for temporary directories."""
-    with tempfile.TemporaryDirectory(prefix="lockstep-test-", dir="/tmp") as directory:
-        yield Path(directory)
-
-
 def _run(script: str, place: str | bytes | Path, *, ordinary: bool = False) -> subprocess.CompletedProcess[str]:
     begin = ["-c", ORDINARY] if ordinary else ["-c"]
     command = [sys.executable, *begin, textwrap.dedent(script)]
@@ -53,7 +45,7 @@ def _run(script: str, place: str | bytes | Path, *, ordinary: bool = False) -> s
 @pytest.mark.parametrize(
     ("end", "code"), [("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL), ("raise KeyboardInterrupt", -2)]
 )
-def test_an_end_right_after_the_directory_was_made_leaves_none(end: str, code: int, place: Path) -> None:
+def test_an_end_right_after_the_directory_was_made_leaves_none(end: str, code: int, short_temporary: Path) -> None:
     """The warden knows of it before it exists."""
     script = f"""
         import os, pathlib, signal
@@ -67,14 +59,14 @@ def test_an_end_right_after_the_directory_was_made_leaves_none(end: str, code: i
             pathlib._NormalAccessor.mkdir = staticmethod(made)
         make_scratch("test")
     """
-    assert _run(script, place).returncode == code
-    eventually(lambda: not any(place.iterdir()), "the directory to be removed")
+    assert _run(script, short_temporary).returncode == code
+    eventually(lambda: not any(short_temporary.iterdir()), "the directory to be removed")
 
 
 @pytest.mark.parametrize("name", ["with a\nnewline", b"not \xff UTF-8", "+directory x"])
-def test_the_place_may_have_any_name(name: str | bytes, place: Path) -> None:
+def test_the_place_may_have_any_name(name: str | bytes, short_temporary: Path) -> None:
     """A killed process leaves nothing there, and neither does one that ends."""
-    here = os.path.join(os.fsencode(place), os.fsencode(name))  # noqa: PTH118 - pathlib takes no bytes
+    here = os.path.join(os.fsencode(short_temporary), os.fsencode(name))  # noqa: PTH118 - pathlib takes no bytes
     os.mkdir(here)  # noqa: PTH102 - as above
     script = """
         import os, signal, sys
@@ -116,21 +108,21 @@ READ_ONLY = """
 
 
 @pytest.mark.parametrize("end", ["remove_scratch(directory)", "os.kill(os.getpid(), signal.SIGKILL)"])
-def test_read_only_folders_are_removed_too(end: str, place: Path) -> None:
+def test_read_only_folders_are_removed_too(end: str, short_temporary: Path) -> None:
     """By their owner, who need not be root; what a link leads to is left alone."""
-    done = _run(READ_ONLY + f"    {end}\n", place, ordinary=True)
+    done = _run(READ_ONLY + f"    {end}\n", short_temporary, ordinary=True)
     if "unshare" in done.stderr:
         pytest.skip("root cannot be an ordinary user here: no user namespaces")
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    eventually(lambda: [path.name for path in place.iterdir()] == ["outside"], "the directory to be removed")
-    assert (place / "outside").stat().st_mode & 0o777 == 0o500
+    eventually(lambda: [path.name for path in short_temporary.iterdir()] == ["outside"], "the directory to be removed")
+    assert (short_temporary / "outside").stat().st_mode & 0o777 == 0o500
 
 
 def test_what_cannot_be_removed_is_said_once(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    short_temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line that names it, and why."""
-    monkeypatch.setattr("tempfile.tempdir", str(place))
+    monkeypatch.setattr("tempfile.tempdir", str(short_temporary))
     directory = make_scratch("test")
     with monkeypatch.context() as patch:
         patch.setattr(scratch, "remove_tree", lambda path: "Device or resource busy")

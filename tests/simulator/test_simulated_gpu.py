@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, RunFailed, Topology, UsageError
-from simulator.hardware import HardwareMissing, gpus, seen
+from simulator.hardware import HardwareMissing, detecting, gpus
 from simulator.hardware.simulated import COUNT_VARIABLE, MEMORY_VARIABLE, NotBuilt, building, variables
 
 
@@ -176,7 +176,7 @@ def test_a_simulated_gpu_is_never_taken_for_a_real_one(monkeypatch: pytest.Monke
     with Cluster(Topology(devices="gpu:1"), timeout=60) as cluster:
         with pytest.raises(HardwareMissing, match="gpu devices were asked for, and TensorFlow sees none here"):
             cluster.run(_product)
-        monkeypatch.setattr("simulator.hardware.lending.gpus", lambda _: gpus("gpu-simulated"))
+        monkeypatch.setattr("simulator.hardware.leases.gpus", lambda _: gpus("gpu-simulated"))
         with pytest.raises(RunFailed, match="gpu:1 was asked for, and TensorFlow's /physical_device:GPU:0 is 'SIMU"):
             cluster.run(_product)
 
@@ -261,30 +261,30 @@ def test_tensorflow_is_asked_once_by_all_processes_of_a_session(
 
     def ask(relevant: Any) -> tuple[Any, ...]:
         asked.append(relevant)
-        return (seen.Gpu(0, "GPU 0", 2**30),)
+        return (detecting.Gpu(0, "GPU 0", 2**30),)
 
-    monkeypatch.setattr(seen, "_ask", ask)
-    monkeypatch.setenv(seen.ANSWERS_VARIABLE, str(tmp_path / "session"))
-    monkeypatch.setenv(seen.SESSION_VARIABLE, "one")
+    monkeypatch.setattr(detecting, "_ask", ask)
+    monkeypatch.setenv(detecting.ANSWERS_VARIABLE, str(tmp_path / "session"))
+    monkeypatch.setenv(detecting.SESSION_VARIABLE, "one")
     for _ in range(2):
-        seen._asked.cache_clear()  # as in another process of pytest-xdist
-        assert seen._asked((("CUDA_VISIBLE_DEVICES", "0"),)) == (seen.Gpu(0, "GPU 0", 2**30),)
-    seen._asked((("CUDA_VISIBLE_DEVICES", "1"),))
+        detecting._listed.cache_clear()  # as in another process of pytest-xdist
+        assert detecting._listed((("CUDA_VISIBLE_DEVICES", "0"),)) == (detecting.Gpu(0, "GPU 0", 2**30),)
+    detecting._listed((("CUDA_VISIBLE_DEVICES", "1"),))
     assert len(asked) == 2
     # What one session has found is not for the next one, in which a GPU may be gone.
-    monkeypatch.setenv(seen.SESSION_VARIABLE, "two")
-    seen._asked.cache_clear()
-    seen._asked((("CUDA_VISIBLE_DEVICES", "0"),))
+    monkeypatch.setenv(detecting.SESSION_VARIABLE, "two")
+    detecting._listed.cache_clear()
+    detecting._listed((("CUDA_VISIBLE_DEVICES", "0"),))
     assert len(asked) == 3
-    seen._asked.cache_clear()
+    detecting._listed.cache_clear()
 
 
 def test_where_nothing_hints_at_a_gpu_nobody_is_asked(tmp_path: Path) -> None:
     """An import of TensorFlow is seconds, and most machines have neither driver nor plugin."""
-    assert not seen.may_have_gpus({}, tmp_path)
-    assert seen.may_have_gpus({"TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib.so"}, tmp_path)
+    assert not detecting.may_have_gpus({}, tmp_path)
+    assert detecting.may_have_gpus({"TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib.so"}, tmp_path)
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
-    assert seen.may_have_gpus({}, tmp_path)
+    assert detecting.may_have_gpus({}, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "text"), [(COUNT_VARIABLE, "0"), (COUNT_VARIABLE, "65"), (MEMORY_VARIABLE, "1G")])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from simulator import Cluster, Topology
-from simulator.agent.steps.losses import loss_of
+from simulator.agent.steps.patches import loss_of
 from simulator.agent.tracebacks import without_own
 from simulator.journal.startup_lines import is_startup_line
 

@@ -10,18 +10,16 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 
 from simulator import Cluster, RunFailed, Topology
 from simulator.agent import main
+from tests._ended import has_ended
+from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=30)
 
@@ -138,7 +136,8 @@ def test_10_a_hang_takes_its_children_with_it(tmp_path: Path) -> None:
 
     with bare(Topology(worker=1), timeout=2) as cluster, pytest.raises(RunFailed):
         cluster.run(body, str(tmp_path / "pid"))
-    _assert_gone(int((tmp_path / "pid").read_text()))
+    child = int((tmp_path / "pid").read_text())
+    eventually(partial(has_ended, child), f"process {child} to be gone")
 
 
 def test_13_the_first_failure_is_named_first() -> None:
@@ -175,13 +174,6 @@ with Cluster(Topology(worker=2), preload=(), timeout=60) as cluster:
 """
 
 
-@pytest.fixture
-def short_temporary() -> Iterator[Path]:
-    """A directory with a short path: a longer one would not be used for clusters, whose Unix sockets have to fit."""
-    with tempfile.TemporaryDirectory(prefix="lockstep-test-", dir="/tmp") as directory:
-        yield Path(directory)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_14_nothing_outlives_the_parent(number: signal.Signals, tmp_path: Path, short_temporary: Path) -> None:
     """Ctrl-C, SIGTERM and SIGKILL of the parent leave no task, no child of a task, and no directory."""
@@ -189,7 +181,9 @@ def test_14_nothing_outlives_the_parent(number: signal.Signals, tmp_path: Path, 
     command = [sys.executable, "-c", _PARENT, str(tmp_path)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as parent:
         try:
-            _wait(lambda: len([note for note in tmp_path.iterdir() if note.read_text()]) == 2, "both tasks to start")
+            eventually(
+                lambda: len([note for note in tmp_path.iterdir() if note.read_text()]) == 2, "both tasks to start"
+            )
             family = [int(text) for note in tmp_path.iterdir() for text in (note.name, note.read_text())]
             assert any(short_temporary.iterdir())
             os.kill(parent.pid, number)
@@ -197,8 +191,8 @@ def test_14_nothing_outlives_the_parent(number: signal.Signals, tmp_path: Path, 
         finally:
             parent.kill()
     for pid in family:
-        _assert_gone(pid)
-    _wait(lambda: not any(short_temporary.iterdir()), f"{list(short_temporary.iterdir())} to be removed")
+        eventually(partial(has_ended, pid), f"process {pid} to be gone")
+    eventually(lambda: not any(short_temporary.iterdir()), f"{list(short_temporary.iterdir())} to be removed")
 
 
 def test_14_a_finished_run_leaves_no_process_and_no_file(
@@ -212,23 +206,5 @@ def test_14_a_finished_run_leaves_no_process_and_no_file(
 
     with bare(Topology(worker=1)) as cluster:
         child = cluster.run(body)["worker:0"].value
-        _assert_gone(child)
+        eventually(partial(has_ended, child), f"process {child} to be gone")
     assert not [path for path in short_temporary.iterdir() if "forkserver" not in path.name]
-
-
-def _assert_gone(pid: int) -> None:
-    def gone() -> bool:
-        try:
-            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return True
-
-    _wait(gone, f"process {pid} to be gone")
-
-
-def _wait(condition: object, what: str, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    pause = threading.Event()
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, f"gave up waiting for {what}"
-        pause.wait(0.02)

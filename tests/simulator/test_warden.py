@@ -17,10 +17,11 @@ import pytest
 from simulator import Cluster, Topology
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked
 from simulator.journal import read_journal
+from simulator.kernel import now_ticks
 from simulator.launch import Forkserver
 from simulator.machines.local.machine import LocalMachine
-from simulator.machines.local.processes import now_ticks
-from simulator.machines.protocol import GROUP, Who
+from simulator.machines.protocol import GROUP
+from simulator.wire.events import Who
 from tests._ended import living
 from tests.simulator._wire import eventually
 

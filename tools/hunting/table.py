@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from tools.hunting.running import PROFILES, Hunted, guilty
+from tools.pages import table as markdown
 
 __all__ = ["section", "summary", "table"]
 
@@ -38,14 +39,14 @@ def _missed(found: Sequence[Hunted]) -> str:
 
 def table(results: Sequence[Hunted]) -> str:
     """A row for each weak training: what is wrong, and the median of plans by each profile."""
-    lines = ["| training | guilty line | " + " | ".join(PROFILES) + " |", "| --- | --- |" + " --- |" * len(PROFILES)]
+    rows = []
     for training in _trainings(results, "weak"):
         file, _, function = training.partition(":")
-        line = (guilty(file, function) or ["-"])[0].replace("|", "\\|")
+        line = (guilty(file, function) or ["-"])[0]
         cells = [_of(results, training, profile) for profile in PROFILES]
-        told = " | ".join(f"{_median(found)}{_missed(found)}" for found in cells)
-        lines.append(f"| {function.removeprefix('weak_').replace('_', ' ')} | `{line}` | {told} |")
-    return "\n".join(lines)
+        told = [f"{_median(found)}{_missed(found)}" for found in cells]
+        rows.append((function.removeprefix("weak_").replace("_", " "), f"`{line}`", *told))
+    return markdown(("training", "guilty line", *PROFILES), rows)
 
 
 def summary(results: Sequence[Hunted]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from harness.relations.protocol import RULES
 from harness.relations.rules import all_rules
+from tools.pages import packages
+from tools.pages import table as markdown
 from tools.proving.running import Found
 
 __all__ = ["section", "summary"]
@@ -39,12 +40,11 @@ _WALKED = [
 
 def section(results: Sequence[Found]) -> str:
     """What the page shows."""
-    packages = " and ".join(f"{name} {version(name.lower())}" for name in ("TensorFlow", "Keras"))
     wrong = [each for each in results if each.mistake is not None]
     right = [each for each in results if each.mistake is None]
     return "\n\n".join(
         [
-            f"Measured with {packages} on CPU devices, {len(results)} programs.",
+            f"Measured with {packages()} on CPU devices, {len(results)} programs.",
             summary(results),
             "### Operations",
             _operations(results),
@@ -75,7 +75,7 @@ def summary(results: Sequence[Found]) -> str:
                 str(lines["wrong"]),
             )
         )
-    return _markdown(("", "programs", *_STATUSES, "refuted at the right line", "at another line"), rows)
+    return markdown(("", "programs", *_STATUSES, "refuted at the right line", "at another line"), rows)
 
 
 def _operations(results: Sequence[Found]) -> str:
@@ -107,7 +107,7 @@ def _table(results: Sequence[Found]) -> str:
         "traced, s",
         "inferred, s",
     )
-    return _markdown(header, [_row(each) for each in results])
+    return markdown(header, [_row(each) for each in results])
 
 
 def _row(each: Found) -> tuple[str, ...]:
@@ -121,8 +121,3 @@ def _row(each: Found) -> tuple[str, ...]:
         f"{each.tracing_seconds:.1f}",
         f"{each.inferring_seconds:.2f}",
     )
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
+from tools.pages import packages
+from tools.pages import table as markdown
 from tools.sweeping.judging import Injected, Result
 
 __all__ = ["HEADER", "as_json", "failures", "section", "table", "wrong"]
@@ -34,15 +35,13 @@ def table(results: Sequence[Result]) -> str:
     rows = [_row(family, [result for result in results if result.family == family]) for family in families]
     if len(rows) > 1:
         rows.append(_row("all", results))
-    lines = [HEADER, ("---",) * len(HEADER), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown(HEADER, rows)
 
 
 def section(results: Sequence[Result], seeds: range) -> str:
     """The table for a page, after a sentence on where its numbers come from."""
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
-    packages = " and ".join(f"{name} {version(name.lower())}" for name in ("TensorFlow", "Keras"))
-    return f"Measured with {packages} on CPU devices, {which} of each family.\n\n{table(results)}"
+    return f"Measured with {packages()} on CPU devices, {which} of each family.\n\n{table(results)}"
 
 
 def _row(family: str, results: Sequence[Result]) -> tuple[str, ...]:

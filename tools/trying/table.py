@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 
+from tools.pages import packages
+from tools.pages import table as markdown
 from tools.trying.running import Fate, Result
 
 __all__ = ["section", "summary", "table"]
@@ -16,10 +17,9 @@ _FATES: tuple[Fate, ...] = ("right", "wrong", "none")
 
 def section(results: Sequence[Result], before: Mapping[str, Result]) -> str:
     """What a page shows: totals, the wrong programs, and those right ones of which something was said."""
-    packages = " and ".join(f"{name} {version(name.lower())}" for name in ("TensorFlow", "Keras"))
     accused = [result for result in _right(results) if result.outcome != "consistent" or _accuses(result)]
     parts = [
-        f"Measured with {packages} on CPU devices.",
+        f"Measured with {packages()} on CPU devices.",
         summary(results, before),
         "## Wrong programs",
         table(_wrong(results), before),
@@ -42,7 +42,7 @@ def summary(results: Sequence[Result], before: Mapping[str, Result]) -> str:
         rows.append(("right programs, before", *_totals(earlier)))
     rows.append(("right programs", *_totals(right)))
     header = ("", "programs", "found inconsistent", "a condition", *(f"culprit {fate}" for fate in _FATES))
-    lines = [_markdown((*header, *(f"rule {fate}" for fate in _FATES)), rows)]
+    lines = [markdown((*header, *(f"rule {fate}" for fate in _FATES)), rows)]
     found = [result for result in wrong if result.outcome == "inconsistent" and result.diagnostic]
     if lengths := [len(result.diagnostic.splitlines()) for result in found]:
         lines.append(f"A diagnostic has {statistics.median(lengths):g} lines, the longest {max(lengths)}.")
@@ -57,7 +57,7 @@ def table(results: Sequence[Result], before: Mapping[str, Result]) -> str:
     header = ["program", "mistake", "culprit", "rule", "named", "s"]
     if before:
         header.insert(5, "before: culprit, rule")
-    return _markdown(header, [_row(result, before) for result in results])
+    return markdown(header, [_row(result, before) for result in results])
 
 
 def _row(result: Result, before: Mapping[str, Result]) -> tuple[str, ...]:
@@ -103,8 +103,3 @@ def _totals(results: Sequence[Result]) -> tuple[str, ...]:
     counts = [str(Counter(map(fate_of, results))[fate]) for fate_of in by for fate in _FATES]
     found = sum(result.outcome == "inconsistent" for result in results)
     return str(len(results)), str(found), str(sum(result.is_condition for result in results)), *counts
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)

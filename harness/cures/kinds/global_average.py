@@ -17,6 +17,7 @@ class _GlobalAverage:
         *NUMBERS,
         "loss_times_replicas",
         "loss_times_workers",
+        "divided_by_own_number",
         "mean_of_replica_means",
         "accumulation_off",
     )
@@ -36,6 +37,10 @@ class _GlobalAverage:
                 words = [f"{word.arg}={source.of(word.value)}" for word in left]
                 given = ", ".join([*map(source.of, call.args), *words])
                 yield source.replaced(call, f"{source.of(call.func)}({given})")
+            elif len(call.args) == 1 and not call.keywords:  # replicas may have unequal numbers of examples
+                tf, losses = source.tensorflow, source.of(call.args[0])
+                count = f'{source.context}.all_reduce("SUM", {tf}.cast({tf}.size({losses}), {tf}.float32))'
+                yield source.replaced(call, f"{tf}.reduce_sum({losses}) / {count}")
 
 
 CURE = _GlobalAverage()

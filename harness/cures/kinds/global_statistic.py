@@ -17,6 +17,7 @@ _OTHERS = ("reduce_max", "reduce_min", "reduce_all", "reduce_any", "max", "min",
 class _GlobalStatistic:
     codes: tuple[str, ...] = (
         *NUMBERS,
+        "divided_by_own_number",
         "mean_of_replica_means",
         "local_overflow_decision",
         "batch_statistics_local",

@@ -7,8 +7,8 @@ to be, so that no more than one is in memory.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ import msgspec
 
 from harness.evidence.steps.records import StepEvidence, Stored
 from harness.evidence.steps.store import PART, SUFFIX, EvidenceReader, data_of, written
+from simulator.threads import Worker
 from simulator.units import format_size
 
 __all__ = ["LooseWriter", "loose_steps", "renumbered"]
@@ -42,12 +43,12 @@ class LooseWriter:
         self._arrays: list[bytes] = []
         self._size = 0
         self._file = 0
-        self._writing: threading.Thread | None = None
+        self._writing: Worker | None = None
 
     @property
     def is_busy(self) -> bool:
         """Whether a step is still being written."""
-        return self._writing is not None and self._writing.is_alive()
+        return self._writing is not None and not self._writing.ends(0.0)
 
     def begin(self, index: int) -> None:
         """See `EvidenceWriter`."""
@@ -67,8 +68,7 @@ class LooseWriter:
         """Begin to write a step, which is there under its name when all of it is."""
         assert self.folder is not None
         path = self.folder / f"{step.index}{SUFFIX}"
-        self._writing = threading.Thread(target=self._write, args=(path, step, self._arrays), daemon=True)
-        self._writing.start()
+        self._writing = Worker.started("evidence", partial(self._write, path, step, self._arrays))
         self._arrays = []
 
     def _write(self, path: Path, step: StepEvidence, arrays: list[bytes]) -> None:
@@ -95,7 +95,7 @@ class LooseWriter:
     def close(self) -> None:
         """Wait for the last one, not for ever."""
         if self._writing is not None:
-            self._writing.join(_PATIENCE_SECONDS)
+            self._writing.ends(_PATIENCE_SECONDS)
 
 
 def loose_steps(folder: Path) -> dict[int, Path]:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from harness.report.templates import rendered
 from harness.report.timeline.model import FaultRow, Life, LinkCondition, MachineRow, Save, Timeline
 
-__all__ = ["Drawing", "Shape", "draw"]
+__all__ = ["Drawing", "Shape", "draw", "timeline_page", "timeline_svg"]
 
 _LEFT, _RIGHT, _TOP = 92.0, 16.0, 28.0
 _LANE, _ROW = 38.0, 30.0
@@ -260,3 +261,14 @@ def _symbol(style: str, x: float, y: float) -> str:
     if style == "detected":
         return f"M{x - 5} {y + 5}h10l-5 -10z"
     return f"M{x - 4.5} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0"
+
+
+def timeline_page(timelines: Sequence[Timeline]) -> str:
+    """Render the page: a picture for each run, and the tables of its faults and links."""
+    drawn = [(timeline, draw(timeline)) for timeline in timelines]
+    return rendered("timeline.html", drawn=drawn)
+
+
+def timeline_svg(timeline: Timeline) -> str:
+    """Render the picture alone, as a file that carries its own styles."""
+    return rendered("timeline.svg.j2", drawing=draw(timeline), alone=True) + "\n"

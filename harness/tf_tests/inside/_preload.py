@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.abc
+import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
 
-from harness.tf_tests.inside import checkouts, seam
+from harness.tf_tests.inside import checkouts
 
 __all__: list[str] = []
 
+# The one module of TensorFlow that starts processes for its multi-process tests.
+_SEAM = "tensorflow.python.distribute.multi_process_lib"
+_OURS = Path(__file__).with_name("stand_in.py")
 _LIBRARIES = (
     "tensorflow.python.distribute.combinations",
     "tensorflow.python.distribute.multi_process_runner",
@@ -27,7 +34,7 @@ _LIBRARIES = (
 
 
 def _preload() -> None:
-    seam.install()
+    _take_the_place()
     with _installed_first():
         for name in ("tensorflow", *_LIBRARIES):
             with contextlib.suppress(ImportError):  # whoever needs it is told then
@@ -46,6 +53,24 @@ def _installed_first() -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+class _Seam(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return importlib.util.spec_from_file_location(_SEAM, _OURS) if fullname == _SEAM else None
+
+
+def _take_the_place() -> None:
+    """Have TensorFlow import our `multi_process_lib` in the place of its own; before TensorFlow is imported.
+
+    Raises:
+        RuntimeError: TensorFlow has been imported already.
+    """
+    if _SEAM in sys.modules:
+        raise RuntimeError(f"{_SEAM} has been imported before its place could be taken")
+    sys.meta_path.insert(0, _Seam())
 
 
 _preload()

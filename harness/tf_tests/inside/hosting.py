@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from harness.tf_tests.inside import (
     checkouts,
     clients,
     main_block,
-    no_tpus,
     processes,
     strict,
     strict_pool,
@@ -37,10 +36,19 @@ from harness.tf_tests.inside.messages import (
 )
 from harness.tf_tests.inside.state import STATE, TestFile
 from simulator.agent.process import fresh_signals, leave, redirect_output
+from simulator.threads import Worker
 
 __all__ = ["main"]
 
 _POOLS_SECONDS_MAX = 10.0
+# That there is no TPU, as `tpu_util`, `tpu_strategy_util` and `TPUClusterResolver` say it, which begin a test that
+# needs no mock of a TPU; and where something is packed for a mesh of TPUs.
+_NO_TPU = (
+    "no valid TPUs found",
+    "TPUs not found in the cluster",
+    "Please provide a TPU Name to connect to",
+    "/device:TPU:0 unknown device",
+)
 
 
 def main(connection: Any, captured: Any, order: Order) -> None:
@@ -64,7 +72,7 @@ def main(connection: Any, captured: Any, order: Order) -> None:
     _read_flags()
     config = pytest.Config.fromdictargs(dict(order.options), [order.path])
     config.pluginmanager.register(_Inside(connection), PLUGIN)
-    threading.Thread(target=_tell_captured, args=(config, captured), daemon=True).start()
+    Worker.started("captured", partial(_tell_captured, config, captured))
     config.hook.pytest_cmdline_main(config=config)
     leave(0)
 
@@ -181,7 +189,7 @@ class _Inside:
         One that wants a TPU is skipped.
         """
         report = yield
-        if report.failed and (why := no_tpus.reason(call)) is not None:
+        if report.failed and (why := _why_no_tpu(call)) is not None:
             report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, f"Skipped: {why}")
         if report.skipped and STATE.gpus_missing and getattr(item.config.option, "require_hardware", False):
             report.outcome, report.longrepr = "failed", STATE.gpus_missing
@@ -202,9 +210,7 @@ class _Inside:
             if STATE.started:
                 item.user_properties.append((STARTED_PROPERTY, True))
             if nextitem is None:
-                ending = threading.Thread(target=strict_pool.end_all, daemon=True)
-                ending.start()
-                ending.join(_POOLS_SECONDS_MAX)
+                Worker.started("end-pools", strict_pool.end_all).ends(_POOLS_SECONDS_MAX)
                 if left := tasks.left():
                     names = ", ".join(f"{each.name} ({each.pid})" for each in left)
                     item.user_properties.append((LEFT_PROPERTY, names))
@@ -232,3 +238,19 @@ def _entry(item: pytest.Item) -> Entry:
     depth = next(index for index, each in enumerate(item.listchain()) if isinstance(each, pytest.File))
     marks = [(mark.name, mark.args, dict(mark.kwargs)) for mark in item.iter_markers()]
     return Entry(tuple(names[depth + 1 :]), tuple(marks), item.location)
+
+
+def _why_no_tpu(call: pytest.CallInfo[None]) -> str | None:
+    """Why a test is skipped that has failed so: TensorFlow's own sentence that there is no TPU; None if it is not."""
+    if call.excinfo is None:
+        return None
+    said = next((each for each in _NO_TPU if each in str(call.excinfo.value)), None)
+    # After the first such test TensorFlow is initialized, which the others of its process are told instead.
+    if said is None and any(map(_asks_dtensor, call.excinfo.traceback)):
+        said = "DTensor is asked for TPUs"
+    return None if said is None else f"requires a TPU, and nothing is run on one here: {said}"
+
+
+def _asks_dtensor(entry: Any) -> bool:
+    """Whether this is where TensorFlow initializes DTensor for TPUs."""
+    return entry.name == "initialize_accelerator_system" and str(entry.locals.get("device_type")).upper() == "TPU"

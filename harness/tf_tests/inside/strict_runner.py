@@ -7,11 +7,13 @@ exits with 0 before it has said anything is not missed at all. A task that the t
 # ruff: noqa: SLF001 - what has to be replaced is private
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
 
-from harness.tf_tests.inside import carried, devices, tasks
+from harness.tf_tests.inside import carried, tasks
 from harness.tf_tests.inside.state import STATE
+from simulator.agent.devices import physical_gpus
 
 __all__ = ["install", "trouble"]
 
@@ -56,7 +58,7 @@ def _carry_exceptions(library: Any) -> None:
     original = library._run_contained
 
     def run_contained(task_type: str, task_id: int, fn: Any, args: Any, kwargs: Any) -> Any:
-        devices.look_again()
+        _see_named_gpus()
         info = original(task_type, task_id, fn, args, kwargs)
         if info.exc_info is None:
             return info
@@ -64,6 +66,18 @@ def _carry_exceptions(library: Any) -> None:
         return info._replace(exc_info=(type(error), error, error.__traceback__))
 
     library._run_contained = run_contained
+
+
+def _see_named_gpus() -> None:
+    """See the GPUs that the runner has just named in `CUDA_VISIBLE_DEVICES`, where it shares them out.
+
+    TensorFlow lists CUDA's devices when it is first asked. Those of a pluggable library, as simulated GPUs are, it
+    lists when it is imported, which was in the forkserver.
+    """
+    import tensorflow as tf
+
+    if os.environ.get("CUDA_VISIBLE_DEVICES"):
+        physical_gpus(tf)
 
 
 def _see_answers(library: Any) -> None:

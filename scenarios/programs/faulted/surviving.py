@@ -13,7 +13,7 @@ from harness import StrategyCase
 from simulator import Cluster, FaultPlan, Link, Run, RunFailed, RunResult
 from simulator.faults import Fault
 from simulator.journal import read_journal
-from simulator.machines.local.processes import group_members
+from simulator.kernel import group_members
 
 __all__ = ["COMPRESSED", "Told", "plan_of", "running", "survive"]
 

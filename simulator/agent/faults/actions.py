@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Iterable
+from typing import Any
 
 from simulator.agent.agent import Agent
-from simulator.agent.faults.report import Report
 from simulator.wire import control
 
-__all__ = ["perform"]
+__all__ = ["Report", "perform"]
+
+
+class Report:
+    """Tells the parent what came of an action."""
+
+    def __init__(self, agent: Agent, fault: str) -> None:
+        self._agent = agent
+        self._fault = fault
+
+    def __call__(self, **effect: Any) -> None:
+        """Send what was measured."""
+        self._agent.send(control.Acted(fault=self._fault, effect=effect, at=time.monotonic()))
 
 
 def perform(agent: Agent, actions: Iterable[control.Action]) -> None:

@@ -7,8 +7,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from simulator.agent.faults.actions import Report
 from simulator.agent.faults.bits import changed
-from simulator.agent.faults.report import Report
 
 __all__ = ["act", "watch"]
 

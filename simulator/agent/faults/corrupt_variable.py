@@ -6,8 +6,8 @@ import fnmatch
 import gc
 from typing import Any
 
+from simulator.agent.faults.actions import Report
 from simulator.agent.faults.bits import changed
-from simulator.agent.faults.report import Report
 
 __all__ = ["act"]
 

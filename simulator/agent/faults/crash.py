@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from simulator.agent.faults.report import Report
+from simulator.agent.faults.actions import Report
 
 __all__ = ["InjectedCrash", "act"]
 

@@ -6,7 +6,7 @@ import errno
 import resource
 import tempfile
 
-from simulator.agent.faults.report import Report
+from simulator.agent.faults.actions import Report
 
 __all__ = ["act"]
 

@@ -6,7 +6,7 @@ import errno
 import mmap
 import resource
 
-from simulator.agent.faults.report import Report
+from simulator.agent.faults.actions import Report
 
 __all__ = ["OUT_OF_MEMORY", "act"]
 

@@ -35,7 +35,7 @@ class Gatekeeper:
     def begin(self, run: Running) -> None:
         """Start the thread that opens gates."""
         self._run = run
-        self._thread = run.breakdown.thread("lockstep-gates", self._open_gates, "gates are not opened any more")
+        self._thread = run.breakdown.worker("gates", self._open_gates, "gates are not opened any more")
         self._thread.start()
 
     def close(self) -> None:

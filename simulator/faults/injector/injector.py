@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 
 from simulator.errors import TaskError
 from simulator.faults.injector.gates import Gatekeeper
-from simulator.faults.injector.season import Limits, Season
-from simulator.faults.injector.strike import Strike
+from simulator.faults.injector.strike import Limits, Season, Strike
 from simulator.faults.injector.triggers import points
 from simulator.faults.plan.plan import FaultPlan
 from simulator.faults.protocol import PHASES
 from simulator.results import PlannedFault
 from simulator.run.protocol import Running
+from simulator.threads import Worker
 from simulator.units import parse_duration
 
 __all__ = ["Injector"]
@@ -27,7 +26,7 @@ _HASTY_UNDO_SECONDS_MAX = 5.0
 class Injector:
     """Applies the faults of an expanded plan to one run, undoes them, and says which of them were not real.
 
-    It is a `simulator.run.companion.Companion` of the run.
+    It is a `simulator.run.protocol.Companion` of the run.
     """
 
     def __init__(self, plan: FaultPlan) -> None:
@@ -50,7 +49,7 @@ class Injector:
         self._problems: list[TaskError] = []
         self._stuck_at_last: list[str] = []
         self._finished = False
-        self._healer = threading.Thread()
+        self._healer: Worker | None = None
 
     def begin(self, run: Running) -> None:
         """Save the plan in the run's directory and start to wait for the triggers."""
@@ -61,7 +60,7 @@ class Injector:
         self._strikes = [Strike(fault, self._season, run) for fault in self.plan.faults]
         for strike in self._strikes:
             strike.start()
-        self._healer = run.breakdown.thread("lockstep-heal", self._heal, "the plan does not heal")
+        self._healer = run.breakdown.worker("heal", self._heal, "the plan does not heal")
         if self.plan.heal is not None:
             self._healer.start()
 
@@ -89,8 +88,8 @@ class Injector:
             limits = self._season.limits = Limits(seen=now + patience, undone=now + patience + undo)
             self._run.changed.notify_all()
         for strike in self._strikes:
-            strike.join(max(0.0, limits.undone - time.monotonic()))
-        if self._healer.is_alive():
+            strike.wait_end(limits.undone - time.monotonic())
+        if self._healer is not None:
             self._healer.join()
         self.keeper.close()
         self._problems += [error for strike in self._strikes if (error := strike.verdict()) is not None]

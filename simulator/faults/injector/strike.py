@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from simulator.errors import TaskError
-from simulator.faults.injector.season import Season
+from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.triggers import until_gate, wait_trigger
 from simulator.faults.protocol import Effect, Fault, NoEffect
 from simulator.network import LinkRule
 from simulator.run.protocol import Running
 from simulator.run.task import Task
+from simulator.threads import Worker
 from simulator.wire.control import Action
 
-__all__ = ["Strike"]
+__all__ = ["Limits", "Season", "Strike"]
 
 _POLL_SECONDS = 0.005
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Until when, in seconds of CLOCK_MONOTONIC, faults may still be seen to work, and be undone."""
+
+    seen: float
+    undone: float
+
+
+@dataclass
+class Season:
+    """What all faults of a run share; guarded by the run's condition.
+
+    Attributes:
+        keeper: of the gates.
+        ending: the run is over; nothing shall be started any more.
+        healed: the plan has all faults undone.
+        limits: set when the run is over.
+    """
+
+    keeper: Gatekeeper
+    ending: bool = False
+    healed: bool = False
+    limits: Limits | None = None
 
 
 class Strike:
@@ -43,15 +69,15 @@ class Strike:
         # It has ended by an error of the machine or of Lockstep, not for want of an effect.
         self.crashed = False
         self._undoing = False
-        self._thread = threading.Thread(target=self._main, name=f"lockstep-fault-{fault.id}", daemon=True)
+        self._worker = Worker(f"fault-{fault.id}", self._main)
 
     def start(self) -> None:
         """Begin to wait for the trigger."""
-        self._thread.start()
+        self._worker.start()
 
-    def join(self, seconds: float) -> None:
-        """Wait for the end of the undo."""
-        self._thread.join(seconds)
+    def wait_end(self, seconds: float) -> None:
+        """Wait for the end of the undo, at most so long; whether it has come is in `verdict`."""
+        self._worker.ends(seconds)
 
     @property
     def is_bringing_back(self) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Protocol
 
 from simulator.faults.injector.gates import Gatekeeper
-from simulator.faults.injector.tail import Tail
 from simulator.faults.protocol import Fault
 from simulator.network import Link, LinkRule
 from simulator.run.protocol import Running
@@ -102,7 +102,7 @@ def _wait_link(waiting: Waiting) -> bool:
 
 def _wait_log(waiting: Waiting) -> bool:
     pattern = re.compile(waiting.fault.log or "")
-    logs = [Tail(waiting.task(task).log_path) for task in waiting.fault.of or tuple(waiting.run.tasks)]
+    logs = [_Tail(waiting.task(task).log_path) for task in waiting.fault.of or tuple(waiting.run.tasks)]
     # Not while holding the condition, which the thread of events needs: a log may be long.
     while not any(pattern.search(line) for log in logs for line in log.read()):
         _wait(waiting, lambda: False, waiting.at_until, _LOG_POLL_SECONDS)
@@ -126,3 +126,27 @@ def counting_link(fault: Fault) -> Link:
         after_bytes=fault.bytes_,
         after_connections=None if fault.connections is None else int(fault.connections),
     )
+
+
+class _Tail:
+    """Reads a log piece by piece, so that a long one is not read again at every look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rest = b""
+        self._position = 0
+
+    def read(self) -> list[str]:
+        """The lines that have come, and as much of the last one as there is; a carriage return ends a line too."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._position)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        if not data:
+            return []
+        self._position += len(data)
+        text = self._rest + data
+        self._rest = text[max(text.rfind(b"\n"), text.rfind(b"\r")) + 1 :]
+        return text.decode(errors="replace").splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import random
 import sys
@@ -13,7 +14,6 @@ from typing import Any
 import msgspec
 
 from simulator.errors import UsageError
-from simulator.faults.plan.drawing import draw_tasks, draw_value
 from simulator.faults.plan.reading import (
     check_fault,
     checked,
@@ -23,11 +23,12 @@ from simulator.faults.plan.reading import (
     with_implied,
 )
 from simulator.faults.protocol import Fault, LinkFault, fields_of
+from simulator.faults.values import Value, ends_of
 from simulator.network.link import Link
 from simulator.topology import Topology
 from simulator.units import parse_duration
 
-__all__ = ["FaultPlan"]
+__all__ = ["FaultPlan", "describe_fault", "describe_plan", "goes_without_saying"]
 
 _KEYS = ("seed", "topology", "link", "fault", "heal", "progress", "files", "points")
 
@@ -238,7 +239,7 @@ def _expanded(fault: Fault, name: str, topology: Topology, stream: random.Random
         key = field.encode_name
         given = getattr(fault, field.name)
         wanted = fault.drawn[key] if given is None and key in fault.drawn else given
-        value = draw_value(key, wanted, value_of(fault, key), stream)
+        value = _draw_value(key, wanted, value_of(fault, key), stream)
         if value != given:
             values[field.name] = value
     if "task" in fault.__struct_fields__:
@@ -265,7 +266,7 @@ def _drawn(
     given: str | Sequence[str], topology: Topology, stream: random.Random, what: str = "task"
 ) -> tuple[str, ...]:
     patterns = [given] if isinstance(given, str) else list(given)
-    found = [task for pattern in patterns for task in draw_tasks(pattern, topology, stream, what)]
+    found = [task for pattern in patterns for task in _draw_tasks(pattern, topology, stream, what)]
     return tuple(task for task in topology.tasks if task in found)
 
 
@@ -322,3 +323,90 @@ def _toml_value(value: Any) -> str:
         return "{" + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + "}"
     # TOML requires that the delete character is escaped, which JSON does not do.
     return json.dumps(value).replace("\x7f", "\\u007f")
+
+
+def _draw_value(key: str, value: object, known: Value | None, stream: random.Random) -> object:
+    """One value of a range, both ends included; what is no range is checked and returned as it is.
+
+    Args:
+        key: of the fault.
+        value: as it was given.
+        known: what the key takes; None where nothing is drawn.
+        stream: decides.
+
+    Raises:
+        UsageError: the value or an end of the range is not what the key takes.
+    """
+    if known is None or value is None:
+        return value
+    first, last = ends_of(key, value, known)
+    if not (isinstance(value, str) and ".." in value):
+        return value
+    unit = known.unit
+    if unit == "count":
+        return stream.randint(int(first), int(last))
+    if unit == "number":
+        return round(stream.uniform(first, last), 3)
+    if unit == "size":
+        return f"{stream.randint(int(first), int(last))}B"
+    if unit == "share":
+        return f"{100 * stream.uniform(first, last):.6f}%"
+    # Microseconds and bytes a second are fine enough, and their text is short and exact.
+    drawn = stream.uniform(first, last)
+    return f"{round(drawn * 1e6)}us" if unit == "duration" else f"{max(1, round(drawn))}B/s"
+
+
+def _draw_tasks(pattern: str, topology: Topology, stream: random.Random, what: str = "task") -> tuple[str, ...]:
+    """The tasks that `worker:1`, `worker:*`, `*` or `worker:?` means; of the last, one is drawn.
+
+    Raises:
+        UsageError: there is no such task.
+    """
+    one = pattern.endswith("?")
+    found = [task for task in topology.tasks if fnmatch.fnmatchcase(task, pattern[:-1] + "*" if one else pattern)]
+    if not found:
+        raise UsageError(f"{what}={pattern} matches no task; tasks are {', '.join(topology.tasks)}")
+    return (stream.choice(found),) if one else tuple(found)
+
+
+def describe_plan(plan: FaultPlan) -> str:
+    """All faults in one line, and the links that have conditions."""
+    faults = (describe_fault(fault, plan.topology) for fault in plan.faults)
+    return "; ".join([*faults, *(f"link {link}" for link in plan.links)]) or "no fault"
+
+
+def describe_fault(fault: Fault, topology: Topology | None = None) -> str:
+    """`kill worker:1 step=3`, or `partition worker:0 -> worker:1 step=2 duration=1s`.
+
+    All that it says but its id, so that two faults that are not the same have not the same words. The tasks whose
+    progress counts are left out where a plan that does not name them comes to the same. Without a topology that is seen
+    only of those that are struck themselves.
+    """
+    mapping = FaultPlan(faults=(fault,)).to_mapping()["fault"][0]
+    link = f"{mapping['src']} -> {mapping['dst']}" if "src" in mapping and "dst" in mapping else ""
+    where = _joined(mapping.get("task", "")) or link
+    if "of" in mapping and goes_without_saying(fault, topology):
+        del mapping["of"]
+    left = {key: value for key, value in mapping.items() if key not in ("kind", "id", "task", "src", "dst")}
+    words = [f"{key}={_joined(value)}" for key, value in left.items()]
+    # What a link carries may trigger what happens to a task.
+    return " ".join(filter(None, [fault.kind, where, *words, f"on {link}" if link not in ("", where) else ""]))
+
+
+def _joined(value: Any) -> str:
+    return "+".join(value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def goes_without_saying(fault: Fault, topology: Topology | None) -> bool:
+    """Whether a plan without `of` would come to the same; without a topology, whether `of` is what is struck."""
+    struck = getattr(fault, "task", ())
+    if topology is None:
+        return fault.of in (struck, (struck,))
+    try:
+        with_and_without = [
+            FaultPlan(faults=(each,)).expand(topology).faults[0].of
+            for each in (fault, msgspec.structs.replace(fault, of=None))
+        ]
+    except UsageError:
+        return False
+    return with_and_without[0] == with_and_without[1]

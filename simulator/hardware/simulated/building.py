@@ -18,8 +18,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from simulator.hardware.missing import HardwareMissing
-from simulator.hardware.places import BUILDS_VARIABLE, kept
+from simulator.errors import HardwareMissing
+from simulator.hardware.cache import BUILDS_VARIABLE, cache_folder
 
 __all__ = ["BUILDS_VARIABLE", "NotBuilt", "library", "why_not"]
 
@@ -78,7 +78,7 @@ def library() -> Path:
     compiler = shutil.which(_COMPILER)
     sources = sorted(_SOURCES.glob("*.cc"))
     name = f"gpu-simulated-{version}-{platform.machine()}-{_digest(include, sources)}"
-    folder = kept() / name
+    folder = cache_folder() / name
     built = folder / "libgpu_simulated.so"
     if built.exists():
         return built

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import UsageError
-from simulator.machines.engines.names import names_of
-from simulator.machines.engines.sites import Sites, words_of
+from simulator.machines.engines.sites import Sites, names_of, words_of
 from simulator.machines.far.checks import MachinesUnavailable
 from simulator.machines.far.wire import CommandWire, Wire
 

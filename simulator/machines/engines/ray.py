@@ -16,8 +16,7 @@ import msgspec
 
 from _lockstep.children import child_command
 from simulator.errors import UsageError
-from simulator.machines.engines.names import MOST, names_of
-from simulator.machines.engines.sites import Sites
+from simulator.machines.engines.sites import MOST, Sites, names_of
 from simulator.machines.far.checks import MachinesUnavailable
 from simulator.machines.far.wire import SocketWire, Wire
 from simulator.wire.ray import Joined, Wanted

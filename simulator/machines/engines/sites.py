@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -21,11 +22,13 @@ from simulator.machines.far.wire import Wire
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import at_once
 
-__all__ = ["Sites", "words_of"]
+__all__ = ["MOST", "Sites", "names_of", "words_of"]
 
 _MEET_SECONDS_MAX = 60.0
 _PULL_SECONDS_MAX = 30.0
 _SAID_CHARACTERS_MAX = 600
+MOST = 64
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(kw_only=True)
@@ -130,3 +133,25 @@ def words_of(command: str, option: str) -> tuple[str, ...]:
     if shutil.which(words[0]) is None:
         raise UsageError(f"{option}: {words[0]!r} is not a program that can be run here; is it on PATH?")
     return words
+
+
+def names_of(listed: str, form: str) -> tuple[str, ...]:
+    """The names in `NAME,NAME`.
+
+    Args:
+        listed: that.
+        form: how it is to be written, for messages.
+
+    Raises:
+        UsageError: one is no name, or is there twice, or there are too many.
+    """
+    names = tuple(name.strip() for name in listed.split(","))
+    for name in names:
+        # Not one that a command could take for an option.
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"--machines: {name!r} is no name of a machine; {form}")
+    if len(set(names)) < len(names):
+        raise UsageError(f"--machines names {listed} twice; give each machine once")
+    if len(names) > MOST:
+        raise UsageError(f"--machines has {len(names)} names; {MOST} is the most")
+    return names

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from simulator.threads import Worker
+
 __all__ = ["Lease", "Watch"]
 
 
@@ -45,13 +47,13 @@ class Watch:
         self._why = ""
         self._lost: Callable[[str, float], None] = lambda why, at: None
         self._suspected: Callable[[float], None] = lambda at: None
-        self._thread = threading.Thread(target=self._wait, name="lockstep-lease", daemon=True)
+        self._worker = Worker("lease", self._wait)
 
     def begin(self, lost: Callable[[str, float], None], suspected: Callable[[float], None] = lambda at: None) -> None:
         """Have `lost` called once, with why and since when; and `suspected` at each silence, with since when."""
         self._lost = lost
         self._suspected = suspected
-        self._thread.start()
+        self._worker.start()
 
     @property
     def silent(self) -> bool:
@@ -82,8 +84,7 @@ class Watch:
         with self._changed:
             self._over = True
             self._changed.notify_all()
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+        self._worker.join()
 
     def _wait(self) -> None:
         fence = self._lease.seconds + self._lease.margin

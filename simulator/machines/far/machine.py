@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -18,23 +19,9 @@ from simulator.machines.far.clock import HERE, Clock, better, measured
 from simulator.machines.far.lease import Watch
 from simulator.machines.far.wire import Wire
 from simulator.machines.local.private_files import PrivateFilesUnavailable
-from simulator.machines.protocol import (
-    LEFT,
-    Broke,
-    Ended,
-    Event,
-    Facts,
-    Fenced,
-    Greeted,
-    Launched,
-    Lost,
-    Said,
-    Share,
-    Silent,
-    TurnedAway,
-    Who,
-)
+from simulator.machines.protocol import LEFT, Broke, Event, Facts, Lost, Share, Silent
 from simulator.wire import site
+from simulator.wire.events import Said, TaskEvent, TurnedAway, Who
 from simulator.wire.framing import Malformed
 from simulator.wire.spec import TaskSpec
 
@@ -43,6 +30,7 @@ __all__ = ["FarMachine", "MachineLost", "Way"]
 _ANSWER_SECONDS_MAX = 60.0
 _HALF_SECONDS_MAX = 2.0
 _SUFFIXES = {"logs": "log", "stacks": "txt"}
+_Told = TypeVar("_Told", bound=msgspec.Struct)
 
 
 class MachineLost(LockstepError):
@@ -227,32 +215,25 @@ class FarMachine:
         except OSError as error:
             self._hear(Broke(f"what tasks leave cannot be written ({left.path})", error))
 
-    def _tell(self, message: site.FromSite) -> None:
-        here = self.clock.here
-        if isinstance(message, site.Began):
-            self._hear(Launched(Who(*message.who), message.pid))
-        elif isinstance(message, site.Met):
-            kind = Fenced if message.fenced else Greeted
-            self._hear(kind(Who(*message.who), message.pid))
-        elif isinstance(message, site.Said):
-            self._said(message)
-        elif isinstance(message, site.Strange):
-            who = None if message.who is None else Who(*message.who)
-            self._hear(TurnedAway(who, message.pid, message.why, here(message.at)))
-        elif isinstance(message, site.Finished):
-            self._hear(Ended(Who(*message.who), message.code, here(message.at), message.half_said))
-        elif isinstance(message, site.Broken):
-            error = LockstepError(f"{message.kind}: {message.message}")
-            self._hear(Broke(f"on machine {self.name}: {message.what}", error))
+    def _tell(self, told: site.Broken | TaskEvent) -> None:
+        """Have an event heard, with times of this process's clock."""
+        if isinstance(told, site.Broken):
+            error = LockstepError(f"{told.kind}: {told.message}")
+            self._hear(Broke(f"on machine {self.name}: {told.what}", error))
+        elif isinstance(told, Said):
+            self._said(told)
+        else:
+            self._hear(self._timed_here(told))
 
-    def _said(self, said: site.Said) -> None:
-        message = said.message
-        if hasattr(message, "at"):
-            message = msgspec.structs.replace(message, at=self.clock.here(message.at))
+    def _said(self, said: Said) -> None:
         try:
-            self._hear(Said(Who(*said.who), message))
+            self._hear(Said(said.who, self._timed_here(said.message)))
         except Malformed as error:
-            self._hear(TurnedAway(Who(*said.who), 0, str(error), time.monotonic()))
+            self._hear(TurnedAway(said.who, 0, str(error), time.monotonic()))
+
+    def _timed_here(self, told: _Told) -> _Told:
+        at = getattr(told, "at", None)
+        return told if at is None else msgspec.structs.replace(told, at=self.clock.here(at))
 
     def _lost(self, why: str, at: float) -> None:
         with self._changed:
@@ -324,7 +305,7 @@ class FarMachine:
             )
         except MachineLost:
             return frozenset()
-        return frozenset(Who(*one) for one in answer.left)
+        return frozenset(answer.left)
 
     def power_off(self) -> None:
         """As of `Machine`: its site kills itself, and its warden all that it has started."""

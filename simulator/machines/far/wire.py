@@ -8,12 +8,13 @@ import os
 import queue
 import socket
 import subprocess
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from simulator.errors import LockstepError
+from simulator.threads import Worker
 
 __all__ = ["CommandWire", "SocketWire", "Wire"]
 
@@ -46,14 +47,12 @@ class Stream(abc.ABC):
         self._reads = reads
         self._writes = writes
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write, name="lockstep-wire-out", daemon=True)
-        self._writer.start()
-        self._reader: threading.Thread | None = None
+        self._writer = Worker.started("wire-out", self._write)
+        self._reader: Worker | None = None
 
     def listen(self, hear: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
         """As of `Wire`."""
-        self._reader = threading.Thread(target=self._read, args=(hear, ended), name="lockstep-wire", daemon=True)
-        self._reader.start()
+        self._reader = Worker.started("wire", partial(self._read, hear, ended))
 
     def send(self, data: bytes) -> None:
         """As of `Wire`."""
@@ -164,12 +163,12 @@ class SocketWire(Stream):
         """As of `Wire`."""
         self._outbox.put(None)
         if self._reader is not None:
-            self._reader.join(seconds)
+            self._reader.ends(seconds)
         with contextlib.suppress(OSError):
             self._near.shutdown(socket.SHUT_RDWR)
-        for thread in (self._writer, self._reader):
-            if thread is not None:
-                thread.join()
+        for worker in (self._writer, self._reader):
+            if worker is not None:
+                worker.join()
         self._near.close()
 
     def _next(self) -> bytes:

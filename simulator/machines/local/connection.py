@@ -8,8 +8,8 @@ import socket
 import struct
 import threading
 
-from simulator.machines.protocol import Who
 from simulator.wire import control
+from simulator.wire.events import Who
 
 __all__ = ["Connection"]
 

@@ -13,18 +13,10 @@ from pathlib import Path
 
 from simulator.errors import ForkserverEnded
 from simulator.machines.local.connection import Connection
-from simulator.machines.protocol import (
-    Broke,
-    Ended,
-    Event,
-    Fenced,
-    Greeted,
-    Process,
-    Said,
-    TurnedAway,
-    Who,
-)
+from simulator.machines.protocol import Broke, Event, Process
+from simulator.threads import Worker
 from simulator.wire import control
+from simulator.wire.events import Ended, Fenced, Greeted, Said, TurnedAway, Who
 from simulator.wire.framing import Malformed
 
 __all__ = ["Ear"]
@@ -73,8 +65,7 @@ class Ear:
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._wake_read, self._wake_write = socket.socketpair()
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
-        self._thread = threading.Thread(target=self._main, name="lockstep-events", daemon=True)
-        self._thread.start()
+        self._worker = Worker.started("events", self._main)
 
     def expect(self, who: Who) -> None:
         """A process of this incarnation is about to be started; none of an earlier one is heard from now on."""
@@ -97,7 +88,7 @@ class Ear:
         """Stop listening; the tasks must have ended."""
         self._closing.set()
         self._wake_write.close()
-        self._thread.join()
+        self._worker.join()
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, Connection):
                 key.data.close()

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from simulator.threads import Worker
+
 __all__ = ["undivided"]
 
 _Value = TypeVar("_Value")
@@ -39,7 +41,7 @@ class _Undivided:
         """Start the thread and wait for the end of the call, whatever interrupts this; raise what did so, then."""
         interruption: BaseException | None = None
         try:
-            threading.Thread(target=self.run, name="lockstep-undivided", daemon=True).start()
+            Worker.started("undivided", self.run)
         except BaseException as error:  # noqa: BLE001 - raised below
             interruption = error
             with self._lock:

@@ -35,12 +35,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield made
 
 
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The repository is on all machines."""
-    monkeypatch.chdir(ROOT)
-
-
 def _speaks(directory: str) -> dict[str, Any]:
     """Listen as a task's server does, and exchange a word with the other task; then one step."""
     import json

@@ -17,7 +17,6 @@ from simulator import Cluster, FaultPlan, Topology
 from simulator.faults import MachineLost
 from tests.simulator._wire import eventually
 from tests.simulator.lab.launchers import slurm, ssh
-from tests.simulator.lab.machines import ROOT
 
 pytestmark = pytest.mark.full
 
@@ -27,12 +26,6 @@ def machines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """What leads to three machines."""
     with request.param(tmp_path_factory.mktemp(request.param.__name__)) as command:
         yield command
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The repository is on all machines."""
-    monkeypatch.chdir(ROOT)
 
 
 def _losses() -> list[float]:

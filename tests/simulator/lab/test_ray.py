@@ -18,7 +18,7 @@ import pytest
 from simulator.journal import read_journal
 from tests.simulator._wire import eventually
 from tests.simulator.lab.keeper import address
-from tests.simulator.lab.machines import ROOT, lab
+from tests.simulator.lab.machines import lab
 from tests.simulator.lab.raylets import Raylets, raylets
 
 pytestmark = [
@@ -46,12 +46,6 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raylets]:
     """A cluster of a head and two nodes, whose cables nobody pulls."""
     with lab(tmp_path_factory.mktemp("shared"), count=3) as made, raylets(made) as cluster:
         yield cluster
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The repository is on all machines."""
-    monkeypatch.chdir(ROOT)
 
 
 def _lockstep(cluster: Raylets, *arguments: str, token: str | None = None) -> subprocess.CompletedProcess[str]:

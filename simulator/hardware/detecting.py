@@ -16,7 +16,7 @@ import msgspec
 from filelock import FileLock
 
 from simulator.agent.devices import SIMULATED
-from simulator.agent.seen import SeenGpu, look
+from simulator.agent.gpus import SeenGpu, look
 from simulator.errors import LockstepError
 from simulator.hardware.simulated import variables
 from simulator.launch import DEFAULT_PRELOAD, at_import, fork
@@ -68,7 +68,7 @@ def gpus(kind: str = "gpu") -> tuple[Gpu, ...]:
         return ()
     relevant = (*at_import(environ), *((name, environ.get(name, "")) for name in _RELEVANT))
     wanted = kind == "gpu-simulated"
-    return tuple(gpu for gpu in _asked(relevant) if gpu.name.startswith(SIMULATED) == wanted)
+    return tuple(gpu for gpu in _listed(relevant) if gpu.name.startswith(SIMULATED) == wanted)
 
 
 _RELEVANT = (
@@ -81,7 +81,7 @@ _RELEVANT = (
 
 
 @cache
-def _asked(relevant: tuple[tuple[str, str], ...]) -> tuple[Gpu, ...]:
+def _listed(relevant: tuple[tuple[str, str], ...]) -> tuple[Gpu, ...]:
     """The answer for an environment that has these variables."""
     given, session = os.environ.get(ANSWERS_VARIABLE), os.environ.get(SESSION_VARIABLE)
     if not given or not session:

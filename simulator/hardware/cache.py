@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["BUILDS_VARIABLE", "kept"]
+__all__ = ["BUILDS_VARIABLE", "cache_folder"]
 
 BUILDS_VARIABLE = "LOCKSTEP_BUILDS"
 
 
-def kept() -> Path:
+def cache_folder() -> Path:
     """`$LOCKSTEP_BUILDS`, or else a folder below `$XDG_CACHE_HOME` or `~/.cache`; it need not exist."""
     if given := os.environ.get(BUILDS_VARIABLE):
         return Path(given)

@@ -1,21 +1,49 @@
-"""Runs of `lockstep verify --out` as a page: for each strategy the verdict, its losses, timeline and logs."""
+"""Self-contained HTML pages: a matrix whose cells open their verdicts, verified runs, and proofs."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.relations import Proof
+from harness.report.matrix import Cell, Matrix
 from harness.report.templates import rendered
 from harness.report.timeline import Timeline
 from harness.report.timeline.drawing import draw
 
-__all__ = ["Verified", "verified_page"]
+__all__ = ["Verified", "matrix_page", "proofs_page", "verified_page"]
 
+# A cell is the darker the more of its bound it has used: at a thousandth, a hundredth, a tenth.
+_SHADES = (1e-3, 1e-2, 1e-1)
+# Of the end of each log.
 _LOG_BYTES_MAX = 20_000
-"""Of the end of each log."""
+
+
+def matrix_page(matrix: Matrix) -> str:
+    """Colours say how much of a bound was used; there are filters, and cells that open their verdicts."""
+    table = [cell for cell in matrix.cells if cell.strategy]
+    # By number, since names may hold anything.
+    numbers = {id(cell): number for number, cell in enumerate(matrix.cells)}
+    return rendered(
+        "matrix.html",
+        matrix=matrix,
+        rows=list(dict.fromkeys(cell.row for cell in table)),
+        columns=list(dict.fromkeys(cell.strategy for cell in table)),
+        cells={(cell.row, cell.strategy): cell for cell in table},
+        number=lambda cell: numbers[id(cell)],
+        shade=_shade,
+    )
+
+
+def _shade(cell: Cell) -> int:
+    """From 0, exact or without numbers, to 4."""
+    if not isinstance(cell.ratio, int | float) or cell.ratio <= 0 or not math.isfinite(cell.ratio):
+        return 0
+    return 1 + sum(cell.ratio >= least for least in _SHADES)
 
 
 @dataclass(frozen=True)
@@ -43,7 +71,7 @@ class Verified:
 
 
 def verified_page(runs: Sequence[Verified]) -> str:
-    """Render the page."""
+    """For each strategy the verdict, its losses, timeline and logs."""
     drawn = [(run, [(timeline, draw(timeline)) for timeline in run.timelines]) for run in runs]
     return rendered("verified.html", drawn=drawn)
 
@@ -54,3 +82,8 @@ def _end(path: Path) -> str:
         file.seek(max(0, size - _LOG_BYTES_MAX))
         text = file.read().decode(errors="backslashreplace")
     return text if size <= _LOG_BYTES_MAX else f"... ({size - _LOG_BYTES_MAX} bytes before)\n{text}"
+
+
+def proofs_page(proofs: Sequence[Proof]) -> str:
+    """For each strategy whether a step is right for every batch, and what that rests on."""
+    return rendered("proofs.html", proofs=proofs)
