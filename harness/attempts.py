@@ -37,7 +37,7 @@ from harness.judging.doubted import without_judgement
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
-from harness.judging.own import OF_VARIABLES, settled, sources, trained_from
+from harness.judging.own import OF_VARIABLES, made_for_each, reports_own, settled, sources, trained_from
 from harness.judging.repeated_draws import repeated_draws
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -451,11 +451,19 @@ def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None)
                 return dataclasses.replace(verdict, conditions=others, abstained=why), reference
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
+    return _by_what_is_own(attempt, verdict, reference, tasks), reference
+
+
+def _by_what_is_own(attempt: Attempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
+    """A verdict that is inconsistent, where replicas may have something for themselves."""
+    if (why := made_for_each(verdict, attempt.first, reference.trace)) is not None:
+        return without_judgement(verdict, why)
     if names := trained_from(verdict, attempt.evidence):
         note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"
         verdict = dataclasses.replace(verdict, notes=(*verdict.notes, note))
-    if not (own := sources(verdict, reference.trace, attempt.evidence)):
-        return verdict, reference
+    own = sources(verdict, reference.trace, attempt.evidence)
+    if not own or reports_own(verdict, attempt.evidence):
+        return verdict
     with contextlib.suppress(LockstepError):  # then nothing more is known
         verdict = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
-    return verdict, reference
+    return verdict

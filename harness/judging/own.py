@@ -7,18 +7,20 @@ known, a second process answers with as many replicas as the run, each of which 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harness.evidence.observed import unique_names
 from harness.evidence.own_statistics import own_statistics
-from harness.evidence.steps import RunEvidence
+from harness.evidence.steps import RunEvidence, numbered
 from harness.evidence.trace import RunTrace, is_statistics
 from harness.judging.align.apart import apart_of, told
 from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
-__all__ = ["OF_VARIABLES", "settled", "sources", "trained_from"]
+__all__ = ["OF_VARIABLES", "made_for_each", "reports_own", "settled", "sources", "trained_from"]
 
 OF_VARIABLES = "variables_match_reference"
 _BY_SEVERAL = (OF_VARIABLES, "replicas_agree", "clients_agree")
@@ -71,6 +73,38 @@ def _own_by_step(evidence: RunEvidence) -> dict[int, tuple[str, ...]]:
     """Of the steps of which it was noted, 1, 2, 4, 8 and so on, the variables with copies of their own."""
     steps = max((reader.steps for reader in evidence.readers), default=0)
     return {1 << power: evidence.step(1 << power).own for power in range(steps.bit_length())}
+
+
+def reports_own(verdict: Verdict, evidence: RunEvidence) -> bool:
+    """Whether the program reports, as if it were that of all, what each replica has for itself, and that is wrong."""
+    first, own = evidence.step(1), {name for names in _own_by_step(evidence).values() for name in names}
+    named = set[str]()
+    for number in range(first.reports):
+        seen: Counter[str] = Counter()
+        for _, held in first.reported(number):  # a law numbers those of a name that are reported
+            if numbered(held.name, held.number) in own:
+                named.add(numbered(held.name, seen[held.name]))
+            seen[held.name] += 1
+    return any(found.law == OF_VARIABLES and found.variable in named for found in verdict.findings)
+
+
+def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace) -> str | None:
+    """Why one replica cannot stand for all, where a program makes variables for each of them; None if it makes none.
+
+    A list of variables of which each replica has one is longer in the run, and what is wrong may follow from that.
+    """
+    starts = [trace.clients[0].start for trace in (run, reference)]
+    known = [dict.fromkeys(unique_names([each.name for each in start.variables])) for start in starts if start]
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    if len(known) < len(starts) or not broken <= {*_COMPUTED, *_BY_SEVERAL}:
+        return None
+    if not (more := [name for name in known[0] if name not in known[1]]):
+        return None
+    return (
+        f"the program makes variables for each replica ({shown([repr(name) for name in more])}, which one device does "
+        "not make), and one replica cannot stand for what each of them keeps. Keep it in one variable of the "
+        "strategy's, with synchronization=tf.VariableSynchronization.ON_READ"
+    )
 
 
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:

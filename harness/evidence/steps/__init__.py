@@ -3,7 +3,7 @@
 from harness.evidence.steps.live import Live
 from harness.evidence.steps.loose import LooseWriter, loose_steps, renumbered
 from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence, Stored
-from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, segment_of
+from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, numbered, segment_of
 from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "evidence_folder",
     "lead",
     "loose_steps",
+    "numbered",
     "renumbered",
     "segment_of",
 ]

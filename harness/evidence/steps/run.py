@@ -13,7 +13,7 @@ from harness.evidence.steps.live import Live
 from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence
 from harness.evidence.steps.store import EvidenceReader
 
-__all__ = ["RunEvidence", "RunStep", "Segment", "lead", "segment_of"]
+__all__ = ["RunEvidence", "RunStep", "Segment", "lead", "numbered", "segment_of"]
 
 _Found = list[tuple[EvidenceReader, Passed]]
 
@@ -141,7 +141,12 @@ def _own(held: Sequence[tuple[EvidenceReader, Held]]) -> Iterator[str]:
     for reader, each in held:
         found = copies.setdefault((each.name, each.number), set())
         found.update(reader.array(copy).tobytes() for copy in each.copies)
-    yield from (name for (name, _), found in copies.items() if len(found) > 1)
+    yield from (numbered(name, number) for (name, number), found in copies.items() if len(found) > 1)
+
+
+def numbered(name: str, number: int) -> str:
+    """What the variable is called that is so many-th of its name, from 0: the second one `NAME#2`."""
+    return f"{name}#{number + 1}" if number else name
 
 
 class RunEvidence:
