@@ -456,7 +456,7 @@ def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None)
 
 def _by_what_is_own(attempt: Attempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
     """A verdict that is inconsistent, where replicas may have something for themselves."""
-    if (why := made_for_each(verdict, attempt.first, reference.trace)) is not None:
+    if (why := made_for_each(verdict, attempt.first, reference.trace, attempt.evidence)) is not None:
         return without_judgement(verdict, why)
     if names := trained_from(verdict, attempt.evidence):
         note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from harness.evidence.observed import unique_names
 from harness.evidence.own_statistics import own_statistics
+from harness.evidence.paired import common_places, placed
 from harness.evidence.steps import RunEvidence, numbered
 from harness.evidence.trace import RunTrace, is_statistics
 from harness.judging.align.apart import apart_of, told
@@ -88,23 +89,39 @@ def reports_own(verdict: Verdict, evidence: RunEvidence) -> bool:
     return any(found.law == OF_VARIABLES and found.variable in named for found in verdict.findings)
 
 
-def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace) -> str | None:
-    """Why one replica cannot stand for all, where a program makes variables for each of them; None if it makes none.
+def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace, evidence: RunEvidence) -> str | None:
+    """Why one replica cannot stand for all, where it keeps something in variables of a list, one for each; else None.
 
-    A list of variables of which each replica has one is longer in the run, and what is wrong may follow from that.
+    Such a list is longer in the run, and steps change what it holds: what is wrong may follow from that.
     """
     starts = [trace.clients[0].start for trace in (run, reference)]
-    known = [dict.fromkeys(unique_names([each.name for each in start.variables])) for start in starts if start]
+    every = [start.variables for start in starts if start is not None]
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
-    if len(known) < len(starts) or not broken <= {*_COMPUTED, *_BY_SEVERAL}:
+    if len(every) < len(starts) or not broken <= {*_COMPUTED, *_BY_SEVERAL}:
         return None
-    if not (more := [name for name in known[0] if name not in known[1]]):
+    both, names = set(common_places(every)), unique_names([each.name for each in every[0]])
+    alone = [name for (place, _), name in zip(placed(every[0]), names, strict=True) if place not in both]
+    changed = _changed(evidence)
+    more = [name for name in alone if name in changed]
+    if not more:
         return None
     return (
         f"the program makes variables for each replica ({shown([repr(name) for name in more])}, which one device does "
         "not make), and one replica cannot stand for what each of them keeps. Keep it in one variable of the "
         "strategy's, with synchronization=tf.VariableSynchronization.ON_READ"
     )
+
+
+def _changed(evidence: RunEvidence) -> set[str]:
+    """The variables that the first step has changed, which nobody reports."""
+    first, second = (
+        {
+            numbered(held.name, held.number): [reader.array(copy).tobytes() for copy in held.copies]
+            for reader, held in at
+        }
+        for at in (evidence.step(1).held, evidence.step(2).held)
+    )
+    return {name for name, copies in first.items() if second.get(name, copies) != copies}
 
 
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:
