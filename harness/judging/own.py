@@ -83,7 +83,7 @@ def reports_own(verdict: Verdict, evidence: RunEvidence) -> bool:
     for number in range(first.reports):
         seen: Counter[str] = Counter()
         for _, held in first.reported(number):  # a law numbers those of a name that are reported
-            if numbered(held.name, held.number) in own:
+            if numbered(held.name, held.number) in own and not is_statistics(held.name):
                 named.add(numbered(held.name, seen[held.name]))
             seen[held.name] += 1
     return any(found.law == OF_VARIABLES and found.variable in named for found in verdict.findings)
