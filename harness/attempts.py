@@ -266,17 +266,18 @@ class Attempt:
 
     def drawn_apart(self) -> RunTrace:
         """What one device is given and leaves another time: with other seeds, and on another day."""
-        venue = dataclasses.replace(self.asked.venue(self.case, beside=self.asked.python is not None), apart=True)
-        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
-            return runs.plain().trace
+        return self._again(beside=self.asked.python is not None, apart=True)
 
     def unsteady(self, reference: Reference) -> str | None:
         """Where one device does other steps, or has other examples, by the same seeds and another clock."""
-        venue = dataclasses.replace(self.asked.venue(self.case), later=True)
-        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
-            again = runs.plain().trace
-        found = first_difference(reference.trace.clients[0], again.clients[0])
+        found = first_difference(reference.trace.clients[0], self._again(later=True).clients[0])
         return None if found is None or found.share <= ROUNDING_SHARE_MAX else found.text
+
+    def _again(self, *, beside: bool = False, **otherwise: Any) -> RunTrace:
+        """What one device leaves that follows the run once more; `beside` and the rest as of a venue."""
+        venue = dataclasses.replace(self.asked.venue(self.case, beside=beside), **otherwise)
+        with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
+            return runs.plain().trace
 
     def natively(self, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
         """What is known from a script as it is on one device, told of one replica, and by what a verdict was made.

@@ -101,7 +101,7 @@ def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace, evidence
         return None
     both, names = set(common_places(every)), unique_names([each.name for each in every[0]])
     alone = [name for (place, _), name in zip(placed(every[0]), names, strict=True) if place not in both]
-    changed = _changed(evidence)
+    changed = _changed(evidence) if alone else ()  # which reads all state of two steps
     more = [name for name in alone if name in changed]
     if not more:
         return None
