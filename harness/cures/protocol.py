@@ -133,9 +133,10 @@ class Source:
     def around(self, statement: ast.stmt, before: str, after: str | None = None) -> str:
         """The file with a line before a statement, and maybe one after it."""
         first, last = statement.lineno - 1, statement.end_lineno or statement.lineno
-        indent, lines = " " * statement.col_offset, self._lines
-        behind = [] if after is None else [f"{indent}{after}\n"]
-        return "".join([*lines[:first], f"{indent}{before}\n", *lines[first:last], *behind, *lines[last:]])
+        lines, line = self._lines, self._lines[first]
+        indent, end = line[: statement.col_offset], line[len(line.rstrip("\r\n")) :]
+        behind = [] if after is None else [f"{indent}{after}{end}"]
+        return "".join([*lines[:first], f"{indent}{before}{end}", *lines[first:last], *behind, *lines[last:]])
 
     def _span(self, node: ast.expr) -> tuple[int, int]:
         assert node.end_lineno is not None

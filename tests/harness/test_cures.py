@@ -237,6 +237,14 @@ def test_a_cure_sums_gradients_before_they_are_clipped() -> None:
     assert _changes("clipped_before_reduce", f"def f():\n{text}".replace("tape.gradient", "numbers")) == []
 
 
+def test_lines_that_are_put_in_end_and_begin_as_their_neighbours() -> None:
+    """As files of Windows have it, and those that are indented by tabs."""
+    text = "def f():\r\n\tg = tape.gradient(y, w)\r\n\th = tf.clip_by_norm(g, 1.0)  # here\r\n"
+    first = _changes("clipped_before_reduce", text)[0]
+    assert f'\r\n\tg = {_CONTEXT}.all_reduce("SUM", g)\r\n\th = tf.clip_by_norm' in first
+    assert first.count("\n") == first.count("\r\n") == 5
+
+
 def test_a_cure_shares_what_an_optimizer_adds_up_again() -> None:
     """Gradients that have been summed are the same in all replicas."""
     text = "def f():\n    g = s(tape.gradient(y, w))\n    o.apply_gradients(zip(g, w))  # here\n"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Check, undone
 from harness.judging.explain._view import View
 
-__all__ = ["listed", "reweighted", "uneven"]
+__all__ = ["reweighted", "uneven"]
 
 
 def uneven(view: View, step: int) -> list[int] | None:
@@ -30,7 +30,3 @@ def reweighted(view: View, observable: str, step: int, shares: list[float], divi
         # A replica without examples counts for nothing, even if its mean over nothing is NaN.
         terms = [weight * part for weight, part in zip(weights, parts, strict=True) if weight]
         yield undone(view, observable, step, name, np.sum(terms, axis=0), count)
-
-
-def listed(counts: Sequence[int | str]) -> str:
-    return ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from harness.judging.explain._prediction import Predicting, judged
 from harness.judging.explain._response import all_count, span
 from harness.judging.explain._view import View
-from harness.judging.explain._weights import listed, reweighted, uneven
+from harness.judging.explain._weights import reweighted, uneven
 from harness.judging.explain.protocol import Attempt, Rule
+from harness.judging.wording import joined
 
 __all__ = ["RULES"]
 
@@ -53,7 +54,7 @@ def _attempt(view: View) -> Attempt | None:
     checks = [*reweighted(view, "gradients", step, shares, whole > 1)]
     if step in view.steps("loss") and view.parts("loss", step, "loss") is not None:
         checks += reweighted(view, "loss", step, shares, whole > 1)
-    said = listed([f"{100 * share:.3g} %" for share in shares])
+    said = joined([f"{100 * share:.3g} %" for share in shares])
     return judged(
         _ID,
         f"At step {step} what the replicas contributed to the gradients gives the reference's values, all of them, "

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident, judged
 from harness.judging.explain._view import View
-from harness.judging.explain._weights import listed, reweighted, uneven
+from harness.judging.explain._weights import reweighted, uneven
 from harness.judging.explain.protocol import Attempt, Rule
+from harness.judging.wording import joined
 
 __all__ = ["RULES"]
 
@@ -24,11 +25,11 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         counts = uneven(view, step)
         if counts is None:
             continue
-        shares = [count / sum(counts) for count in counts]
+        shares, told = [count / sum(counts) for count in counts], joined([*map(str, counts)])
         for divided in (True, False):
             yield judged(
                 _ID,
-                f"At step {step} the replicas had {listed(counts)} examples, and what they contributed to the "
+                f"At step {step} the replicas had {told} examples, and what they contributed to the "
                 f"{observable} gives the reference's value when each is weighted by its share of the examples; they "
                 f"were {'averaged' if divided else 'summed'} with equal weights.",
                 list(reweighted(view, observable, step, shares, divided)),
@@ -52,7 +53,7 @@ def _circumstantial(view: View, observable: str, step: int) -> Attempt | None:
     if view.parts(observable, step, view.names(observable, step)[0]) is not None:
         return None  # the prediction above has spoken
     smallest, largest = min(count for count in counts if count), max(counts)
-    even = sum(counts) / len(counts)
+    even, told = sum(counts) / len(counts), joined([*map(str, counts)])
     if observable == "loss":
         loss, truth = (
             float(array.sum()) for array in (view.value("loss", step, "loss"), view.truth("loss", step, "loss"))
@@ -62,7 +63,7 @@ def _circumstantial(view: View, observable: str, step: int) -> Attempt | None:
     return evident(
         _ID,
         f"All is right while the replicas have equally many examples; the {observable} is wrong from step {step} on, "
-        f"the first at which they do not ({listed(counts)}), by no more than averaging the replicas' means with equal "
+        f"the first at which they do not ({told}), by no more than averaging the replicas' means with equal "
         f"weights would explain. Only reduced values were recorded, so this is evidence, not proof: report the "
         f"PerReplica values to have it proved.",
     )

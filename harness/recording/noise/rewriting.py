@@ -40,5 +40,7 @@ def active(source: Source) -> Iterator[None]:
 
     with mock.patch.object(context.Context, "config", property(config)):
         context.context().function_call_options = None  # made of it, and kept
-        yield
-    context.context().function_call_options = None
+        try:
+            yield
+        finally:
+            context.context().function_call_options = None
