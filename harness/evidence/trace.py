@@ -336,7 +336,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
     and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
     `packed` those, with their steps, that laid out copies which differ, `pipelines` the data sets that were iterated,
-    `unread` variables of which each replica keeps its own, `averages` what was said of the global batch. `scheduled` is
+    `unread` variables of which each replica keeps its own, `averages` what was said of the global batch,
+    `by_replica` lines that make a value for each replica by its number. `scheduled` is
     the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
     coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
@@ -369,6 +370,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     pipelines: tuple[Pipeline, ...] = ()
     unread: tuple[str, ...] = ()
     averages: tuple[Average, ...] = ()
+    by_replica: tuple[str, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters

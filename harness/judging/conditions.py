@@ -121,6 +121,11 @@ def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:
     first, other = (trace.clients[0].counters.all_examples for trace in (reference, again))
     if first is None or other is None or not first.number or first.number != other.number:
         return None
+    if lines := tuple(filter(None, reference.clients[0].counters.by_replica)):
+        return (
+            f"{_OTHER}: the program makes them for each replica by its number ({shown(lines)}). Make them once for the "
+            "global batch and give each replica its rows, or draw them within the step"
+        )
     return (
         f"{_OTHER} however it draws: they follow from something that is no variable, such as a table, a queue or a "
         "number in Python, or that only other workers have. Keep it in a variable, and with the checkpoint if it is to "

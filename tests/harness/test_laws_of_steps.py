@@ -208,21 +208,22 @@ def test_examples_that_are_known_by_a_part_may_be_others(number: int, others: in
 
 
 @pytest.mark.parametrize(
-    ("numbers", "tables", "said"),
+    ("numbers", "lines", "said"),
     [
-        ((7, 7), (), "something that is no variable"),
-        ((7, 8), (), None),
-        ((0, 0), (), None),
-        ((7, 8), ("train.py:9",), "a table, which the training writes (train.py:9)"),
+        ((7, 7), {}, "something that is no variable"),
+        ((7, 8), {}, None),
+        ((0, 0), {}, None),
+        ((7, 8), {"tables": ("train.py:9",)}, "a table, which the training writes (train.py:9)"),
+        ((7, 7), {"by_replica": ("train.py:9",)}, "for each replica by its number (train.py:9)"),
+        ((7, 8), {"by_replica": ("train.py:9",)}, None),
     ],
 )
 def test_what_is_the_same_by_other_seeds_is_not_drawn(
-    numbers: tuple[int, int], tables: tuple[str, ...], said: str | None
+    numbers: tuple[int, int], lines: dict[str, Any], said: str | None
 ) -> None:
     """Nor does anybody know what is, where a table is written that the examples may come from."""
     first, again = (
-        _trace(counters=Counters(all_examples=GivenSeen(8, 8, 2, None, number=number), tables=tables))
-        for number in numbers
+        _trace(counters=Counters(all_examples=GivenSeen(8, 8, 2, None, number=number), **lines)) for number in numbers
     )
     found = not_drawn(first, again)
     assert found is None if said is None else said in str(found)

@@ -209,6 +209,7 @@ class Witness:
             "others": 0 if gathered.steps is None else gathered.steps.others,
             "all_examples": None if gathered.steps is None else gathered.steps.all_examples,
             "tables": tuple(noted.tables),
+            "by_replica": tuple(noted.by_replica),
             "packed": tuple(noted.packed.items()),
             "pipelines": tuple(pipelines),
             "averages": tuple(Average(line, batch, step) for (line, batch), step in noted.averages.items()),

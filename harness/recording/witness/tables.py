@@ -1,12 +1,14 @@
-"""Tables that the program writes while it trains: state that is no variable, which nobody sets or compares.
+"""What examples may follow from that is no variable: tables that the program writes, and numbers of replicas.
 
-What is looked up in one may stand among the examples, also in the data set, where nobody knows how far training is.
+What is looked up in a table may stand among the examples, also in the data set, where nobody knows how far training is.
+What a program makes for each replica by its number is another thing where there is only one.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +20,31 @@ from simulator.agent.places import place
 __all__ = ["active"]
 
 _WRITES = ("lookup_table_insert_v2", "lookup_table_remove_v2", "lookup_table_import_v2")
+_BY_REPLICA = "experimental_distribute_values_from_function"
 
 
 @contextlib.contextmanager
 def active(gathered: Gathered) -> Iterator[None]:
-    """Note in `gathered.noted` the lines that write a table in this context, in a step or after the first one."""
+    """Note in `gathered.noted` the lines that do either in this context, in a step or after the first one."""
+    from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.ops import gen_lookup_ops
 
     places = Places()
 
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def write(*args: Any, **options: Any) -> Any:
+    def noting(lines: dict[str, None], original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
             if gathered.is_training:
                 with gathered.looking("tables"):
                     caller = places.here().caller
                     line = None if caller is None else places.frames[caller]
-                    gathered.noted.tables["" if line is None else place(Path(line.file).name, line.line)] = None
+                    lines["" if line is None else place(Path(line.file).name, line.line)] = None
             return original(*args, **options)
 
-        return write
+        return call
 
+    tables, values = (partial(noting, lines) for lines in (gathered.noted.tables, gathered.noted.by_replica))
     with contextlib.ExitStack() as stack:
         for name in _WRITES:
-            stack.enter_context(patched(gen_lookup_ops, name, around))
+            stack.enter_context(patched(gen_lookup_ops, name, tables))
+        stack.enter_context(patched(distribute_lib.Strategy, _BY_REPLICA, values))
         yield
