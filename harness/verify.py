@@ -189,7 +189,7 @@ def _explained(verdict: Verdict, attempt: Attempt, reference: Reference, proof: 
     verdict = _beside_others(verdict, attempt)
     if proof.is_asked:
         phase("inferring whether the step is right for every batch")
-        verdict = dataclasses.replace(verdict, proof=proof.of(verdict))
+        verdict = verdict.with_proof(proof.of(verdict))
     verdict = dataclasses.replace(verdict, seconds=time.monotonic() - attempt.began)
     if asked.keep:
         save_run(directory, verdict, reference)

@@ -335,19 +335,18 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
 
     `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
     and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
-    `packed` those, with their steps, that laid out copies which differ, `pipelines` the data sets that were iterated,
-    `unread` variables of which each replica keeps its own, `averages` what was said of the global batch,
-    `by_replica` lines that make a value for each replica by its number. `scheduled` is
-    the number of closures handed to `ClusterCoordinator.schedule`; `None` when no coordinator was used.
+    `by_replica` those that make a value for each replica by its number, `packed` those, with their steps, that laid out
+    copies which differ, `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps
+    its own, `averages` what was said of the global batch. `scheduled` counts closures handed to
+    `ClusterCoordinator.schedule`; `None` without a coordinator.
     `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
-    coordinator took a closure back from a worker that was lost, to run it again. `unseeded` is how often the program
-    asked NumPy for a random generator without a seed. `work` is what its replicas did, None in a process that was
-    killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
-    policies: what the program computes in. `unseen` has a sentence for each thing that the harness could not see, and
-    `raised` one for each error of a step after which the program went on. `overwritten` has one about NumPy arrays that
-    a generator lent to TensorFlow and that were written over. `stand_ins` is, of the reference of a script, what it was
-    told in place of the cluster's; `cut` is after how many steps a script was ended. `placement` is of a run on GPUs.
-    `unjoined` are lines that had scheduled closures, neither joined nor fetched, when the program reported.
+    coordinator took a closure back from a lost worker. `unseeded` is how often the program asked NumPy for a random
+    generator without a seed. `work` is what its replicas did, None in a process that was killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
+    policies: what the program computes in. `unseen` has a sentence for each thing that nobody could see, `raised` one
+    for each error of a step after which the program went on, `overwritten` one about arrays that a generator lent and
+    wrote over. `stand_ins` is what the reference of a script was told in place of the cluster's; `cut` after how many
+    steps a script was ended. `placement` is of a run on GPUs. `unjoined` are lines that had scheduled closures, neither
+    joined nor fetched, when the program reported.
     """
 
     scheduled: int | None = None

@@ -15,9 +15,11 @@ from harness.evidence.trace import Counters, RunTrace
 from harness.evidence.work import placed_by_hand
 from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
+from harness.relations import COARSE, Proof
 from harness.subject.strategies import kind_of
 
 __all__ = [
+    "BY_PROOF",
     "COUNTED",
     "DRAWN_DATA",
     "EQUAL_DRAWS",
@@ -31,6 +33,7 @@ __all__ = [
     "SHUFFLED_APART",
     "UNREAD",
     "Condition",
+    "by_proof",
     "conditions_of",
     "given",
     "not_drawn",
@@ -40,7 +43,7 @@ __all__ = [
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
-REPEATED_DRAWS = "repeated_draws"
+REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
 _OTHER = "the run was given examples that one device is not given"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
@@ -131,6 +134,20 @@ def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:
         "number in Python, or that only other workers have. Keep it in a variable, and with the checkpoint if it is to "
         "outlive a restart; or report the ids of examples with `record`"
     )
+
+
+def by_proof(law: Judgement, proof: Proof | None) -> Condition | None:
+    """What a proof says of variables whose numbers show too little, because rounding may do as much; None if nothing.
+
+    A proof is of exact arithmetic. So it does not speak of what each run computes otherwise, nor while one of its
+    conditions is not known to be met; that numbers of 16 bits stay within their dtype is seen by other laws.
+    """
+    if not law.unseen or law.drawn or not proof:
+        return None
+    if any(each.what != COARSE and (each.met is None or each.met.broken) for each in proof.conditions):
+        return None
+    names = shown([repr(name) for name in law.unseen])
+    return Condition(BY_PROOF, f"that the proof speaks for {names}, of which rounding hides what a step adds")
 
 
 def given(conditions: Sequence[Condition]) -> Iterator[str]:

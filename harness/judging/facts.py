@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.alone import StepsAlone
-from harness.judging.conditions import OWN, OWN_STATISTICS, Condition
+from harness.judging.conditions import OWN, OWN_STATISTICS, Condition, by_proof
 from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
@@ -126,6 +126,13 @@ class Facts:
         begun = looked.culprit is not None and looked.culprit.op == "ReadVariableOp"
         denied = begun and rule not in (None, BEGUN_APART)
         return replace(self, explanation=None if denied else self.explanation, looked=looked)
+
+    def with_proof(self: _Facts, proof: Proof) -> _Facts:
+        """With what is proved of the step, which may speak where rounding hides what the numbers say."""
+        found = replace(self, proof=proof)
+        settled = {law.law: each for law in self.judgements if (each := by_proof(law, found.claim)) is not None}
+        laws = tuple(replace(law, unseen=()) if law.law in settled else law for law in self.judgements)
+        return replace(found, judgements=laws, conditions=(*self.conditions, *settled.values()))
 
     @property
     def can_be_refuted(self) -> bool:

@@ -25,6 +25,8 @@ from harness.judging.laws import Case, Judgement, all_laws, judge_all
 from harness.judging.own import settled
 from harness.judging.tolerance import Derived, Exact
 from harness.judging.verdict import Verdict
+from harness.relations import COARSE, EVEN, Met, Proof
+from harness.relations.proof import Under
 from tests.harness._traces import client, step
 
 _LAWS = {law.id: law for law in all_laws()}
@@ -296,3 +298,33 @@ def test_shares_that_a_script_cuts_by_its_worker_are_given(
     if code is not None:
         assert "train.py:18" in conditions[0].text
         assert len(conditions) == 1  # nothing is said to be drawn
+
+
+@pytest.mark.parametrize(
+    ("status", "conditions", "drawn", "outcome"),
+    [
+        ("proved", (), (), "consistent"),
+        ("conditional", (Under(COARSE, ()),), (), "consistent"),
+        ("conditional", (Under(EVEN, (), Met(4, 0)),), (), "consistent"),
+        ("conditional", (Under(EVEN, ()),), (), "abstained"),
+        ("conditional", (Under(EVEN, (), Met(4, 1)),), (), "abstained"),
+        ("open", (), (), "abstained"),
+        ("proved", (), ("w",), "abstained"),
+    ],
+)
+def test_a_proof_speaks_where_rounding_hides_what_a_step_adds(
+    status: Any, conditions: tuple[Under, ...], drawn: tuple[str, ...], outcome: str
+) -> None:
+    """As a condition; not of what is drawn where nobody sees it, nor under a condition that may not be met."""
+    hidden = Judgement("variables_match_reference", "not_judged", "too wide", unseen=("w",), drawn=drawn)
+    verdict = _verdict(hidden, Judgement("loss_matches_reference", "held", compared=4, suffices=True))
+    assert verdict.outcome == "abstained"
+    settled = verdict.with_proof(Proof(status, "train", "mirrored-2", conditions=conditions))
+    assert settled.outcome == outcome
+    assert [each.code for each in settled.conditions] == ["by_proof"] * (outcome == "consistent")
+
+
+def test_a_proof_alone_is_no_verdict() -> None:
+    """Something that a step computes has to be judged by its numbers."""
+    hidden = Judgement("variables_match_reference", "not_judged", "too wide", unseen=("w",))
+    assert _verdict(hidden).with_proof(Proof("proved", "train", "mirrored-2")).outcome == "abstained"

@@ -129,7 +129,9 @@ def _without_jumps(jumps: Jumps, of_elements: list[Found], of_wholes: list[Found
 def _or_unjudged(law: Judgement, wholes: Wholes) -> Judgement:
     """A law that found nothing; as one that judges nothing if it could not have in most elements, or wholes."""
     if wholes.moved:
-        return replace(law, status="not_judged", reason=wholes.why, unseen=wholes.unseen) if wholes.unseen else law
+        if not wholes.unseen:
+            return law
+        return replace(law, status="not_judged", reason=wholes.why, unseen=wholes.unseen, drawn=wholes.drawn)
     found = law.resolution
     if found is None or found.share_unjudged <= _UNJUDGED_MAX:
         return law

@@ -81,9 +81,14 @@ class Wholes:
         )
 
     @property
+    def drawn(self) -> tuple[str, ...]:
+        """Those of them whose change is another thing each time that one device computes it."""
+        return tuple(name for name in self.unseen if self.otherwise[name])
+
+    @property
     def why(self) -> str:
         """Why these are not judged."""
-        drawn = [name for name in self.unseen if self.otherwise[name]]
+        drawn = self.drawn
         shown = ", ".join(map(repr, (drawn or self.unseen)[:_SHOWN])) + (", ..." if len(self.unseen) > _SHOWN else "")
         if drawn:
             return (

@@ -61,7 +61,8 @@ class Judgement:
     are empty, or not finite in the reference. Of a law that is not judged they are those of earlier parts.
     `worst_ratio` is the largest error / bound among them, None for a law that knows no bound. `resolution` says how
     small an error would have been found, where there are bounds. `suffices` is as of the law. `unseen` are variables of
-    which a wrong change would not have been found.
+    which a wrong change would not have been found, and `drawn` those of them whose change one device makes otherwise
+    each time.
     """
 
     law: str
@@ -74,6 +75,7 @@ class Judgement:
     suffices: bool = False
     resolution: Resolution | None = None
     unseen: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
