@@ -345,8 +345,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     policies: what the program computes in. `unseen` has a sentence for each thing that nobody could see, `raised` one
     for each error of a step after which the program went on, `overwritten` one about arrays that a generator lent and
     wrote over. `stand_ins` is what the reference of a script was told in place of the cluster's; `cut` after how many
-    steps a script was ended. `placement` is of a run on GPUs. `unjoined` are lines that had scheduled closures, neither
-    joined nor fetched, when the program reported.
+    steps a script was ended. `unjoined` are lines that had scheduled closures, neither joined nor fetched.
     """
 
     scheduled: int | None = None
