@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("attempts",),
         ("verify",),
         ("cures", "live"),
-        ("search", "certifying", "comparing", "bundling", "magic"),
+        ("search", "certifying", "comparing", "bundling", "magic", "auditing"),
         ("tf_tests",),
         ("cli",),
     ),

@@ -303,6 +303,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     )
     for line in matrix.lines(terminalreporter._tw.fullwidth):  # noqa: SLF001 - pytest has no public name for it
         terminalreporter.write_line(line)
+    terminalreporter.write_line(_defects({cell.strategy for cell in cells}, hardware_of(config)))
     # The tables themselves would bury the matrix.
     if matrix.tables:
         titles = "; ".join(table.title for table in matrix.tables)
@@ -313,6 +314,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"written: {path}")
     if summary := os.environ.get(_SUMMARY):
         _add_to_summary(matrix, Path(summary))
+
+
+def _defects(strategies: set[str], hardware: str) -> str:
+    from harness.judging.known_issues import concerning
+
+    met = f"{len(concerning(strategies, hardware))} known defects of these versions"
+    return f"{met} can be met under these strategies: `lockstep audit` names those that a program meets"
 
 
 def _versions() -> dict[str, str]:

@@ -42,6 +42,7 @@ class _Commands(click.Group):
     """Loads a command's module only when it is used, so that `lockstep --help` is instant."""
 
     _HELP: ClassVar[dict[str, str]] = {
+        "audit": "Which known defects of TensorFlow and Keras a training meets.",
         "bundle": "Write Lockstep and all that it needs into files for a machine without a network.",
         "certify": "Run scenarios on the GPUs of this machine, and report what holds there and how fast.",
         "compare": "Check that a training gives the same numbers under two topologies, plans or environments.",

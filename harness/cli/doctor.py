@@ -33,7 +33,7 @@ def doctor(context: click.Context, /, as_json: bool, **options: Any) -> None:
     if options["machines"] is not None:
         context.exit(_machines(options, as_json=as_json))
     found = probe()
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else _text(found))
+    click.echo(json.dumps({**found.to_json(), "known_defects": _defects()}, indent=2) if as_json else _text(found))
     if found.tensorflow is None or why_refused(found.tensorflow):
         context.exit(Exit.LACKING)
 
@@ -106,14 +106,23 @@ def _text(found: Capabilities) -> str:
     return captured.get().rstrip("\n")
 
 
+def _defects() -> list[str]:
+    """The known defects of the versions that are installed."""
+    from harness.judging.known_issues import registry
+
+    return [issue.id for issue in registry() if issue.affects_installed_versions()]
+
+
 def _facts(found: Capabilities) -> str:
     quota = "none" if found.cores_quota is None else f"{found.cores_quota:g}"
     versions = (("TensorFlow", found.tensorflow), ("Keras", found.keras), ("tf_keras", found.tf_keras))
+    defects = _defects()
     return "\n".join(
         (
             f"Python {found.python} on {found.platform}",
             ", ".join(f"{name} {version or 'missing'}" for name, version in versions),
             f"{found.cores:g} cores usable (affinity {found.cores_affinity}, control group limit {quota})",
             f"{found.memory_bytes / 2**30:.1f} GiB of memory",
+            f"{len(defects)} known defects of these versions; `lockstep audit` names those that a training meets",
         )
     )

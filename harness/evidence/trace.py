@@ -333,19 +333,19 @@ class Placement(msgspec.Struct, frozen=True):
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
-    `others` is, of a process that follows a run, at how many steps that was given other examples than it was itself,
-    and `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
+    `others` is, of a process that follows a run, at how many steps that was given other examples than it was, and
+    `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
     `by_replica` those that make a value for each replica by its number, `packed` those, with their steps, that laid out
     copies which differ, `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps
     its own, `averages` what was said of the global batch. `scheduled` counts closures handed to
-    `ClusterCoordinator.schedule`; `None` without a coordinator.
-    `per_epoch` is true when a Keras callback could record only at the end of epochs. `retried` is how often a
-    coordinator took a closure back from a lost worker. `unseeded` is how often the program asked NumPy for a random
-    generator without a seed. `work` is what its replicas did, None in a process that was killed. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras
-    policies: what the program computes in. `unseen` has a sentence for each thing that nobody could see, `raised` one
-    for each error of a step after which the program went on, `overwritten` one about arrays that a generator lent and
-    wrote over. `stand_ins` is what the reference of a script was told in place of the cluster's; `cut` after how many
-    steps a script was ended. `unjoined` are lines that had scheduled closures, neither joined nor fetched.
+    `ClusterCoordinator.schedule`; `None` without a coordinator. `per_epoch`: a Keras callback could record at the end
+    of epochs only. `retried` counts closures that a coordinator took back from a lost worker. `unseeded` counts NumPy's
+    random generators without a seed. `work` is what its replicas did, None in a process that was killed. `coarsest` is,
+    of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras policies: what the
+    program computes in. `unseen` has a sentence for each thing that nobody could see, `raised` one for each error of a
+    step after which the program went on, `overwritten` one about arrays that a generator lent and wrote over.
+    `stand_ins` is what the reference of a script was told in place of the cluster's; `cut` after how many steps a
+    script was ended. `unjoined` are lines that had scheduled closures, neither joined nor fetched.
     """
 
     scheduled: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import Literal
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from harness.evidence.uses import Use
 from harness.judging.verdict import Verdict
 from simulator import RunFailed, UsageError
 
-__all__ = ["KnownIssue", "Otherwise", "Symptom", "issues_for", "load_registry", "registry", "shown_by"]
+__all__ = ["KnownIssue", "Otherwise", "Symptom", "concerning", "issues_for", "load_registry", "registry", "shown_by"]
 
 _FILE = Path(__file__).with_name("known_issues.toml")
 # Of a checkout: an installed package is without docs/.
@@ -97,6 +98,7 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         reference: public issue, or file and line of the responsible source.
         threads: further public threads that tell of it, or of the code that is its cause.
         cure: what a program can do today; where there is nothing, why, and what was tried.
+        meets: uses by one of which a program meets it, each of several things together; none where nothing tells.
         cured_by: another program, which docs/upstream/ID.cure.py shows; another version; or nothing.
     """
 
@@ -111,6 +113,7 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     otherwise: tuple[Otherwise, ...] = ()
     threads: tuple[str, ...] = ()
     cure: str = ""
+    meets: tuple[tuple[Use, ...], ...] = ()
     cured_by: Literal["program", "version", "nothing"] = "nothing"
 
     @property
@@ -141,13 +144,17 @@ class KnownIssue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             fnmatch.fnmatchcase(hardware, pattern) for pattern in self.hardware
         )
 
+    def concerns(self, strategy: str, hardware: str = "cpu") -> bool:
+        """Whether a program may meet it under a strategy, with the versions that are installed."""
+        return self.affects(hardware) and self.is_under(strategy)
+
+    def is_under(self, strategy: str) -> bool:
+        """Whether it is seen under a strategy."""
+        return any(fnmatch.fnmatchcase(strategy, pattern) for pattern in self.strategies)
+
     def covers(self, strategy: str, loop: str | None, hardware: str = "cpu") -> bool:
         """Whether this cell of the matrix is affected."""
-        return (
-            loop in self.loops
-            and any(fnmatch.fnmatchcase(strategy, pattern) for pattern in self.strategies)
-            and self.affects(hardware)
-        )
+        return loop in self.loops and self.concerns(strategy, hardware)
 
 
 def _are_installed(packages: dict[str, str]) -> bool:
@@ -229,6 +236,12 @@ def issues_for(
     )
 
 
+def concerning(strategies: Iterable[str], hardware: str = "cpu") -> tuple[KnownIssue, ...]:
+    """Known issues that a program may meet under one of these strategies, with the versions that are installed."""
+    names = set(strategies)
+    return tuple(issue for issue in registry() if any(issue.concerns(name, hardware) for name in names))
+
+
 def shown_by(found: BaseException | Verdict, strategy: str) -> tuple[KnownIssue, ...]:
     """Known issues under a strategy, with the installed versions, that may be why a run failed or is inconsistent.
 
@@ -238,9 +251,7 @@ def shown_by(found: BaseException | Verdict, strategy: str) -> tuple[KnownIssue,
     return tuple(
         issue
         for issue in registry()
-        if issue.affects_installed_versions()
-        and any(fnmatch.fnmatchcase(strategy, pattern) for pattern in issue.strategies)
-        and _shows(found, issue.symptom_here)
+        if issue.affects_installed_versions() and issue.is_under(strategy) and _shows(found, issue.symptom_here)
     )
 
 

@@ -83,11 +83,12 @@ def run_once(
     disturbance: Disturbance | None = None,
     keeps: bool = False,
     begins: Callable[[], None] = lambda: None,
+    client: Callable[..., dict[str, Any]] | None = None,
 ) -> RunResult:
     """One run of a loaded program, with its traces in `directory` for `read_parts`; with `keep` also its logs.
 
-    With `keeps` the evidence of each step is there as well; `begins` is called right before the first process starts.
-    The directory holds no earlier run, as `harness.kept.kept_in` provides it.
+    With `keeps` the evidence of each step is there as well; `begins` is called right before the first process starts,
+    and `client` by client tasks, instead of `client_of` the program. The directory holds no earlier run.
 
     Raises:
         NothingObserved: the program reports nothing.
@@ -114,7 +115,7 @@ def run_once(
         assignment = assigned(case, traces, record, Assignment("", "", seed=seed, view=view, keeps=keeps))
         saves = record if view is None else None
         try:
-            work = (client_of(program), placed_program(program, case), case, assignment)
+            work = (client or client_of(program), placed_program(program, case), case, assignment)
             begins()
             with brought_if_failed(traces):
                 result = run_linked(cluster, directory, *work, counted=disturbance is None)
