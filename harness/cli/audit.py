@@ -57,7 +57,11 @@ def audit(program: tuple[str, ...], **options: Any) -> int:
     try:
         cases = [strategy_case(name) for name in dict.fromkeys(names_of(program, options))]
         under_test = Program.of(program[0]) if len(program) == 1 else script_of(program, options)
-        found = [audited(under_test, case, timeout=options["timeout"]) for case in cases]
+        found = []
+        for case in cases:
+            if not options["as_json"]:
+                click.echo(f"{case.name}: running ...", err=True)
+            found.append(audited(under_test, case, timeout=options["timeout"]))
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     except MissingHardware as error:

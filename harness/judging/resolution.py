@@ -27,7 +27,8 @@ What counts every replica adds as much again, or more. Single numbers in bfloat1
 
 FINER = (
     "Have the layers that they belong to compute in float32, such as a last one with dtype='float32', and keep "
-    "variables in float32; or verify with a larger rate"
+    "variables in float32; or verify with a larger rate; or verify a script's training as a function, whose proof may "
+    "speak for them"
 )
 """What to do about variables that are judged too coarsely."""
 
