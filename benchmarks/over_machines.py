@@ -16,7 +16,7 @@ from benchmarks.bench_cluster import first_all_reduce
 from benchmarks.measure import Figure, median, seconds_of
 from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
-from simulator.machines.engines.choosing import engine_of
+from simulator.machines.engines.selection import engine_of
 from simulator.machines.far.clock import measured
 from simulator.run.options import Options
 from simulator.wire.site import Clock

@@ -19,36 +19,36 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.asked import Asked
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.reproduced import ROUNDING_SHARE_MAX, first_difference
+from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, first_difference
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.evidence.trace import RunTrace
-from harness.judged import judge, task_summaries
-from harness.judging.closer import is_open, is_plain
+from harness.judgement import judge, task_summaries
+from harness.judging.assumptions import without_judgement
 from harness.judging.closures_collected import updates_apart
 from harness.judging.closures_script import Alone
 from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
 from harness.judging.culprit.protocol import Looked
-from harness.judging.doubted import without_judgement
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
+from harness.judging.more_runs import is_open, is_plain
 from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
-from harness.judging.own import OF_VARIABLES, made_for_each, reports_own, settled, sources, trained_from
+from harness.judging.per_replica import OF_VARIABLES, made_for_each, reports_own, settled, sources, trained_from
 from harness.judging.repeated_draws import repeated_draws
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.recording.scripts import NO_STRATEGY
+from harness.request import Asked
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
-from harness.running.live import LiveReference, live_reference
+from harness.running.live_reference import LiveReference, live_reference
 from harness.running.observe import run_once
 from harness.running.reference import NOISY_RUNS, PAIR, ReferenceRuns, Venue, failure_on_one_device, reference_runs
-from harness.running.resuming import segments_by_state
-from harness.running.scripted import check_whole, own_trace
+from harness.running.resume_steps import segments_by_state
+from harness.running.script_checks import check_whole, own_trace
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
@@ -160,7 +160,7 @@ class Attempt:
         return RunEvidence([segment_of(self.directory / TRACES)])
 
     def judged(self, reference: Reference, tasks: Tasks, *, diagnose: bool = False) -> Verdict:
-        """The verdict by a reference; `tasks` as of `Verdict`, `diagnose` as of `harness.judged.judge`."""
+        """The verdict by a reference; `tasks` as of `Verdict`, `diagnose` as of `harness.judgement.judge`."""
         faults = self.changes.to_json(self.case.topology) if isinstance(self.changes, Disturbance) else None
         return judge(
             read_parts(self.directory),

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.damaged import reading
+from harness.damaged_files import reading
 from harness.evidence.comparing import compare, place
 from harness.evidence.observed import OBSERVABLES, Observed, history
 from harness.judging.align import aligned_cases
 from harness.judging.laws import Case
 from harness.judging.verdict import Verdict
-from harness.saved import known_again, load_run, unjudged
+from harness.saved_run import known_again, load_run, unjudged
 from harness.verify import judge
 
 __all__ = ["Compared", "Difference", "LawApart", "Side", "compare_runs", "read_side"]

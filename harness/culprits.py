@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.evidence.asked import Asked
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.seen import with_seen, wrong_draws
 from harness.evidence.trace import RunTrace, Value, is_statistics
+from harness.evidence.watch_request import Asked
+from harness.evidence.witness_values import with_seen, wrong_draws
+from harness.judging.batch_of_average import TOLD_BATCH, told_batch
 from harness.judging.conditions import OWN
 from harness.judging.culprit import (
     Culprit,
@@ -32,10 +33,9 @@ from harness.judging.culprit import (
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
-from harness.judging.told_batch import TOLD_BATCH, told_batch
 from harness.judging.verdict import Verdict
 from harness.phases import phase
-from harness.running.watched import LOOKS, Sight, watch_step
+from harness.running.watched_step import LOOKS, Sight, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError

@@ -11,9 +11,9 @@ from typing import Any
 
 from harness.refuting import confirmed, refuted
 from harness.relations.proof import Proof
-from harness.relations.proving import proof_of
+from harness.relations.prover import proof_of
 from harness.running.observe import check_hardware
-from harness.running.traced import Graphs, tracing
+from harness.running.step_graphs import Graphs, tracing
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import LockstepError

@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from _lockstep.verdicts import announce, on_verdict
-from harness.asked import Asked, Tier
 from harness.attempts import Attempt, verdict_of
 from harness.culprits import is_wanted, with_culprit, without_watching
 from harness.evidence.independence import read_touched, reads_back
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.judged import judge, task_summaries
-from harness.judging.doubted import doubted
+from harness.judgement import judge, task_summaries
+from harness.judging.assumptions import doubted
 from harness.judging.native_scale import Native
-from harness.judging.shares import with_data
+from harness.judging.replica_batches import with_data
 from harness.judging.verdict import Verdict
-from harness.kept import kept_in
 from harness.phases import phase
 from harness.proofs import is_asked, proved
 from harness.relations import Proof
+from harness.request import Asked, Tier
+from harness.run_directory import kept_in
 from harness.running.cache import check_cache
 from harness.running.disturbance import Disturbance
 from harness.running.interpreter import Interpreter
 from harness.running.interrupt import Interrupting
+from harness.running.machine_files import on_machines, placed_program
 from harness.running.observe import check_hardware, disturbed_by
-from harness.running.places import on_machines, placed_program
-from harness.running.scripted import check_apart, ready
-from harness.saved import save_run
-from harness.subject.over import OnMachines
+from harness.running.script_checks import check_apart, ready
+from harness.saved_run import save_run
+from harness.subject.machines import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, LockstepError

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
-from simulator.faults.over_machines import check_alone, check_over_machines
+from simulator.faults.machine_limits import check_alone, check_over_machines
 from simulator.hardware.detecting import task_variables
 from simulator.launch import DEFAULT_PRELOAD, at_import, environ_of, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
-from simulator.machines.engines.choosing import engine_of
 from simulator.machines.engines.keeping import reached
+from simulator.machines.engines.selection import engine_of
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import placed
 from simulator.machines.protocol import Machine

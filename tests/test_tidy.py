@@ -45,7 +45,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("cluster",),
     ),
     "harness": (
-        ("errors", "damaged", "kept", "phases", "plugin"),
+        ("errors", "damaged_files", "run_directory", "phases", "plugin"),
         ("subject", "evidence"),
         # What runs in client tasks.
         ("recording",),
@@ -54,9 +54,9 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("ledger", "relations"),
         ("judging",),
         ("running", "report"),
-        ("asked", "saved"),
+        ("request", "saved_run"),
         ("culprits", "refuting"),
-        ("judged", "proofs"),
+        ("judgement", "proofs"),
         ("attempts",),
         ("verify",),
         ("cures", "live"),

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
 from harness.cli._options import together
+from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported

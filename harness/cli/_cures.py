@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli._fitting import show
 from harness.cli._options import together
+from harness.cli._terminal_width import show
 from harness.cli._verdicts import GITHUB, JSON, TEXT
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from harness.cli._fitting import columns, show
 from harness.cli._options import together
+from harness.cli._terminal_width import columns, show
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported

@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     machines_options,
@@ -23,11 +22,12 @@ from harness.cli._options import (
     timeout_option,
     try_out,
 )
+from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
     from harness.search import Acceptance, Hunt, Outcome, Search, Subject
     from harness.search.corpus import Corpus
-    from harness.search.drawing import Space
+    from harness.search.plan_strategy import Space
     from simulator import FaultPlan
 
 __all__ = ["search"]
@@ -120,14 +120,14 @@ def search(program: str, **options: Any) -> int:
 
 
 def _search(program: str, options: dict[str, Any]) -> int:
-    from harness.running.places import on_machines
+    from harness.running.machine_files import on_machines
     from harness.search import Acceptance, subject_of
     from harness.search.corpus import Corpus, read_corpus, write_corpus
-    from harness.search.drawing import Space
+    from harness.search.plan_strategy import Space
     from harness.search.profiles import choose_kinds, profile_of
-    from harness.search.rooms import room_of
-    from harness.search.writing import name_of_test
-    from harness.subject.over import Over
+    from harness.search.pytest_file import name_of_test
+    from harness.search.venue import room_of
+    from harness.subject.machines import Over
     from harness.subject.strategies import strategy_case
     from simulator import FaultPlan
     from simulator.units import parse_duration

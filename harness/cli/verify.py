@@ -15,7 +15,6 @@ import msgspec
 from harness.cli._baseline import Baseline, baseline_options
 from harness.cli._cures import check_fix, fix_options, told_cure, tried
 from harness.cli._exits import Exit, of_outcome, worst
-from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
@@ -29,9 +28,10 @@ from harness.cli._options import (
     timeout_option,
     verbose_option,
 )
+from harness.cli._output_files import check_written, write_verdicts
 from harness.cli._scripts import names_of, script_of, script_options
+from harness.cli._terminal_width import show
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, told_phases, write
-from harness.cli._written import check_written, write_verdicts
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import Reported
@@ -190,7 +190,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
-    from harness.subject.over import Over
+    from harness.subject.machines import Over
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
 
@@ -225,7 +225,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     if hardware == "cpu" and over is None:
         _begin(under_test)
     from harness.running.interpreter import Interpreter
-    from harness.running.places import check_machines
+    from harness.running.machine_files import check_machines
 
     # What is wrong with the command line is said before it is said that something runs.
     for case in cases:
@@ -282,7 +282,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase], *, page: bool = Fa
     Raises:
         UsageError: one of them holds something else than a run.
     """
-    from harness.kept import VERDICT, holds_verdicts, run_directory
+    from harness.run_directory import VERDICT, holds_verdicts, run_directory
     from simulator.machines.local.scratch import scratch
     from simulator.out import OutDirectory
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.evidence.mapped import looked_at
+from harness.evidence.memory_map import looked_at
 
 if TYPE_CHECKING:
     import numpy as np

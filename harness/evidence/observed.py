@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.latest import Latest
+from harness.evidence.lru_cache import Latest
 from harness.evidence.sums import exact_sum
 from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.found import FOUND, FoundFiles
+from harness.evidence.corrupt_values import Struck, read_struck
 from harness.evidence.links import Links, read_links
+from harness.evidence.restart_files import FOUND, FoundFiles
 from harness.evidence.saves import Process, Saves, last_operations, read_saves
-from harness.evidence.seen import with_steps
 from harness.evidence.steps import evidence_folder, segment_of
-from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
+from harness.evidence.witness_values import with_steps
 
 __all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts"]
 

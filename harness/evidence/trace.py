@@ -17,7 +17,7 @@ import msgspec
 
 from harness.evidence.arrays import Array
 from harness.evidence.averages import Average
-from harness.evidence.mapped import give_back, looked_at, mapped
+from harness.evidence.memory_map import give_back, looked_at, mapped
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
 
@@ -258,8 +258,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
 class Step(msgspec.Struct, frozen=True, tag=True):
     """One call of `record.step`: `index` counts from 1 within the program, `at` is CLOCK_MONOTONIC in seconds.
 
-    `seen` is in no file: what was seen of this step by itself is put beside it by `harness.evidence.seen`. `logged` is
-    the Keras whose callback has reported it, `keras` or `tf_keras`.
+    `seen` is in no file: `harness.evidence.witness_values` puts what was seen of this step by itself beside it.
+    `logged` is the Keras whose callback has reported it, `keras` or `tf_keras`.
     """
 
     index: int

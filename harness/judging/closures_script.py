@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.evidence.seen import rows_of
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import RunTrace
+from harness.evidence.witness_values import rows_of
 from harness.judging.closures_collected import added_up, as_one_worker, updates_apart
 from harness.judging.closures_scaled import scaled_otherwise
 from harness.judging.closures_shared import badly_shared

@@ -16,17 +16,17 @@ from typing import Any
 
 import msgspec
 
-from harness.asked import Asked
 from harness.attempts import Attempt, judged_by
 from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings
 from harness.judging.verdict import Verdict
-from harness.live.composing import compose, seen_of
+from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
 from harness.live.state import Divergence, begun_apart, divergences, replicas_of
+from harness.request import Asked
 from harness.running.reference import reference_runs
-from harness.running.scripted import ready
+from harness.running.script_checks import ready
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import strategy_case

@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Value, Variable
-from harness.recording.accepted import EXAMPLES, VARIABLES, Place, array_of, came, check_dtype, key_of
 from harness.recording.layouts import copies_of, is_laid_out, own_rows
+from harness.recording.record_values import EXAMPLES, VARIABLES, Place, array_of, came, check_dtype, key_of
 from harness.recording.shards import grouped, name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 

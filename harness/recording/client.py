@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.evidence.found import note_found, traces_of
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
+from harness.evidence.restart_files import note_found, traces_of
 from harness.evidence.steps import RunEvidence, Segment, evidence_folder
 from harness.evidence.trace import Header
 from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
-from harness.recording.rehearsing import rehearsing
-from harness.recording.steps.averaging import averaging, counted_as_one
+from harness.recording.default_seeds import own_shuffles, seeded_generators
+from harness.recording.integer_seeds import mend_seeds
+from harness.recording.serial_closures import in_turns
+from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
-from harness.recording.turns import in_turns
-from harness.recording.unseeded import own_shuffles, seeded_generators
+from harness.recording.tpu_rehearsal import rehearsing
 from harness.recording.watch import Watch, Watching
 from harness.recording.watch.places import Places
-from harness.recording.whole_seeds import mend_seeds
 from harness.recording.work import working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -137,9 +137,9 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     Raises:
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
     """
+    from harness.recording.file_access import note_files
     from harness.recording.placement import placement_of
     from harness.recording.recorder import Recorder
-    from harness.recording.touched import note_files
 
     strategy = prepared(case, assignment := as_here(assignment))
     noise, watch = _companions(assignment, strategy)

@@ -13,7 +13,7 @@ from harness.evidence.deposit import Job, digest_of, ended, opened, variables_of
 from harness.evidence.steps import LooseWriter
 from harness.evidence.trace import Header
 from harness.recording.client import uses_onednn, versions
-from harness.recording.scripts.adopting import adopting
+from harness.recording.scripts.strategy_adoption import adopting
 from harness.recording.steps import Leaving
 from harness.recording.witness import Witness, all_seams
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.evidence.trace import Counters, Final, Header, Step
 from harness.evidence.writing import TraceWriter
-from harness.recording.accepted import Place, came, checked_call
 from harness.recording.capture import (
     capture_examples,
     capture_value,
@@ -23,6 +22,7 @@ from harness.recording.capture import (
 from harness.recording.closures import Closures
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
+from harness.recording.record_values import Place, came, checked_call
 from harness.recording.watch import Watch
 from harness.recording.witness import Witness
 from simulator.agent import current, now

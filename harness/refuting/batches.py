@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from harness.evidence.traced import Traced
+from harness.evidence.step_graph import Traced
 from harness.recording.tracing import Batch
-from harness.running.traced import Graphs
+from harness.running.step_graphs import Graphs
 
 __all__ = ["batches_of", "even_shards", "has_iterator", "rows_of", "uneven_shards"]
 

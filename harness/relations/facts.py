@@ -28,7 +28,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from harness.evidence.traced import Node
+from harness.evidence.step_graph import Node
 from harness.relations.terms import ONE, Scaled
 
 __all__ = ["COARSE", "EVEN", "NONEMPTY", "WITHIN", "Condition", "Fact", "Kind", "Made", "Shape", "Unknown", "made_by"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from harness.evidence.traced import Node
+from harness.evidence.step_graph import Node
 from harness.relations.facts import Fact, Shape
 
 __all__ = ["closer"]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.evidence.traced import Node
+from harness.evidence.step_graph import Node
 from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind, Shape, Unknown
 from harness.relations.terms import Scaled, Terms
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.evidence.traced import Node
+from harness.evidence.step_graph import Node
 from harness.relations.facts import Fact, Kind, Shape
 from harness.relations.protocol import Step, Walking
 

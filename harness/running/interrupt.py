@@ -15,8 +15,8 @@ from harness.evidence.parts import INTERRUPTED, TRACES, Killed
 from harness.evidence.saves import last_journal, note_saves
 from harness.recording.client import Assignment
 from harness.running.clients import client_of, env_of_servers, viewed
-from harness.running.linked import is_linked, run_linked
-from harness.running.places import assigned, bring, brought_if_failed, placed_program, record_directory
+from harness.running.link_counts import is_linked, run_linked
+from harness.running.machine_files import assigned, bring, brought_if_failed, placed_program, record_directory
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingHardware, NothingObserved
+from harness.evidence.corrupt_values import save_struck
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.saves import JOURNAL, note_saves
-from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
-from harness.kept import kept_in
 from harness.recording.client import Assignment, View
+from harness.run_directory import kept_in
 from harness.running.clients import client_of, env_of_servers, private_there, viewed
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, check_interruption
-from harness.running.linked import is_linked, run_linked
-from harness.running.places import assigned, bring, brought_if_failed, placed_program, record_directory
+from harness.running.link_counts import is_linked, run_linked
+from harness.running.machine_files import assigned, bring, brought_if_failed, placed_program, record_directory
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, RunFailed, RunResult, TaskError, UsageError
@@ -87,7 +87,7 @@ def run_once(
     """One run of a loaded program, with its traces in `directory` for `read_parts`; with `keep` also its logs.
 
     With `keeps` the evidence of each step is there as well; `begins` is called right before the first process starts.
-    The directory holds no earlier run, as `harness.kept.kept_in` provides it.
+    The directory holds no earlier run, as `harness.run_directory.kept_in` provides it.
 
     Raises:
         NothingObserved: the program reports nothing.

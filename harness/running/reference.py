@@ -13,12 +13,12 @@ from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference, ReferenceFiles
 from harness.evidence.steps import Segment
 from harness.running.cache import kept_in_cache
-from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
-from harness.running.live import LiveReference
-from harness.running.making import FIRST_SEEDS, MORE_SEEDS, Wanted, made
-from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
-from harness.running.resuming import segments_by_counts, segments_by_state, undone
+from harness.running.live_reference import LiveReference
+from harness.running.other_environment import made_elsewhere
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS, Wanted, made
+from harness.running.reference_runs import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
+from harness.running.resume_steps import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
 from simulator.machines.local.host import is_busy
@@ -59,9 +59,9 @@ class Venue:
             those of all, or of the first.
         python: of another environment, in which all of its runs are made.
         noisy: whether runs with noise may be wanted, for which the disk has to have room.
-        apart: as of `harness.running.repeated.Runs`.
+        apart: as of `harness.running.reference_runs.Runs`.
         later: the same.
-        strategy: as of `harness.running.repeated.Runs`.
+        strategy: as of `harness.running.reference_runs.Runs`.
     """
 
     seed: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from harness.search.rooms import HERE, Room
+from harness.search.venue import HERE, Room
 from simulator import Topology, UsageError
 from simulator.faults import Fault, LinkFault, all_kinds
 

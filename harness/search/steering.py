@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.search.corpus import Corpus
-from harness.search.drawing import Space, draw_plans, drawn
 from harness.search.outcome import Outcome
+from harness.search.plan_strategy import Space, draw_plans, drawn
 from harness.search.situations import Point
 from simulator import FaultPlan
 from simulator.faults import Fault, LinkFault, all_kinds

@@ -10,7 +10,7 @@ from simulator.agent import main
 from simulator.errors import TaskError
 from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import, fork
 from simulator.launch.protocol import End, Entry, Failure, Process
-from simulator.machines.local.room import full_disk
+from simulator.machines.local.disk_space import full_disk
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 

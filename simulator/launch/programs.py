@@ -18,7 +18,7 @@ from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
 from simulator.launch.preloaded import preloaded
 from simulator.launch.protocol import End, Entry, Failure, Process
-from simulator.machines.local.room import full_disk
+from simulator.machines.local.disk_space import full_disk
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.run.departures import Partings
 from simulator.run.options import Options
-from simulator.run.partings import Partings
 from simulator.run.population import Population
 from simulator.run.protocol import Alone, Companion
 from simulator.threads import Worker

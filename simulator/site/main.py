@@ -18,8 +18,8 @@ from simulator.machines.local import facts
 from simulator.machines.local.host import cores, memory_bytes
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.protocol import Broke, Event, Lost, Silent
+from simulator.site.local_run import Share
 from simulator.site.meeting import Answering, reached
-from simulator.site.share import Share
 from simulator.threads import Worker
 from simulator.wire import site as wire
 from simulator.wire.events import Ended

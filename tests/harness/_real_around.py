@@ -20,9 +20,9 @@ def around() -> dict[str, Any]:
     import tensorflow as tf
 
     from harness.recording.tracing.arguments import Handles, Yielded
-    from harness.recording.tracing.between import decisions_heard
-    from harness.recording.tracing.plain import Plain
+    from harness.recording.tracing.plain_arguments import Plain
     from harness.recording.tracing.process import Process
+    from harness.recording.tracing.python_decisions import decisions_heard
     from harness.recording.tracing.tracer import Tracer
     from harness.recording.watch.places import Places
     from harness.recording.watch.variables import Variables

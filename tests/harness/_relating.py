@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.evidence.step_graph import Node
 from harness.evidence.trace import Array as Kept
-from harness.evidence.traced import Node
 from harness.relations.facts import EVEN, NONEMPTY, Fact, Kind
 from harness.relations.folding import fact_of_constant
 from harness.relations.protocol import Rule, Step, World

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.search import Outcome
-from harness.search.judging import outcome_of_failure
+from harness.search.trial import outcome_of_failure
 from simulator import Cluster, FaultPlan, RunFailed, Topology
 from simulator.agent import current
 from simulator.machines.local.scratch import scratch

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from harness.evidence.trace import Array
-from harness.evidence.watched import OUTER, REPLICA, Frame, Op, Seen, Taken, Watched, digest_of
+from harness.evidence.watched_step import OUTER, REPLICA, Frame, Op, Seen, Taken, Watched, digest_of
 
 __all__ = ["Steps", "watched"]
 

@@ -24,8 +24,8 @@ from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import merge
 from harness.evidence.writing import write_client
-from harness.kept import SUMS, kept_in
-from harness.saved import save_run
+from harness.run_directory import SUMS, kept_in
+from harness.saved_run import save_run
 from harness.verify import judge
 from simulator import FaultPlan, Topology
 from tests.harness._journals import KILL, killed

@@ -19,7 +19,7 @@ from harness.cli import _lockstep
 from harness.cli.search import _done_there, _kept, search
 from harness.search import Outcome, subject_of, survives, write_test
 from harness.search.situations import Point, Shown
-from harness.subject.over import OnMachines
+from harness.subject.machines import OnMachines
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
 
@@ -134,7 +134,7 @@ def test_a_search_that_has_tried_nothing_abstains(
     monkeypatch.setattr(harness.search, "subject_of", lambda *_, **__: subject)
     if budget != "1ms":  # which drawing takes, in earnest
         plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
-        monkeypatch.setattr("harness.search.hunting.drawn", lambda *_: [plan, plan])
+        monkeypatch.setattr("harness.search.search.drawn", lambda *_: [plan, plan])
     result = _search(f"{train}:train", *OPTIONS, "--budget", budget, "--profile", "swarm")
     assert result.return_value == code, result.output
     assert said in result.stdout

@@ -9,12 +9,12 @@ import pytest
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
+from harness.judging.assumptions import doubted
 from harness.judging.closures_collected import as_one_worker
 from harness.judging.closures_script import Alone
-from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Judgement, judged
 from harness.judging.verdict import Verdict
-from harness.saved import known_again
+from harness.saved_run import known_again
 from harness.subject.script import Script, Updates
 from simulator import UsageError
 

@@ -17,13 +17,13 @@ from harness.culprits import with_culprit
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Step
-from harness.evidence.watched import Watched
+from harness.evidence.watched_step import Watched
 from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
 from harness.judging.verdict import Verdict
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
-from harness.running.watched import Sight
-from harness.saved import known_again
+from harness.running.watched_step import Sight
+from harness.saved_run import known_again
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from tests.harness._watched import Steps, watched

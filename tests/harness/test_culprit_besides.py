@@ -18,7 +18,7 @@ from harness.judging.conditions import OWN, Condition
 from harness.judging.culprit import Culprit, drawn_by, find_culprit
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
-from harness.running.watched import Sight
+from harness.running.watched_step import Sight
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from tests.harness._watched import Steps, watched

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from harness import culprits, verify
-from harness.evidence.asked import Asked
-from harness.evidence.watched import Watched
+from harness.evidence.watch_request import Asked
+from harness.evidence.watched_step import Watched
 from harness.judging.culprit import Culprit, NoCulprit, Reported, find_culprit
-from harness.running.watched import Sight, watch_step
+from harness.running.watched_step import Sight, watch_step
 from tests.harness._watched import Steps, watched
 
 _X = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)

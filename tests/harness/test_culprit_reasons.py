@@ -11,9 +11,9 @@ import pytest
 
 from harness import culprits
 from harness.culprits import with_culprit
-from harness.evidence.watched import OUTER, REPLICA, Op
+from harness.evidence.watched_step import OUTER, REPLICA, Op
 from harness.judging.culprit import Culprit, Looked, reasons
-from harness.judging.culprit.aligned import Node
+from harness.judging.culprit.alignment import Node
 from harness.judging.culprit.kinds import EXAMPLES, EXTREME, PARTS, STATE, UPDATE, WHOLE, Kind
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.explain.protocol import Explanation

@@ -14,15 +14,15 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
+from harness.evidence.corrupt_values import Struck, read_struck
 from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
-from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import Array, RunTrace, Variable
 from harness.judging.explain import Explanation, explain
 from harness.judging.judge import judge_parts
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import StruckAt
-from harness.saved import load_run
+from harness.saved_run import load_run
 from harness.search import survives
 from harness.verify import judge
 from simulator import FaultPlan

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.evidence.cut import steps_between
+from harness.evidence.step_range import steps_between
 from harness.evidence.trace import RunTrace
 from harness.judging.explain import explain
 from harness.judging.explain._examples import amiss

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from harness import verify
-from harness.asked import Asked
 from harness.attempts import Attempt
 from harness.cli import _lockstep
 from harness.errors import Abstained
 from harness.judging.verdict import Verdict
+from harness.request import Asked
 from harness.verify import _beside_others
 from simulator import RunFailed, RunResult, TaskError
 from tests.harness._programs import exact

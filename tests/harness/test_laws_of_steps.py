@@ -22,7 +22,7 @@ from harness.evidence.trace import (
 )
 from harness.judging.conditions import conditions_of, not_drawn
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
-from harness.judging.own import settled
+from harness.judging.per_replica import settled
 from harness.judging.tolerance import Derived, Exact
 from harness.judging.verdict import Verdict
 from tests.harness._traces import client, step

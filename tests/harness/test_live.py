@@ -27,9 +27,9 @@ from harness.evidence.steps import (
     Held,
     LooseWriter,
     StepEvidence,
-    loose,
     loose_steps,
     renumbered,
+    step_files,
 )
 from harness.evidence.steps.store import written
 from harness.evidence.trace import Header, Seen
@@ -250,7 +250,7 @@ def test_a_full_disk_costs_a_note(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loose, "written", full)
+        patch.setattr(step_files, "written", full)
         _leave(writer, 1)
     assert said == [f"evidence could not be left in {tmp_path}: No space left on device"]
     assert not list(tmp_path.iterdir())
@@ -301,7 +301,7 @@ def test_a_training_does_not_wait_for_the_disk(
         assert may_go_on.wait(60)
         return written(*args)
 
-    monkeypatch.setattr(loose, "written", slowly)
+    monkeypatch.setattr(step_files, "written", slowly)
     leaving = _leaving(tmp_path, said)[0]
     for number in range(1, 5):
         _step(leaving, number)

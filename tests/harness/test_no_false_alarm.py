@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from harness.evidence.trace import merge, read_client
 from harness.judging.laws import Case, Judgement, judge_all
 from harness.judging.tolerance import Derived
-from harness.running.making import FIRST_SEEDS, MORE_SEEDS
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
 from simulator import Cluster, Topology
 
 Report = Callable[[str, Mapping[str, object]], None]

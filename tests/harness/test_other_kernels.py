@@ -9,9 +9,9 @@ import pytest
 
 from harness import strategy_case, verify
 from harness.running.cache import CACHE_VARIABLE
-from harness.running.making import Wanted
 from harness.running.reference import Venue, undisturbed
-from harness.running.repeated import OTHER_KERNELS
+from harness.running.reference_request import Wanted
+from harness.running.reference_runs import OTHER_KERNELS
 from harness.subject.program import Program
 from simulator import UsageError
 from tests.harness._programs import exact, mlp

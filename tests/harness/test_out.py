@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
-from harness.kept import VERDICT, kept_in
+from harness.run_directory import VERDICT, kept_in
 from harness.search import Outcome, survives, write_test
 from simulator import Cluster, FaultPlan, LockstepError, Topology, UsageError
 from simulator.out import MARKER, NotKept, OutDirectory

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.evidence.step_graph import Argument, Graph, Node, Output, Reported, Traced
 from harness.evidence.trace import Array
-from harness.evidence.traced import Argument, Graph, Node, Output, Reported, Traced
 from harness.relations import Proof, proof_of
 from harness.relations.facts import Fact, Kind
 from harness.relations.protocol import World
 from harness.relations.terms import Terms
-from harness.relations.walking import Walker
+from harness.relations.walker import Walker
 
 _FLOAT = "float32"
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness import prove
-from harness.evidence.traced import Argument, Traced
+from harness.evidence.step_graph import Argument, Traced
 from harness.relations import Proof, proof_of
 from harness.relations.facts import Fact, Kind
 from harness.relations.protocol import Step, World

@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.evidence.step_graph import Argument
 from harness.evidence.trace import Array
-from harness.evidence.traced import Argument
 from harness.recording.tracing import Outcome
-from harness.refuting import batches, confirmed, deciding, refuted
+from harness.refuting import batches, confirmed, counterexamples, refuted
 from harness.relations import EVEN, Proof, proof_of
 from harness.relations.proof import Under
-from harness.running.making import FIRST_SEEDS, MORE_SEEDS
-from harness.running.traced import Graphs, Tried
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
+from harness.running.step_graphs import Graphs, Tried
 from harness.subject.strategies import strategy_case
 from tests.harness.test_proving import _step
 
@@ -52,8 +52,8 @@ def _carried_out(monkeypatch: pytest.MonkeyPatch, carried_out: Any, noise: _Nois
         ]
         return [(each,) * len(whole) for each in found]
 
-    monkeypatch.setattr(deciding, "try_batches", carried_out)
-    monkeypatch.setattr(deciding, "noisy_outcomes", noisy)
+    monkeypatch.setattr(counterexamples, "try_batches", carried_out)
+    monkeypatch.setattr(counterexamples, "noisy_outcomes", noisy)
     return seeds
 
 

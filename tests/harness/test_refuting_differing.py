@@ -10,8 +10,8 @@ import pytest
 
 from harness.evidence.trace import Array
 from harness.recording.tracing import Outcome
-from harness.refuting.differing import differing
-from harness.running.traced import Graphs
+from harness.refuting.differences import differing
+from harness.running.step_graphs import Graphs
 from tests.harness.test_proving import _step
 
 _ELEMENTS = 2000

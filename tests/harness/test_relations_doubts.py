@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.evidence.traced import Graph, Node, Traced
+from harness.evidence.step_graph import Graph, Node, Traced
 from harness.relations.facts import COARSE, EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind
 from harness.relations.protocol import Step, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms
-from harness.relations.walking import Walker
+from harness.relations.walker import Walker
 from tests.harness._relating import Drawing
 
 _COUNT = Fact(Kind.ROWS, ROWS, shape=())

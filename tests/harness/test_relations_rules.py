@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.evidence.traced import Node
+from harness.evidence.step_graph import Node
 from harness.relations.facts import NONEMPTY, Condition, Fact, Kind
 from harness.relations.protocol import Rule, Step, World
 from harness.relations.rules import all_rules

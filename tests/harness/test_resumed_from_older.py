@@ -13,7 +13,7 @@ from harness import verify
 from harness.evidence.saves import Process, last_journal, note_saves, read_saves
 from harness.judging.explain import explain
 from harness.judging.judge import judge_parts
-from harness.judging.laws._older import Older, olders
+from harness.judging.laws._older_saves import Older, olders
 from harness.judging.laws.protocol import Case
 from harness.judging.laws.resumed_from_older import LAW
 from tests.harness._journals import Script

@@ -19,13 +19,13 @@ from harness.evidence.independence import Touch
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, Value
-from harness.judging.doubted import doubted
+from harness.judging.assumptions import doubted
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
 from harness.judging.native_scale import Native, factor_of
 from harness.judging.verdict import Verdict
-from harness.running.scripted import check_apart
-from harness.saved import known_again
+from harness.running.script_checks import check_apart
+from harness.saved_run import known_again
 from harness.subject.program import Program
 from harness.subject.script import Script
 from simulator import Cluster, Topology, UsageError

@@ -10,8 +10,8 @@ import pytest
 
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
+from harness.judging.assumptions import doubted
 from harness.judging.closures_script import SERVERS, Alone, not_comparable
-from harness.judging.doubted import doubted
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.verdict import Verdict
 from harness.subject.script import Script
@@ -222,8 +222,8 @@ def _sharded() -> dict[str, Any]:
     """In a task: what the reference reads of data that two workers shard by hand."""
     import tensorflow as tf
 
-    from harness.recording.scripts import by_hand
-    from harness.recording.scripts.by_hand import sharded_by_hand
+    from harness.recording.scripts import manual_shards
+    from harness.recording.scripts.manual_shards import sharded_by_hand
     from harness.recording.scripts.stand_ins import CannotStandIn, StandIns
 
     StandIns.asked_by_script = lambda self: True  # type: ignore[method-assign]
@@ -241,7 +241,7 @@ def _sharded() -> dict[str, Any]:
             whole = pipeline(tf.data.Dataset.range(12), 0)
             mine = [batch.numpy().tolist() for batch in whole]
         together = [sorted(itertools.chain(*batches)) for batches in zip(*workers, strict=True)]
-        found[name] = together == [sorted(batch) for batch in mine], by_hand.is_joined(whole)
+        found[name] = together == [sorted(batch) for batch in mine], manual_shards.is_joined(whole)
     with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=1))):
         found["one"] = [int(x) for x in tf.data.Dataset.range(4).shard(2, 0)]
     with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=2))):

@@ -10,21 +10,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.evidence.found import FoundFiles, note_files_found
 from harness.evidence.parts import INTERRUPTED, TRACES, Killed, Parts, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.restart_files import FoundFiles, note_files_found
 from harness.evidence.saves import note_saves
-from harness.evidence.seen import completed_parts
 from harness.evidence.stand_ins import DRAWN, ENDLESS, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable
+from harness.evidence.witness_values import completed_parts
 from harness.evidence.writing import write_client
-from harness.judging.doubted import doubted
+from harness.judging.assumptions import doubted
 from harness.judging.laws import Judgement
 from harness.judging.resumed_script import began_alike, is_computed
 from harness.judging.verdict import Verdict
 from harness.recording.client import View
 from harness.running.disturbance import Disturbance
-from harness.saved import load_run, save_run
+from harness.saved_run import load_run, save_run
 from harness.verify import judge
 from simulator import FaultPlan, Topology
 from simulator.faults import Kill, TornCheckpoint

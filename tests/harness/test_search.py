@@ -10,12 +10,12 @@ from unittest import mock
 
 import pytest
 
-from harness.asked import Asked
 from harness.attempts import Attempt
+from harness.request import Asked
 from harness.search import Acceptance, Outcome, Search, describe_plan
-from harness.search.drawing import Space, draw_plans
-from harness.search.judging import Subject, outcome_of_failure
+from harness.search.plan_strategy import Space, draw_plans
 from harness.search.profiles import choose_kinds, profile_of
+from harness.search.trial import Subject, outcome_of_failure
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan, RunFailed, RunResult, TaskError, Topology
@@ -222,7 +222,7 @@ def test_faults_that_have_not_struck_are_left_out_first() -> None:
         return Outcome("numbers" if any(kills) else None, unfired=("so",) * (len(kills) - sum(struck)), struck=struck)
 
     several = next(plan for plan in draw_plans(_space("kill", "pause", faults=4), 2, 100) if _kinds(plan) == _SEVERAL)
-    with mock.patch("harness.search.hunting.drawn", return_value=[several]):
+    with mock.patch("harness.search.search.drawn", return_value=[several]):
         found = Search(run, _space("kill", "pause"), 60.0).go().found
     assert found is not None
     assert tried[:2] == [3, 1]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.running.places import on_machines
+from harness.running.machine_files import on_machines
 from harness.search import Search, describe_plan, subject_of, survives
-from harness.search.drawing import Space, drawn
+from harness.search.plan_strategy import Space, drawn
 from harness.search.profiles import choose_kinds, profile_of
-from harness.search.rooms import room_of
+from harness.search.venue import room_of
 from simulator import FaultPlan
 from simulator.faults import Restart
 

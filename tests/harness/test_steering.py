@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.search import Search, describe_plan
-from harness.search.drawing import Space
 from harness.search.outcome import Outcome
+from harness.search.plan_strategy import Space
 from harness.search.profiles import profile_of
 from harness.search.situations import Point, Shown
 from harness.search.steering import Steering

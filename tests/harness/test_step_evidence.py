@@ -26,11 +26,11 @@ from harness.evidence.steps import (
     StepEvidence,
 )
 from harness.evidence.trace import DrawSeen, RunTrace
-from harness.recording.steps.drawn import Repeats, Source
-from harness.recording.steps.ids import Ids
-from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rows_axis, same_rows
-from harness.recording.steps.mixing import Examples
-from harness.running.resuming import segments_by_state
+from harness.recording.steps.draw_checks import Repeats, Source
+from harness.recording.steps.example_ids import Ids
+from harness.recording.steps.example_rows import Examples
+from harness.recording.steps.row_joins import Apart, joined_draw, joined_rows, rows_axis, same_rows
+from harness.running.resume_steps import segments_by_state
 
 _HERE = Source("RandomUniform", "train.py:3", by_keras=False, seeded=True)
 _PLACE = Place(DRAWN, 0, 0)

@@ -16,8 +16,8 @@ from harness.judging.diagnostics import details_of
 from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.not_finite import not_finite
 from harness.judging.tolerance import Exact
-from harness.judging.unknown import not_finite
 from harness.judging.verdict import Verdict
 from harness.relations.proof import Counterexample, Proof, Suspect
 from tests.harness._traces import client, derived_case, exact_case, step

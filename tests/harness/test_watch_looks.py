@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.evidence.watched import Watched, read_watched
+from harness.evidence.watched_step import Watched, read_watched
 from harness.recording.watch import Enough, Watch, Watching, looks
 
 # AutoGraph leaves a function as it is where the warnings of Python 3.13 about its use of `ast` are errors.

@@ -16,8 +16,8 @@ from multiprocess import forkserver as mp_forkserver
 
 from simulator import Cluster, Topology
 from simulator.launch import Forkserver, at_import, forkserver
-from simulator.machines.local.hearing import Ear
-from simulator.machines.local.undivided import undivided
+from simulator.machines.local.task_listener import Ear
+from simulator.machines.local.uninterrupted import undivided
 from simulator.machines.local.warden import Warden
 from tests.simulator._wire import eventually
 

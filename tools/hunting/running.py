@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.asked import Tier
+from harness.request import Tier
 from harness.search import Subject, describe_plan, subject_of
-from harness.search.drawing import Space, drawn
+from harness.search.plan_strategy import Space, drawn
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.situations import Point
 from harness.search.steering import Steering

@@ -25,7 +25,7 @@ from harness.judging.laws.protocol import FINDINGS_MAX, Finding
 from harness.judging.tolerance import Tolerance
 from harness.judging.verdict import Verdict
 from harness.running.cache import CACHE_VARIABLE
-from harness.saved import load_run
+from harness.saved_run import load_run
 from simulator import LockstepError, UsageError
 from simulator.machines.local.scratch import scratch
 from tools.sweeping.cases import Case

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.errors import NoRoom
-from harness.evidence.mapped import looked_at, mapped
+from harness.evidence.memory_map import looked_at, mapped
 from harness.evidence.steps.records import Passed, StepEvidence, Stored
 
 if TYPE_CHECKING:

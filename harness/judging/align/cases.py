@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from harness.evidence.batch_statistics import with_means
 from harness.evidence.observed import epoch_ends, per_epoch
-from harness.evidence.own_statistics import with_means
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.seen import completed, completed_parts, with_seen
 from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
-from harness.judging.align.apart import apart_of, told
-from harness.judging.align.killed import killed_case
+from harness.evidence.witness_values import completed, completed_parts, with_seen
+from harness.judging.align.corrupt_values import placed, restored
+from harness.judging.align.killed_part import killed_case
 from harness.judging.align.local_values import with_local_values_marked
+from harness.judging.align.other_draws import apart_of, told
 from harness.judging.align.overflow import overflown
-from harness.judging.align.resumed import interrupted_case
-from harness.judging.align.strikes import placed, restored
+from harness.judging.align.resumed_part import interrupted_case
 from harness.judging.interruption import Interruption
 from harness.judging.laws.protocol import Case, StruckAt
 from harness.judging.tolerance import tolerance_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.evidence.watched import REPLICA, Op
-from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.sides import ARRIVED, Side, lines_of
+from harness.evidence.watched_step import REPLICA, Op
+from harness.judging.culprit.alignment import Aligned, Node
+from harness.judging.culprit.client_step import ARRIVED, Side, lines_of
 
 __all__ = ["carried_out_by", "only_some"]
 

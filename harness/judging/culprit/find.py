@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.evidence.asked import Asked
 from harness.evidence.trace import Array
-from harness.evidence.watched import REPLICA, Op, Watched, digest_of, form_of
-from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.apart import kept_apart
+from harness.evidence.watch_request import Asked
+from harness.evidence.watched_step import REPLICA, Op, Watched, digest_of, form_of
+from harness.judging.culprit.alignment import Aligned, Node
+from harness.judging.culprit.batch_norm import kept_apart
 from harness.judging.culprit.branch import only_some
-from harness.judging.culprit.entering import other_examples
+from harness.judging.culprit.client_step import Side, assigns
+from harness.judging.culprit.example_order import other_examples
 from harness.judging.culprit.forward import forward_of
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told
-from harness.judging.culprit.sides import Side, assigns
 from harness.judging.culprit.walk import CALLS, EXAMPLES, Broken, Mode, Walk, Wanted, sinks
 
 __all__ = ["Reported", "find_culprit"]

@@ -8,8 +8,8 @@ may bear the name of another one, which is not taken for it.
 
 from __future__ import annotations
 
-from harness.evidence.watched import Op
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import Op
+from harness.judging.culprit.alignment import Aligned, Node
 
 __all__ = ["forward_of"]
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.watched import REPLICA, Op
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import REPLICA, Op
+from harness.judging.culprit.alignment import Aligned, Node
 from harness.judging.culprit.branch import carried_out_by
+from harness.judging.culprit.client_step import assigns
 from harness.judging.culprit.kinds import (
     BRANCH,
     EXAMPLES,
@@ -23,7 +24,6 @@ from harness.judging.culprit.kinds import (
     Kind,
 )
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
-from harness.judging.culprit.sides import assigns
 from harness.judging.culprit.walk import Broken, Mode, Walk, is_extreme
 
 if TYPE_CHECKING:

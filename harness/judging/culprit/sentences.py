@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.watched import Frame, Op
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import Frame, Op
+from harness.judging.culprit.alignment import Aligned, Node
 from harness.judging.culprit.branch import carried_out_by
+from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
-from harness.judging.culprit.sides import ARRIVED, assigns
 from harness.judging.culprit.walk import Broken, is_extreme
 from simulator.agent.places import place
 

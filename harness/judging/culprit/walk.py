@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from harness.evidence.trace import is_statistics
-from harness.evidence.watched import BATCHES, UPDATE, Op, Seen, form_of
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import BATCHES, UPDATE, Op, Seen, form_of
+from harness.judging.culprit.alignment import Aligned, Node
+from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
-from harness.judging.culprit.sides import ARRIVED, assigns
 
 __all__ = ["CALLS", "EXAMPLES", "Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.comparing import compare
 from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments
 from harness.evidence.trace import Step, Value, Variable
-from harness.judging.laws._begun import begun
+from harness.judging.laws._initial_values import begun
 from harness.judging.laws.protocol import Case
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.evidence.own_statistics import own_statistics
+from harness.evidence.batch_statistics import own_statistics
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
 from harness.judging.explain._view import Floats, View

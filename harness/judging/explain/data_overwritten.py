@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.evidence.seen import overwritten
+from harness.evidence.witness_values import overwritten
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._view import View
 from harness.judging.explain.protocol import Attempt, Rule

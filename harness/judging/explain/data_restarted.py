@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from harness.evidence.seen import for_coordinator
 from harness.evidence.trace import RunTrace
-from harness.judging.explain._begun_anew import restored
+from harness.evidence.witness_values import for_coordinator
 from harness.judging.explain._examples import listed
+from harness.judging.explain._initial_state import restored
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._begun_anew import restored
+from harness.judging.explain._initial_state import restored
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._begun_anew import begun_anew, shown
+from harness.judging.explain._initial_state import begun_anew, shown
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
 from harness.judging.explain._resumption import SLOT, Resumption, last_of, resumption_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._begun_anew import begun_anew, shown
+from harness.judging.explain._initial_state import begun_anew, shown
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import resumption_of
 from harness.judging.explain._view import View

@@ -9,7 +9,7 @@ from harness.evidence.comparing import Comparison, compare, finite_elements, pla
 from harness.evidence.observed import Observed, history, is_integer, moments
 from harness.judging.laws._counters import is_counter
 from harness.judging.laws._jumps import At, Found, Jumps
-from harness.judging.laws._wholes import Wholes
+from harness.judging.laws._whole_tensors import Wholes
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.resolution import JUDGED_MAX, Resolving
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import errors
 from harness.evidence.observed import History, history
-from harness.judging.laws._wholes import Wholes
+from harness.judging.laws._whole_tensors import Wholes
 from harness.judging.laws.protocol import Case, Finding
 from harness.judging.tolerance import Derived
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from harness.evidence.comparing import compare
-from harness.evidence.cut import steps_between
 from harness.evidence.observed import history, per_epoch
+from harness.evidence.step_range import steps_between
 from harness.evidence.trace import ClientTrace, RunTrace, Start, Step, Variable
-from harness.judging.laws._begun import begun
 from harness.judging.laws._compare import first_per_value
+from harness.judging.laws._initial_values import begun
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.tolerance import Derived, Exact
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.judging.laws._older import Older, olders
+from harness.judging.laws._older_saves import Older, olders
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["LAW"]

@@ -7,7 +7,7 @@ from harness.judging.tolerance.derived import Derived
 from harness.judging.tolerance.exact import Exact
 from harness.judging.tolerance.protocol import Bound, Tolerance
 from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, eps
-from harness.judging.tolerance.whole import Whole
+from harness.judging.tolerance.whole_tensor import Whole
 
 __all__ = ["FLOOR", "REPORT", "STATE", "Bound", "Derived", "Exact", "K", "Tolerance", "Whole", "eps", "tolerance_of"]
 

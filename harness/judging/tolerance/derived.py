@@ -9,14 +9,14 @@ from functools import cached_property
 
 from harness.evidence.arrays import wide
 from harness.evidence.eps import EPS
-from harness.evidence.latest import Latest
+from harness.evidence.lru_cache import Latest
 from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
+from harness.judging.tolerance.gradient_noise import follows_gradient
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
-from harness.judging.tolerance.moved import follows_gradient
 from harness.judging.tolerance.protocol import Bound
 from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, computed_in, eps
-from harness.judging.tolerance.whole import Whole, whole
+from harness.judging.tolerance.whole_tensor import Whole, whole
 
 __all__ = ["Derived"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.judging.tolerance.protocol import Bound
-from harness.judging.tolerance.whole import Whole
+from harness.judging.tolerance.whole_tensor import Whole
 
 __all__ = ["Exact"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.judging.tolerance.whole import Whole
+    from harness.judging.tolerance.whole_tensor import Whole
 
     Bound = np.ndarray[Any, np.dtype[np.floating[Any]]]
 else:

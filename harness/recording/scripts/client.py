@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.found import note_files_found
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
+from harness.evidence.restart_files import note_files_found
 from harness.evidence.trace import Header, Placement
 from harness.recording.autotune import leave_iterators
 from harness.recording.client import (
@@ -30,21 +30,21 @@ from harness.recording.client import (
     versions,
 )
 from harness.recording.clock import moved_clock
+from harness.recording.default_seeds import own_shuffles, seeded_generators
+from harness.recording.file_access import note_files
 from harness.recording.noise import Noise
 from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
-from harness.recording.scripts.adopting import adopting
 from harness.recording.scripts.all_cpus import all_cpus
 from harness.recording.scripts.compiled import compiled_named
-from harness.recording.scripts.doubts import doubts
+from harness.recording.scripts.design_differences import doubts
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import BuildsNoStrategy, StandIns
+from harness.recording.scripts.strategy_adoption import adopting
 from harness.recording.scripts.unscoped import unscoped_named
-from harness.recording.touched import note_files
-from harness.recording.turns import in_turns
-from harness.recording.unseeded import own_shuffles, seeded_generators
+from harness.recording.serial_closures import in_turns
 from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams
 from harness.recording.work import Working, working

@@ -18,11 +18,11 @@ import msgspec
 
 from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
-from harness.recording.scripts.by_hand import batch_size, is_joined, sharded_by_hand
 from harness.recording.scripts.counts import Count
+from harness.recording.scripts.manual_shards import batch_size, is_joined, sharded_by_hand
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
-from harness.recording.steps.averaging import LOSSES
+from harness.recording.steps.mean_replicas import LOSSES
 
 __all__ = ["one_replica"]
 

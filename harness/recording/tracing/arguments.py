@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.evidence.traced import Argument
-from harness.evidence.watched import Seen
+from harness.evidence.step_graph import Argument
+from harness.evidence.watched_step import Seen
 from harness.recording.patches import patched
 from harness.recording.watch.variables import Variables, outermost
 

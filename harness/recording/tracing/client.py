@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.traced import write_traced
+from harness.evidence.step_graph import write_traced
 from harness.recording.keras_callback import Reports, make_callback
-from harness.recording.tracing.noted import Noted
 from harness.recording.tracing.process import Process
+from harness.recording.tracing.trace_notes import Noted
 from harness.recording.tracing.tracer import Tracer
-from harness.recording.tracing.trying import Batch, write_outcomes
+from harness.recording.tracing.trial_batches import Batch, write_outcomes
 
 __all__ = ["Tracing", "trace_client"]
 
@@ -68,7 +68,7 @@ def trace_client(program: Any, case: Any, assignment: Any, tracing: Tracing) -> 
         `observed`, 1, as a client of `run_client` does.
     """
     from harness.recording.client import prepared, task_name
-    from harness.recording.unseeded import seeded_generators
+    from harness.recording.default_seeds import seeded_generators
 
     strategy = prepared(case, assignment)
     first = case.clients.index(task_name()) * case.family.local_replicas(strategy, case)

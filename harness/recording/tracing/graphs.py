@@ -6,9 +6,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.evidence.step_graph import Graph, Node
 from harness.evidence.trace import Array
-from harness.evidence.traced import Graph, Node
-from harness.evidence.watched import Frame
+from harness.evidence.watched_step import Frame
 from harness.recording.watch.places import LAMBDA
 
 __all__ = ["Graphs"]

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.traced import Traced
+from harness.evidence.step_graph import Traced
 from harness.recording.patches import patched
-from harness.recording.tracing.besides import Besides
-from harness.recording.tracing.between import BETWEEN, FROM_EXAMPLES, decisions_heard, of_program
-from harness.recording.tracing.changing import assigns, changes
-from harness.recording.tracing.noted import Noted
+from harness.recording.tracing.assignments import assigns, changes
+from harness.recording.tracing.other_functions import Besides
 from harness.recording.tracing.process import Enough, Process
-from harness.recording.tracing.stepping import Stepping
-from harness.recording.tracing.trying import Batch, Outcome, tried
+from harness.recording.tracing.python_decisions import BETWEEN, FROM_EXAMPLES, decisions_heard, of_program
+from harness.recording.tracing.step_function import Stepping
+from harness.recording.tracing.trace_notes import Noted
+from harness.recording.tracing.trial_batches import Batch, Outcome, tried
 from harness.recording.watch.compiled import uncompiled
 
 __all__ = ["Tracer"]

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.watched import BATCHES, Op, Watched, form_of, write_watched
+from harness.evidence.watched_step import BATCHES, Op, Watched, form_of, write_watched
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from harness.recording.beside import beside
 from harness.recording.noise.protocol import patched
+from harness.recording.side_operations import beside
 
 __all__ = ["Looks"]
 

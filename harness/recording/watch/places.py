@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.evidence.watched import OUTER, REPLICA, UPDATE, Frame
+from harness.evidence.watched_step import OUTER, REPLICA, UPDATE, Frame
 from simulator.agent.places import place
 
 __all__ = ["AROUND", "BY_BATCHES", "LAMBDA", "Places", "zone"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.sketch import sketch
 from harness.evidence.trace import Array
-from harness.evidence.watched import Taken, digest_of
+from harness.evidence.watched_step import Taken, digest_of
 
 if TYPE_CHECKING:
     import numpy as np

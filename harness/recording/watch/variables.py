@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.evidence.watched import Seen
+from harness.evidence.watched_step import Seen
 from harness.recording.noise.protocol import patched
 
 __all__ = ["Variables", "outermost"]

@@ -16,12 +16,12 @@ from harness.evidence.steps import EvidenceWriter, RunEvidence
 from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.steps import Following, Keeping, Leaving
-from harness.recording.steps.keeping import Deliver
+from harness.recording.steps.evidence_of_run import Deliver
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
-from harness.recording.witness._given_back import values_of
-from harness.recording.witness._passed import Event, StepSeen
 from harness.recording.witness._registry import Entry
+from harness.recording.witness._return_values import values_of
+from harness.recording.witness._step_events import Event, StepSeen
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import first_values, is_large, read
 from harness.recording.witness.protocol import Gathered, Seam

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._leaving import is_processor
+from harness.recording.witness._graph_values import is_processor
 from harness.recording.witness._origins import has_rows
-from harness.recording.witness._passed import Event
 from harness.recording.witness._rows import examples_of_several
+from harness.recording.witness._step_events import Event
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]

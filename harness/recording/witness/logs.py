@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.accepted import Place
 from harness.recording.capture import capture_value
 from harness.recording.patches import patched
+from harness.recording.record_values import Place
 from harness.recording.witness.protocol import Gathered
 
 __all__ = ["active"]

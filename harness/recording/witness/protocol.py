@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.evidence.stand_ins import ENDLESS
 from harness.recording.reader import Reader
+from harness.recording.witness._exceptions import ends_data, said_of
 from harness.recording.witness._files import Files
-from harness.recording.witness._leaving import Batch, emit
-from harness.recording.witness._noted import Noted
+from harness.recording.witness._graph_values import Batch, emit
+from harness.recording.witness._notes import Noted
 from harness.recording.witness._origins import Computed
-from harness.recording.witness._passed import Event, InRun, StepSeen
-from harness.recording.witness._raised import ends_data, said_of
 from harness.recording.witness._registry import Registry
+from harness.recording.witness._step_events import Event, InRun, StepSeen
 from harness.recording.witness._switch import Switch
 from harness.recording.witness._threads import Threads
-from harness.recording.witness._waiting import Waiting, stamp
+from harness.recording.witness._value_buffer import Waiting, stamp
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.tensors import is_keras_variable
-from harness.recording.witness._passed import Event
 from harness.recording.witness._replica import replica_number
+from harness.recording.witness._step_events import Event
 from harness.recording.witness._values import LOSS, dense, within_budget
 from harness.recording.witness.protocol import Gathered
 

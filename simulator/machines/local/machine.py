@@ -19,11 +19,11 @@ import msgspec
 from simulator.errors import DeadlineExceeded
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
 from simulator.kernel import catches, group_members, now_ticks
-from simulator.machines.local.hearing import Ear
 from simulator.machines.local.host import cores
 from simulator.machines.local.orphans import orphans
 from simulator.machines.local.ports import hold_ports
-from simulator.machines.local.undivided import undivided
+from simulator.machines.local.task_listener import Ear
+from simulator.machines.local.uninterrupted import undivided
 from simulator.machines.local.warden import warden
 from simulator.machines.protocol import CATCHING, GROUP, LEFT, LOCAL, PROCESS, Event, Facts, Process, Share
 from simulator.wire.events import Launched, Who
