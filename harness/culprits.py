@@ -14,7 +14,7 @@ from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Value, is_statistics
-from harness.evidence.watch_request import Asked
+from harness.evidence.watch_request import WatchRequest
 from harness.evidence.witness_values import with_seen, wrong_draws
 from harness.judging.batch_of_average import TOLD_BATCH, told_batch
 from harness.judging.conditions import OWN
@@ -22,7 +22,7 @@ from harness.judging.culprit import (
     Culprit,
     Looked,
     NoCulprit,
-    Reported,
+    WrongReport,
     averaged_by,
     drawn_by,
     fed_by,
@@ -35,7 +35,7 @@ from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.verdict import Verdict
 from harness.phases import phase
-from harness.running.watched_step import LOOKS, Sight, watch_step
+from harness.running.watched_step import LOOKS, WatchedRuns, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
@@ -185,12 +185,12 @@ def _looked(
     return found
 
 
-def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], **about: bool) -> Culprit | NoCulprit:
+def _in_runs(watched: Callable[..., WatchedRuns], wrong: list[WrongReport], **about: bool) -> Culprit | NoCulprit:
     """What one run of the step shows, or several, where it has more operations than are looked at in one."""
     sight = watched()
     for _ in range(_RUNS):
         try:
-            asked = Asked.none(sight.clients, sight.noisy)
+            asked = WatchRequest.none(sight.clients, sight.noisy)
             found = find_culprit(sight.clients, sight.reference, sight.noisy, wrong, asked=asked, **about)
             if not asked:
                 return found
@@ -217,7 +217,7 @@ def _hidden(case: StrategyCase) -> str | None:
     return None
 
 
-def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Reported]:
+def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[WrongReport]:
     """What the first client reported at a step and was wrong, but for variables, whose assignments are looked at."""
     client = run.clients[0]
     # What `strategy.run` gives to a client with one replica is a part too, and no PerReplica.
@@ -227,4 +227,4 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Report
     for observable in {observable for observable, _ in named if observable in OBSERVABLES}:
         for name, item in (items(record, observable) or {}).items():
             if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):
-                yield from (Reported(part, whole=not (item.per_replica or apart)) for part in item.parts[:1])
+                yield from (WrongReport(part, whole=not (item.per_replica or apart)) for part in item.parts[:1])

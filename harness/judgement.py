@@ -15,7 +15,7 @@ from harness.judging.conditions import SHUFFLED, SHUFFLED_APART, Condition, cond
 from harness.judging.environments import environments_of
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
-from harness.judging.judge import Judged, judge_parts
+from harness.judging.judge import JudgedRun, judge_parts
 from harness.judging.laws.protocol import Judgement
 from harness.judging.losses import course_of
 from harness.judging.not_finite import not_finite
@@ -88,7 +88,7 @@ def judge(
     return worded(verdict) if parts.last.header.at_once else verdict
 
 
-def _diagnosed(verdict: Verdict, judged: Judged, *, follows: bool) -> Verdict:
+def _diagnosed(verdict: Verdict, judged: JudgedRun, *, follows: bool) -> Verdict:
     """The verdict with why it is inconsistent."""
     given = SHUFFLED if any(each.code == SHUFFLED_APART for each in verdict.conditions) else None
     why = explanation_of(judged.case, given=given)
@@ -107,7 +107,7 @@ def _placement(parts: Parts) -> dict[str, Any] | None:
     return {task: msgspec.to_builtins(each) for task, each in found.items() if each is not None} or None
 
 
-def _ledger(judged: Judged, verdict: Verdict) -> str | None:
+def _ledger(judged: JudgedRun, verdict: Verdict) -> str | None:
     """Who consumed what, if that is wrong; of an interrupted run in all parts, without the steps that were undone."""
     if not any(law.law == "examples_match_reference" and law.status == "broken" for law in verdict.judgements):
         return None

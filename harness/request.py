@@ -11,13 +11,13 @@ from harness.running.reference import Venue
 from harness.subject.strategies import StrategyCase
 from simulator import UsageError
 
-__all__ = ["Asked", "Tier"]
+__all__ = ["Tier", "VerifyRequest"]
 
 Tier = Literal["derived", "exact"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class VerifyRequest:
     """What was asked for besides the program, the strategy and what disturbs the run; as of `verify`."""
 
     tier: Tier
@@ -46,7 +46,7 @@ class Asked:
         kernels = case.computes_apart or self.python is not None
         return dataclasses.replace(where, kernels=kernels, tf32=case.tf32, python=self.python)
 
-    def on(self, case: StrategyCase, python: str | Path | Interpreter | None) -> Asked:
+    def on(self, case: StrategyCase, python: str | Path | Interpreter | None) -> VerifyRequest:
         """The same, after a check that the reference can run where it was asked for.
 
         Args:

@@ -28,7 +28,7 @@ from simulator.results import RunFailed, RunResult
 from simulator.run.expectations import Expectation
 from simulator.run.options import Options, check_timeout
 from simulator.run.plan import RunPlan
-from simulator.run.protocol import Alone
+from simulator.run.protocol import NoCompanion
 from simulator.run.restarts import RestartPolicy
 from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run, running
 from simulator.run.task import Task
@@ -306,7 +306,7 @@ class Cluster:
             _keep_in(self._out.path / directory.name, directory)
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
-        injector = Injector(self._plan) if self._plan.faults or self._plan.points else Alone()
+        injector = Injector(self._plan) if self._plan.faults or self._plan.points else NoCompanion()
         plan = RunPlan(
             self.topology,
             self._options,

@@ -16,7 +16,7 @@ from harness.cli._terminal_width import columns, fitted, show
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
 
 if TYPE_CHECKING:
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
     from harness.judging.verdict import Verdict
     from harness.report import Matrix
 
@@ -162,17 +162,17 @@ def _matrix(directory: Path, html: Path | None, form: str) -> int:
     return 0
 
 
-def _failed(matrix: Matrix) -> Iterator[Reported]:
+def _failed(matrix: Matrix) -> Iterator[ReportedVerdict]:
     """What the verdicts of failed tests say; nothing of a test that expects a mistake and finds it."""
     from harness.judging.diagnostics import Diagnostic
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
 
     for cell in matrix.cells:
         for verdict in cell.verdicts if cell.outcome == "FAIL" else ():
             if (told := verdict.get("diagnostic")) is not None:
                 found = msgspec.convert(told, Diagnostic)
                 file = cell.test.partition("::")[0]
-                yield Reported(file, found.program, found.strategy, verdict.get("seconds", 0.0), found)
+                yield ReportedVerdict(file, found.program, found.strategy, verdict.get("seconds", 0.0), found)
 
 
 def _matrix_lines(matrix: Matrix) -> Iterator[str]:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.cures.kinds import all_cures
-from harness.cures.protocol import Source, lines_of
+from harness.cures.protocol import CureSource, lines_of
 from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, first_difference
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.diagnostics import diagnostic_of
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.running.reference import Venue, undisturbed
-from harness.running.reference_request import Wanted
+from harness.running.reference_request import ReferenceRequest
 from harness.running.script_checks import ready
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -29,13 +29,13 @@ from harness.verify import verify
 from simulator import LockstepError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Cured", "Uncured", "cured"]
+__all__ = ["NoCure", "TriedCure", "cured"]
 
 _TRIES_MAX = 12
 
 
 @dataclass(frozen=True)
-class Cured:
+class TriedCure:
     """A change of a file with which a program is consistent.
 
     Attributes:
@@ -61,7 +61,7 @@ class Cured:
 
 
 @dataclass(frozen=True)
-class Uncured:
+class NoCure:
     """Why there is none."""
 
     why: str
@@ -69,7 +69,7 @@ class Uncured:
 
 def cured(
     verdict: Verdict, file: Path, program: Callable[[Path], Program], case: StrategyCase, **asked: Any
-) -> Cured | Uncured:
+) -> TriedCure | NoCure:
     """A change of the program's own lines with which it is consistent, or why there is none.
 
     The file itself stays as it is: a copy is verified, in a directory that has all else which its own has. A change
@@ -84,13 +84,13 @@ def cured(
     """
     found = diagnostic_of(verdict)
     if found is None or (found.label is None and found.code != REPORT.code):
-        return Uncured("no line is named that could be changed")
+        return NoCure("no line is named that could be changed")
     file = guilty = file.resolve()
     if found.label is not None and (guilty := Path(found.label.file).resolve()).parent != file.parent:
-        return Uncured(f"{found.label.file} does not lie beside the program, and only there lines are changed")
+        return NoCure(f"{found.label.file} does not lie beside the program, and only there lines are changed")
     before, encoding = _read(guilty)
     others = tuple(each for each in found.others if found.label is not None and each.file == found.label.file)
-    tries = list(itertools.islice(_changes(found.code, Source(before, found.label, others)), _TRIES_MAX))
+    tries = list(itertools.islice(_changes(found.code, CureSource(before, found.label, others)), _TRIES_MAX))
     for after in tries:
         phase("trying a cure")
         with scratch("cure") as place:
@@ -103,14 +103,14 @@ def cured(
             try:
                 again = verify(program(place / file.name), case, **asked)
                 if again and _is_same_alone(program(file), program(place / file.name), case, **asked):
-                    return Cured(guilty, before, after, encoding, again)
+                    return TriedCure(guilty, before, after, encoding, again)
             except LockstepError:  # it does not run so
                 continue
     known = f"none of {len(tries)} known changes" if tries else "no known change"
-    return Uncured(f"{known} of these lines makes it consistent")
+    return NoCure(f"{known} of these lines makes it consistent")
 
 
-def _changes(code: str, source: Source) -> Iterator[str]:
+def _changes(code: str, source: CureSource) -> Iterator[str]:
     """Each change that may mend what has a code, once."""
     kinds = [cure.changed(source) for cure in all_cures() if code in cure.codes]
     known = {source.text}
@@ -140,6 +140,6 @@ def _is_same_alone(one: Program, other: Program, case: StrategyCase, *, timeout:
     """Whether two programs leave the same on one device, but for roundings."""
     venue = Venue(0, timeout)  # any seed does that both have
     both = [ready(each, case, None, prove=False) for each in (one, other)]
-    ours, theirs = (undisturbed(each, venue, Wanted()).trace.clients[0] for each in both)
+    ours, theirs = (undisturbed(each, venue, ReferenceRequest()).trace.clients[0] for each in both)
     difference = first_difference(ours, theirs)
     return difference is None or difference.share <= ROUNDING_SHARE_MAX

@@ -13,12 +13,12 @@ from simulator import FaultPlan, RunResult
 from simulator.faults import describe_fault
 from simulator.journal import read_journal
 
-__all__ = ["Struck", "read_struck", "save_struck"]
+__all__ = ["CorruptValue", "read_struck", "save_struck"]
 
 _FILE = "struck.json"
 
 
-class Struck(msgspec.Struct, frozen=True):
+class CorruptValue(msgspec.Struct, frozen=True):
     """One number that a fault has changed in one process.
 
     Attributes:
@@ -60,13 +60,13 @@ def save_struck(directory: Path, result: RunResult) -> None:
     (directory / _FILE).write_bytes(msgspec.json.encode(found))
 
 
-def read_struck(directory: Path) -> tuple[Struck, ...]:
+def read_struck(directory: Path) -> tuple[CorruptValue, ...]:
     """What `save_struck` has left; nothing for a run without faults, and for one of an earlier version of Lockstep."""
     file = directory / _FILE
-    return msgspec.json.decode(file.read_bytes(), type=tuple[Struck, ...]) if file.exists() else ()
+    return msgspec.json.decode(file.read_bytes(), type=tuple[CorruptValue, ...]) if file.exists() else ()
 
 
-def _found(journal: Path, plan: FaultPlan) -> Iterator[Struck]:
+def _found(journal: Path, plan: FaultPlan) -> Iterator[CorruptValue]:
     faults = {str(fault.id): fault for fault in plan.faults}
     done: Counter[tuple[str, int]] = Counter()
     for event in read_journal(journal):
@@ -77,7 +77,7 @@ def _found(journal: Path, plan: FaultPlan) -> Iterator[Struck]:
             fault, effect = faults[event["fault"]], event["effect"]
             if "after" not in effect:
                 continue
-            yield Struck(
+            yield CorruptValue(
                 fault=describe_fault(fault, plan.topology),
                 task=event["task"],
                 incarnation=event["incarnation"],

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["Latest"]
+__all__ = ["LruCache"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
 
-class Latest(Generic[_Key, _Value]):
+class LruCache(Generic[_Key, _Value]):
     """Keeps the values that were used last, of so many bytes together, and the very last one whatever its size.
 
     Args:

@@ -7,12 +7,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-__all__ = ["Filed"]
+__all__ = ["MessageFile"]
 
 _Message = TypeVar("_Message", bound=msgspec.Struct)
 
 
-class Filed(Generic[_Message]):
+class MessageFile(Generic[_Message]):
     """Writes and reads messages of one kind."""
 
     def __init__(self, kind: type[_Message]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.corrupt_values import Struck, read_struck
+from harness.evidence.corrupt_values import CorruptValue, read_struck
 from harness.evidence.links import Links, read_links
 from harness.evidence.restart_files import FOUND, FoundFiles
 from harness.evidence.saves import Process, Saves, last_operations, read_saves
@@ -40,7 +40,7 @@ class Part:
     trace: RunTrace
     common: int
     furthest: int
-    struck: tuple[Struck, ...] = ()
+    struck: tuple[CorruptValue, ...] = ()
     evidence: tuple[str, ...] = ()
 
 
@@ -67,7 +67,7 @@ class Parts:
     saved: tuple[str, ...] = ()
     must_resume: bool = False
     links: Links | None = None
-    struck: tuple[Struck, ...] = ()
+    struck: tuple[CorruptValue, ...] = ()
     saves: Saves | None = None
     later: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class _Incarnation:
     trace: ClientTrace
     began: float
     files: dict[str, float]
-    struck: tuple[Struck, ...]
+    struck: tuple[CorruptValue, ...]
     evidence: str
 
 
@@ -166,7 +166,7 @@ def _files(by_client: Iterable[Sequence[_Incarnation]]) -> dict[Process, tuple[s
     return {(0, found.trace.header.task, found.number): tuple(found.files) for each in by_client for found in each}
 
 
-def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | None:
+def _read(folder: Path, stem: str, struck: Sequence[CorruptValue]) -> _Incarnation | None:
     """The trace of one process; None if it died before it had begun one."""
     try:
         trace = with_steps(read_client(folder / f"{stem}.trace"))
@@ -180,7 +180,7 @@ def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | N
     return _Incarnation(process[1], trace, found.began, found.files, own, left)
 
 
-def _struck(incarnations: Iterable[_Incarnation]) -> tuple[Struck, ...]:
+def _struck(incarnations: Iterable[_Incarnation]) -> tuple[CorruptValue, ...]:
     return tuple(each for found in incarnations for each in found.struck)
 
 

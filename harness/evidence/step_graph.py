@@ -9,11 +9,21 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.message_file import Filed
+from harness.evidence.message_file import MessageFile
 from harness.evidence.trace import Array
 from harness.evidence.watched_step import Frame
 
-__all__ = ["SAME_NUMBER", "Argument", "Graph", "Node", "Output", "Reported", "Traced", "read_traced", "write_traced"]
+__all__ = [
+    "SAME_NUMBER",
+    "Argument",
+    "Graph",
+    "GraphNode",
+    "Output",
+    "ReportedValue",
+    "StepGraph",
+    "read_traced",
+    "write_traced",
+]
 
 SAME_NUMBER = (
     "every batch has as many examples as the first one, since the function cannot be traced for any number of them"
@@ -21,7 +31,7 @@ SAME_NUMBER = (
 """A condition of a graph in which the number of examples is a constant."""
 
 
-class Node(msgspec.Struct, frozen=True, array_like=True):
+class GraphNode(msgspec.Struct, frozen=True, array_like=True):
     """One operation of a graph.
 
     Attributes:
@@ -54,7 +64,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
 class Graph(msgspec.Struct, frozen=True):
     """A function: nodes in the order in which Python made them, its arguments (nodes), its results."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     inputs: tuple[int, ...]
     outputs: tuple[tuple[int, int], ...]
 
@@ -95,14 +105,14 @@ class Output(msgspec.Struct, frozen=True):
     per_replica: bool = False
 
 
-class Reported(msgspec.Struct, frozen=True):
+class ReportedValue(msgspec.Struct, frozen=True):
     """One value that the program made of stand-ins for the results and reported: a number that follows from it."""
 
     name: str
     digest: int
 
 
-class Traced(msgspec.Struct, frozen=True):
+class StepGraph(msgspec.Struct, frozen=True):
     """A traced step of one client.
 
     Attributes:
@@ -129,7 +139,7 @@ class Traced(msgspec.Struct, frozen=True):
     frames: tuple[Frame, ...] = ()
     arguments: tuple[Argument, ...] = ()
     outputs: tuple[Output, ...] = ()
-    reported: tuple[Reported, ...] | None = None
+    reported: tuple[ReportedValue, ...] | None = None
     changed: tuple[str, ...] = ()
     why_not: str | None = None
     seconds: float = 0.0
@@ -142,8 +152,8 @@ class Traced(msgspec.Struct, frozen=True):
     marks: tuple[tuple[int, int], ...] = ()
     cut: bool = False
     lengths: tuple[tuple[int | None, ...], ...] = ()
-    others: tuple[Traced, ...] = ()
+    others: tuple[StepGraph, ...] = ()
 
 
-_FILED = Filed(Traced)
+_FILED = MessageFile(StepGraph)
 write_traced, read_traced = _FILED.write, _FILED.read

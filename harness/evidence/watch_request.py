@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.evidence.watched_step import Watched
+from harness.evidence.watched_step import WatchedStep
 
-__all__ = ["Asked"]
+__all__ = ["WatchRequest"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class WatchRequest:
     """Numbers of operations: of each client, of the reference, and of each rerun with noise."""
 
     clients: tuple[set[int], ...]
@@ -25,7 +25,7 @@ class Asked:
     noisy: tuple[set[int], ...]
 
     @classmethod
-    def none(cls, clients: Sequence[Watched], noisy: Sequence[Watched]) -> Asked:
+    def none(cls, clients: Sequence[WatchedStep], noisy: Sequence[WatchedStep]) -> WatchRequest:
         """Nothing yet."""
         return cls(tuple(set() for _ in clients), set(), tuple(set() for _ in noisy))
 

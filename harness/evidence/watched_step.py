@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from harness.evidence.message_file import Filed
+from harness.evidence.message_file import MessageFile
 from harness.evidence.trace import Array
 
 __all__ = [
@@ -20,9 +20,9 @@ __all__ = [
     "UPDATE",
     "Frame",
     "Op",
-    "Seen",
-    "Taken",
-    "Watched",
+    "TensorValue",
+    "WatchedStep",
+    "WatchedVariable",
     "digest_of",
     "form_of",
     "joined",
@@ -54,8 +54,8 @@ class Op(msgspec.Struct, frozen=True, array_like=True):
         name: in its graph, empty where it was carried out at once.
         zone: REPLICA, UPDATE or OUTER.
         index: of the replica among all, or of the copy within this process that is updated; 0 in OUTER.
-        frames: indices into `Watched.frames`, outermost first, of what it belongs to: those inside of the replica's or
-            the update's function.
+        frames: indices into `WatchedStep.frames`, outermost first, of what it belongs to: those inside of the
+            replica's or the update's function.
         caller: the index of the innermost frame that is the program's own, None if there is none.
         inputs: numbers of tensors, 0 for what is not watched, such as resources.
         outputs: numbers of tensors.
@@ -82,7 +82,7 @@ class Op(msgspec.Struct, frozen=True, array_like=True):
     forms: tuple[str, ...] = ()
 
 
-class Taken(msgspec.Struct, frozen=True, array_like=True):
+class TensorValue(msgspec.Struct, frozen=True, array_like=True):
     """One value of a tensor: the first, second, ... that it had in the step.
 
     Of a large one, of this `shape`, `array` is a sketch: of every row a few sums.
@@ -94,7 +94,7 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
     shape: tuple[int, ...] | None = None
 
 
-class Seen(msgspec.Struct, frozen=True):
+class WatchedVariable(msgspec.Struct, frozen=True):
     """A variable: whether its copies are kept alike (`mirrored`), are reduced when read (`on_read`), or it has one.
 
     `aggregation` is how they are reduced, by TensorFlow's name: NONE, SUM, MEAN or ONLY_FIRST_REPLICA. `made` is the
@@ -107,7 +107,7 @@ class Seen(msgspec.Struct, frozen=True):
     made: int | None = None
 
 
-class Watched(msgspec.Struct, frozen=True):
+class WatchedStep(msgspec.Struct, frozen=True):
     """A watched step of one client."""
 
     task: str
@@ -115,8 +115,8 @@ class Watched(msgspec.Struct, frozen=True):
     replicas: int
     frames: tuple[Frame, ...]
     ops: tuple[Op, ...]
-    values: tuple[Taken, ...]
-    variables: tuple[Seen, ...] = ()
+    values: tuple[TensorValue, ...]
+    variables: tuple[WatchedVariable, ...] = ()
     # By name of a layer or an optimizer of Keras the index of the frame that made it.
     made: dict[str, int] = {}
     # Tensors of which a tape has taken gradients.
@@ -127,7 +127,7 @@ class Watched(msgspec.Struct, frozen=True):
     runs: int = 1
 
 
-_FILED = Filed(Watched)
+_FILED = MessageFile(WatchedStep)
 write_watched, read_watched = _FILED.write, _FILED.read
 
 
@@ -136,7 +136,7 @@ def form_of(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype}{list(shape)}"
 
 
-def joined(first: Watched, again: Watched, looked: AbstractSet[int]) -> Watched:
+def joined(first: WatchedStep, again: WatchedStep, looked: AbstractSet[int]) -> WatchedStep:
     """What was seen of a step in two runs of it, in the second one of the operations with these numbers.
 
     Raises:

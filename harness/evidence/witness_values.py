@@ -19,7 +19,7 @@ from harness.evidence.variable_pairs import Place, common_places, placed
 
 __all__ = [
     "OWN_DRAWS",
-    "Completed",
+    "CompletedTraces",
     "completed",
     "completed_parts",
     "for_coordinator",
@@ -47,14 +47,14 @@ def for_coordinator(run: RunTrace) -> bool:
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedTraces:
     """The traces in the order given, and sentences about what could not be put into them."""
 
     traces: tuple[RunTrace, ...]
     notes: tuple[str, ...] = ()
 
 
-def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Completed:
+def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> CompletedTraces:
     """These traces of one program, each step with what was seen of it and was reported in none of them.
 
     A program that never called `record.step` has the steps that were seen. Something is put into a step only if it was
@@ -66,10 +66,10 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     """
     clients = [client for trace in traces for client in trace.clients]
     if not any(client.seen for client in clients):
-        return Completed(tuple(traces))
+        return CompletedTraces(tuple(traces))
     recorded = any(step.seen is None for client in clients for step in client.steps)
     if len({client.counters.per_epoch for client in clients}) > 1:  # steps of the one are epochs of the other
-        return Completed(tuple(map(with_seen, traces)), overwritten(traces))
+        return CompletedTraces(tuple(map(with_seen, traces)), overwritten(traces))
     whole = [RunTrace(tuple(_with_seen(client, recorded) for client in trace.clients)) for trace in traces]
     free = [what for what in _FILLED if not _reported(whole, what)]
     steps = _Steps(whole)
@@ -87,7 +87,7 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
         compared, why = _with_examples(filled[:with_examples])
         filled[:with_examples] = compared
         notes += why
-    return Completed(tuple(filled), notes)
+    return CompletedTraces(tuple(filled), notes)
 
 
 def overwritten(traces: Sequence[RunTrace]) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def with_steps(client: ClientTrace) -> ClientTrace:
     return _with_seen(client, recorded=False) if client.header.at_once else client
 
 
-def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) -> Completed:
+def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) -> CompletedTraces:
     """A script's reference and all parts of its run, each step with what was seen of it.
 
     A part counts its steps from 1, and nobody knows yet which of the reference's they are. So a variable is compared
@@ -139,7 +139,7 @@ def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) ->
     traces = [RunTrace(tuple(_with_variables(client, places) for client in trace.clients)) for trace in whole]
     notes = (*_notes(clients), *_not_compared("not every step has them", left_out))
     compared, why = _with_examples([traces[0], *traces[len(reference) :]])
-    return Completed((compared[0], *traces[1 : len(reference)], *compared[1:]), (*notes, *why))
+    return CompletedTraces((compared[0], *traces[1 : len(reference)], *compared[1:]), (*notes, *why))
 
 
 def _left_out(every: Iterable[Sequence[SeenVariable]], places: Sequence[Place]) -> set[str]:

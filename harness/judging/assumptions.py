@@ -16,10 +16,10 @@ from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import rows_of
 from harness.judging.batch_of_average import told_batch, told_batch_finding
-from harness.judging.closures_script import SERVERS, Alone, not_comparable, why_not_judged, wrong_together
+from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import COUNTED, OWN, SHUFFLED, Condition
 from harness.judging.laws.protocol import Finding
-from harness.judging.native_scale import SCALED, Native, times_of
+from harness.judging.native_scale import SCALED, NativeRun, times_of
 from harness.judging.resumed_script import (
     began_alike,
     cannot_be_known,
@@ -54,8 +54,8 @@ def doubted(
     *,
     returned: bool = False,
     updates: Updates | None = None,
-    alone: Callable[[], Alone] = Alone,
-    natively: Callable[[], Native] = Native,
+    alone: Callable[[], SingleWorkerScript] = SingleWorkerScript,
+    natively: Callable[[], NativeRun] = NativeRun,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
@@ -96,7 +96,7 @@ def doubted(
     return dataclasses.replace(verdict, conditions=(*verdict.conditions, *_counted(verdict, told, natively)))
 
 
-def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], Native]) -> Iterator[Condition]:
+def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], NativeRun]) -> Iterator[Condition]:
     """That the number of replicas is meant, where one device computes something else with its own, such as a rate."""
     meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
     if verdict.outcome == "consistent" and meant and natively().verdict is None:
@@ -106,7 +106,7 @@ def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], N
         )
 
 
-def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], Native]) -> Finding | None:
+def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], NativeRun]) -> Finding | None:
     """That the script has told TensorFlow of the batch of one replica, of a run that contributes as many times more."""
     told, factor = told_batch(run), natively().factor
     if verdict.outcome != "consistent" or told is None or factor is None:
@@ -123,7 +123,7 @@ def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Seque
 
 
 def _of_scale(
-    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natively: Callable[[], Native]
+    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, natively: Callable[[], NativeRun]
 ) -> Iterator[str]:
     """Why it is not known whether each replica contributes its share, and no more."""
     told = reference.clients[0].counters.stand_ins
@@ -189,7 +189,7 @@ def _of_closures(
     verdict: Verdict,
     run: RunTrace,
     reference: RunTrace,
-    alone: Callable[[], Alone],
+    alone: Callable[[], SingleWorkerScript],
     parts: Parts | None,
     returned: bool,
     updates: Updates | None,

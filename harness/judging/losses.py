@@ -11,14 +11,14 @@ from harness.evidence.observed import Observed, history
 from harness.evidence.trace import ClientTrace, Step, Value
 from harness.judging.laws.protocol import Case
 
-__all__ = ["Course", "Share", "course_of"]
+__all__ = ["Course", "ReplicaLoss", "course_of"]
 
 _POINTS_MAX = 200
 """Steps of a longer training, evenly apart; the last is always among them."""
 
 
 @dataclass(frozen=True)
-class Share:
+class ReplicaLoss:
     """What one replica had at a step: how many examples, and its own loss, None where that is not known."""
 
     task: str
@@ -38,7 +38,7 @@ class Course:
     observed: tuple[float | None, ...]
     expected: tuple[float | None, ...]
     step: int | None = None
-    shares: tuple[Share, ...] = ()
+    shares: tuple[ReplicaLoss, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""
@@ -80,7 +80,7 @@ def _last(case: Case) -> int | None:
     return min(steps, default=None)
 
 
-def _shares(client: ClientTrace, index: int) -> list[Share]:
+def _shares(client: ClientTrace, index: int) -> list[ReplicaLoss]:
     """Of each replica of a client."""
     step = next((each for each in client.steps if each.index == index), None)
     if step is None:
@@ -88,7 +88,7 @@ def _shares(client: ClientTrace, index: int) -> list[Share]:
     examples, losses = step.examples or (step.seen.examples if step.seen else None), _parts(step)
     count = client.header.local_replicas
     return [
-        Share(
+        ReplicaLoss(
             client.header.task,
             replica,
             len(examples[replica]) if examples is not None and len(examples) == count else None,

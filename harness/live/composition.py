@@ -10,7 +10,7 @@ import msgspec
 from harness.errors import Abstained
 from harness.evidence.deposit import Training
 from harness.evidence.parts import TRACES
-from harness.evidence.steps import EvidenceReader, EvidenceWriter, Passed, StepEvidence, evidence_folder, renumbered
+from harness.evidence.steps import EvidenceReader, EvidenceWriter, PlaceValue, StepEvidence, evidence_folder, renumbered
 from harness.evidence.trace import Counters, Seen
 from harness.evidence.writing import TraceWriter
 
@@ -67,7 +67,7 @@ def _seen(step: StepEvidence) -> Seen:
 def _only_of(step: StepEvidence, replica: int) -> StepEvidence:
     """A step as one replica had it, as if there were no other."""
 
-    def own(passed: Sequence[Passed]) -> tuple[Passed, ...]:
+    def own(passed: Sequence[PlaceValue]) -> tuple[PlaceValue, ...]:
         return tuple(msgspec.structs.replace(each, replica=0) for each in passed if each.replica == replica)
 
     return msgspec.structs.replace(step, passed=own(step.passed), evaluations=())

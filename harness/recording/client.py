@@ -28,7 +28,7 @@ from harness.recording.serial_closures import in_turns
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
 from harness.recording.tpu_rehearsal import rehearsing
-from harness.recording.watch import Watch, Watching
+from harness.recording.watch import Watch, WatchOrder
 from harness.recording.watch.places import Places
 from harness.recording.work import working
 from harness.subject.program import Program
@@ -44,7 +44,7 @@ __all__ = [
     "OWN",
     "THERE",
     "Assignment",
-    "View",
+    "FileView",
     "as_here",
     "bound_threads",
     "check_devices",
@@ -66,7 +66,7 @@ OWN = "record"
 """The `record.directory` of machines that share none: a folder of each one's temporary files."""
 
 
-class View(msgspec.Struct, frozen=True):
+class FileView(msgspec.Struct, frozen=True):
     """A view of the file system that a client enters: which process holds it, and what is private in it.
 
     `written` has, by the folder where it is kept, the directory below which something is written in the view.
@@ -88,7 +88,7 @@ class View(msgspec.Struct, frozen=True):
 
 _PATIENCE_SECONDS = 10.0
 
-THERE = View(0, ())
+THERE = FileView(0, ())
 """One that is held on the machine of the task, which another machine knows nothing of."""
 
 
@@ -115,9 +115,9 @@ class Assignment(msgspec.Struct, frozen=True):
     incarnation: int = 0
     threads: int | None = None
     ahead: float = 0.0
-    watching: Watching | None = None
+    watching: WatchOrder | None = None
     witness: bool = True
-    view: View | None = None
+    view: FileView | None = None
     tf32: bool = False
     beside: int = 0
     keeps: bool = False
@@ -264,7 +264,7 @@ def as_here(assignment: Assignment) -> Assignment:
     directory = Path(tempfile.gettempdir(), assignment.directory)
     for folder in (traces, directory):
         folder.mkdir(parents=True, exist_ok=True)
-    view = View(*view_of_machine()) if assignment.view == THERE else assignment.view
+    view = FileView(*view_of_machine()) if assignment.view == THERE else assignment.view
     return msgspec.structs.replace(assignment, traces=str(traces), directory=str(directory), view=view)
 
 

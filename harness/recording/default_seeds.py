@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-__all__ = ["Drawn", "own_shuffles", "seeded_generators"]
+__all__ = ["UnseededDraws", "own_shuffles", "seeded_generators"]
 
 
 @dataclass
-class Drawn:
+class UnseededDraws:
     """How often the program asked NumPy for a generator without a seed."""
 
     times: int = 0
 
 
 @contextlib.contextmanager
-def seeded_generators(seed: int, client: int, *, apart: bool = False) -> Iterator[Drawn]:
+def seeded_generators(seed: int, client: int, *, apart: bool = False) -> Iterator[UnseededDraws]:
     """Within this context `numpy.random.default_rng()` and its relatives, called without a seed, have one.
 
     With entropy of the operating system each run would see data of its own, and none could be compared with another.
@@ -34,7 +34,7 @@ def seeded_generators(seed: int, client: int, *, apart: bool = False) -> Iterato
     """
     from numpy.random import bit_generator
 
-    drawn = Drawn()
+    drawn = UnseededDraws()
     number = 0
 
     def entropy(bits: int) -> int:

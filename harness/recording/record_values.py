@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["EXAMPLES", "VALUES", "VARIABLES", "Place", "array_of", "came", "checked_call", "key_of"]
+__all__ = ["EXAMPLES", "VALUES", "VARIABLES", "ValuePlace", "array_of", "came", "checked_call", "key_of"]
 
 VALUES = (
     "numbers of at most 64 bits (complex ones of 128): a Python number, NumPy array, tensor, PerReplica, "
@@ -41,7 +41,7 @@ _CASTS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class ValuePlace:
     """Where in a call something stands.
 
     Attributes:
@@ -54,7 +54,7 @@ class Place:
     what: str
     accepted: str = VALUES
 
-    def entry(self, key: Any) -> Place:
+    def entry(self, key: Any) -> ValuePlace:
         """An item of what stands here."""
         return replace(self, what=f"{self.what}[{key!r}]")
 
@@ -75,7 +75,7 @@ def came(value: Any) -> str:
     return f"{article} {name}{f' of {shown}' if shown and shown != name else ''}"
 
 
-def key_of(key: Any, place: Place) -> str:
+def key_of(key: Any, place: ValuePlace) -> str:
     """The name that a key of a mapping stands for.
 
     Raises:
@@ -91,7 +91,7 @@ def key_of(key: Any, place: Place) -> str:
     return name
 
 
-def array_of(value: Any, place: Place) -> np.ndarray[Any, Any]:
+def array_of(value: Any, place: ValuePlace) -> np.ndarray[Any, Any]:
     """The numbers of something that is no tensor of TensorFlow (any more), as an array.
 
     Raises:
@@ -114,7 +114,7 @@ def array_of(value: Any, place: Place) -> np.ndarray[Any, Any]:
     return array
 
 
-def check_dtype(value: Any, dtype: str, place: Place) -> None:
+def check_dtype(value: Any, dtype: str, place: ValuePlace) -> None:
     """Refuse a tensor or variable of a dtype that holds no numbers, before anything is read from it.
 
     Raises:
@@ -124,7 +124,7 @@ def check_dtype(value: Any, dtype: str, place: Place) -> None:
         raise place.refused(came(value), _cast(dtype))
 
 
-def _no_numbers(value: Any, array: np.ndarray[Any, Any], place: Place) -> TypeError:
+def _no_numbers(value: Any, array: np.ndarray[Any, Any], place: ValuePlace) -> TypeError:
     import numpy as np
 
     if array.dtype.kind != "O":

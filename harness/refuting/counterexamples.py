@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container, Sequence
 
-from harness.recording.tracing import Outcome
+from harness.recording.tracing import BatchOutcome
 from harness.refuting.batches import batches_of, even_shards, has_iterator, rows_of, uneven_shards
 from harness.refuting.differences import differing
 from harness.relations import COARSE, NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
 from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
-from harness.running.step_graphs import Graphs, noisy_outcomes, try_batches
+from harness.running.step_graphs import StepGraphs, noisy_outcomes, try_batches
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
@@ -29,7 +29,9 @@ _Told = dict[tuple[int, ...], Counterexample | None]
 """By the rows of each replica, of each batch that was carried out, what it shows to be wrong."""
 
 
-def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Proof:
+def refuted(
+    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
+) -> Proof:
     """The proof, refuted if a batch shows that what may be wrong is.
 
     Only values that a program reports, or trains, refute it; whatever else it keeps may be its own affair.
@@ -56,7 +58,7 @@ def refuted(proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, 
 
 
 def confirmed(
-    proof: Proof, graphs: Graphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
+    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
 ) -> Proof:
     """The proof of a right step, held against a few batches; refuted if one of them shows that it is wrong.
 
@@ -91,7 +93,7 @@ def confirmed(
     return dataclasses.replace(proof, tried=tuple(each for each in shards if each in told))
 
 
-def _real(graphs: Graphs, replicas: int) -> list[tuple[int, ...]]:
+def _real(graphs: StepGraphs, replicas: int) -> list[tuple[int, ...]]:
     """As many rows as each replica has of the first batch, if that is known and they have equally many."""
     rows = rows_of(graphs)
     counts = tuple(len(rows.get(at, ())) for at in range(replicas))
@@ -99,7 +101,7 @@ def _real(graphs: Graphs, replicas: int) -> list[tuple[int, ...]]:
 
 
 def _told(
-    graphs: Graphs,
+    graphs: StepGraphs,
     shards: Sequence[tuple[int, ...]],
     anew: Container[tuple[int, ...]],
     program: Program,
@@ -119,7 +121,7 @@ def _told(
         tried = try_batches(program, case, shares, whole, seed=seed, timeout=timeout)
     except LockstepError:
         return {}
-    done: dict[tuple[int, ...], tuple[list[Outcome], Outcome, list[Outcome]]] = {}
+    done: dict[tuple[int, ...], tuple[list[BatchOutcome], BatchOutcome, list[BatchOutcome]]] = {}
     for number, (lengths, alone) in enumerate(zip(every, tried.reference, strict=False)):
         runs = [each[number] for each in tried.clients if len(each) > number]
         if runs and all(each.failed is None for each in (*runs, alone)):

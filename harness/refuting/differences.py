@@ -11,8 +11,8 @@ from harness.judging.more_runs import PLAIN
 from harness.judging.tolerance import STATE, K
 from harness.judging.tolerance.groups import group_units
 from harness.judging.tolerance.whole_tensor import whole
-from harness.recording.tracing import Outcome
-from harness.running.step_graphs import Graphs
+from harness.recording.tracing import BatchOutcome
+from harness.running.step_graphs import StepGraphs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["Difference", "differing"]
+__all__ = ["BatchDifference", "differing"]
 
 _SHARE = 1e-2
 """A difference counts from this share of what the step changes on one device: rounding is far from it."""
@@ -32,7 +32,7 @@ _OF_VALUE = 1e-5
 
 
 @dataclass(frozen=True)
-class Difference:
+class BatchDifference:
     """The element that differs most: by how many times what is allowed, and by how many bounds of rounding.
 
     Of the latter none is known where the step was not repeated with noise.
@@ -51,8 +51,8 @@ class Difference:
 
 
 def differing(
-    graphs: Graphs, runs: Sequence[Outcome], alone: Outcome, noisy: Sequence[Outcome] = ()
-) -> Difference | None:
+    graphs: StepGraphs, runs: Sequence[BatchOutcome], alone: BatchOutcome, noisy: Sequence[BatchOutcome] = ()
+) -> BatchDifference | None:
     """What differs most in a variable that the program reports, or else trains; None if nothing does.
 
     Args:
@@ -92,7 +92,7 @@ def differing(
     return max(filter(None, found), key=lambda each: each.times, default=None)
 
 
-def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Floats | None) -> Difference | None:
+def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Floats | None) -> BatchDifference | None:
     import numpy as np
 
     off = np.where(np.isfinite(found), np.abs(found - expected), np.inf)
@@ -101,14 +101,14 @@ def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Fl
     if off[at] <= allowed[at]:
         return None
     bounds = float(off[at] / rounding[at]) if rounding is not None and rounding[at] else None
-    return Difference(
+    return BatchDifference(
         float(off[at] / allowed[at]), f"variable {name!r}[{at}]", float(expected[at]), float(found[at]), bounds
     )
 
 
 def _along(
     name: str, found: Floats, expected: Floats, change: Floats, moved: Sequence[Floats], own: Floats
-) -> Difference | None:
+) -> BatchDifference | None:
     """A change that is a multiple of what it should be: over many elements rounding averages out, a factor does not."""
     import numpy as np
 
@@ -120,7 +120,7 @@ def _along(
         return None
     value = f"the change of variable {name!r}, in multiples of one device's,"
     bounds = as_whole.factor_ratio if known else None
-    return Difference(abs(as_whole.factor - 1.0) / allowed, value, 1.0, as_whole.factor, bounds)
+    return BatchDifference(abs(as_whole.factor - 1.0) / allowed, value, 1.0, as_whole.factor, bounds)
 
 
 def _rounding(moved: Sequence[Floats], own: Floats, expected: Floats) -> Floats:
@@ -138,12 +138,12 @@ def _rounding(moved: Sequence[Floats], own: Floats, expected: Floats) -> Floats:
     return bound
 
 
-def _wide(outcome: Outcome, name: str) -> Floats:
+def _wide(outcome: BatchOutcome, name: str) -> Floats:
     values: Floats = outcome.after[name][0].numpy().astype("float64")
     return values
 
 
-def _change(outcome: Outcome, name: str) -> Floats:
+def _change(outcome: BatchOutcome, name: str) -> Floats:
     """By how much each element of a variable changes on one device."""
     change: Floats = _wide(outcome, name) - outcome.before[name][0].numpy().astype("float64")
     return change

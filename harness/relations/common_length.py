@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.evidence.step_graph import Traced
+from harness.evidence.step_graph import StepGraph
 
 __all__ = ["alike_long"]
 
 
-def alike_long(every: Sequence[Traced]) -> tuple[Traced, ...]:
+def alike_long(every: Sequence[StepGraph]) -> tuple[StepGraph, ...]:
     """The same with as many calls each, if one was cut, and that as a condition.
 
     How far a run comes within the time that it gets is chance. One that has ended by itself earlier than another was
@@ -29,7 +29,7 @@ def alike_long(every: Sequence[Traced]) -> tuple[Traced, ...]:
     return tuple(_up_to(each, count, limit) for each in every)
 
 
-def _up_to(traced: Traced, count: int, limit: str) -> Traced:
+def _up_to(traced: StepGraph, count: int, limit: str) -> StepGraph:
     changed, reported = traced.marks[count - 1] if count else (len(traced.changed), len(traced.reported or ()))
     return msgspec.structs.replace(
         traced,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.walker import Seen, plain_name
+from harness.relations.facts import Fact, FactKind
+from harness.relations.walker import WalkedGraph, plain_name
 
 __all__ = ["blamed", "is_gradient", "meaning"]
 
@@ -15,7 +15,7 @@ def is_gradient(name: str) -> bool:
     return _GRADIENT in name
 
 
-def meaning(fact: Fact, alone: Seen) -> str:
+def meaning(fact: Fact, alone: WalkedGraph) -> str:
     """What a value is, next to what it is on one device."""
     same = alone.by_name.get(plain_name(fact.made.node.name), ()) if fact.made else ()
     twin = next((each for each in same if each.term == fact.term and each.scale), None)
@@ -24,14 +24,14 @@ def meaning(fact: Fact, alone: Seen) -> str:
         return "it is what it is on one device, but not in every replica, or not as a whole"
     value = f"{times}the value of one device" if twin else "something that one device has not"
     words = {
-        Kind.SPLIT: f"the rows of the replicas together are {value}",
-        Kind.REPLICATED: f"every replica has {value}",
-        Kind.PARTIAL: f"the parts of the replicas add up to {value}",
+        FactKind.SPLIT: f"the rows of the replicas together are {value}",
+        FactKind.REPLICATED: f"every replica has {value}",
+        FactKind.PARTIAL: f"the parts of the replicas add up to {value}",
     }
     return words.get(fact.kind, "each replica has a count of its own")
 
 
-def blamed(fact: Fact, run: Seen, alone: Seen) -> Fact:
+def blamed(fact: Fact, run: WalkedGraph, alone: WalkedGraph) -> Fact:
     """The value that is wrong first, on the way to a wrong one.
 
     Operations are compared with those of the same name; one that only the run has gives a value of the one device if
@@ -49,7 +49,7 @@ def blamed(fact: Fact, run: Seen, alone: Seen) -> Fact:
     return run.first_wrong[0] or found
 
 
-def _back(fact: Fact, alone: Seen) -> Fact:
+def _back(fact: Fact, alone: WalkedGraph) -> Fact:
     seen: set[int] = set()
     last = fact
     pending = [fact]
@@ -66,7 +66,7 @@ def _back(fact: Fact, alone: Seen) -> Fact:
     return last
 
 
-def _forward(run: Seen, alone: Seen) -> Fact | None:
+def _forward(run: WalkedGraph, alone: WalkedGraph) -> Fact | None:
     """The first value that is wrong before any gradient, and of which another wrong one is made, or nothing."""
     values = [
         fact
@@ -88,10 +88,10 @@ def _forward(run: Seen, alone: Seen) -> Fact | None:
     return None
 
 
-def _is_right(fact: Fact, alone: Seen) -> bool:
-    if fact.kind in (Kind.HANDLE, Kind.SHAPE, Kind.ROWS) or fact.value is not None or fact.made is None:
+def _is_right(fact: Fact, alone: WalkedGraph) -> bool:
+    if fact.kind in (FactKind.HANDLE, FactKind.SHAPE, FactKind.ROWS) or fact.value is not None or fact.made is None:
         return True
-    if fact.kind is Kind.UNKNOWN:
+    if fact.kind is FactKind.UNKNOWN:
         return False
     same = alone.by_name.get(plain_name(fact.made.node.name))
     if same is not None and any(each.made and each.made.node.type == fact.made.node.type for each in same):

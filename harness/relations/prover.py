@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.step_graph import Argument, Node, Traced
+from harness.evidence.step_graph import Argument, GraphNode, StepGraph
 from harness.relations.common_length import alike_long
 from harness.relations.culprit import blamed, is_gradient, meaning
-from harness.relations.facts import Condition, Fact, Kind
-from harness.relations.proof import Place, Proof, Suspect, Under
+from harness.relations.facts import Fact, FactKind, ProofCondition
+from harness.relations.proof import Proof, SourcePlace, Suspect, Under
 from harness.relations.protocol import World
 from harness.relations.terms import Scaled, Terms
-from harness.relations.walker import Seen, walk
+from harness.relations.walker import WalkedGraph, walk
 
 __all__ = ["proof_of"]
 
@@ -31,13 +31,13 @@ _NEVER = ("is called outside", "another function", "traced again", "another obje
 class _Found:
     """What has been followed so far."""
 
-    conditions: set[Condition] = field(default_factory=set)
+    conditions: set[ProofCondition] = field(default_factory=set)
     suspects: list[tuple[str, Fact]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     values: int = 0
 
 
-def proof_of(clients: Sequence[Traced], reference: Traced, *, program: str, strategy: str) -> Proof:
+def proof_of(clients: Sequence[StepGraph], reference: StepGraph, *, program: str, strategy: str) -> Proof:
     """What follows from the graphs of all clients and of the reference for every batch.
 
     Never raises for what is in the graphs: what is not understood is open.
@@ -60,15 +60,15 @@ def proof_of(clients: Sequence[Traced], reference: Traced, *, program: str, stra
 class _Function:
     """One that changes variables, as all clients have traced it, and the reference; the first one is the step."""
 
-    clients: Sequence[Traced]
-    reference: Traced
+    clients: Sequence[StepGraph]
+    reference: StepGraph
 
     @property
     def name(self) -> str:
         return self.reference.function
 
 
-def _functions(clients: Sequence[Traced], reference: Traced) -> tuple[list[_Function], list[str]]:
+def _functions(clients: Sequence[StepGraph], reference: StepGraph) -> tuple[list[_Function], list[str]]:
     """The step, and what is called besides, with what is not certain of these."""
     names = [each.function for each in reference.others]
     doubts = []
@@ -92,8 +92,8 @@ class _Walked:
     """A function whose graphs were followed."""
 
     function: _Function
-    runs: Sequence[Seen]
-    alone: Seen
+    runs: Sequence[WalkedGraph]
+    alone: WalkedGraph
 
 
 def _walked(functions: Sequence[_Function], counting: frozenset[str]) -> list[_Walked]:
@@ -157,7 +157,7 @@ def _has(function: _Function, name: str) -> bool:
     return any(each.name == name for each in function.reference.arguments if each.kind == "variable")
 
 
-def _paired(traced: Traced, reference: Traced) -> Traced:
+def _paired(traced: StepGraph, reference: StepGraph) -> StepGraph:
     """With the reference's names for those variables that are called otherwise there, in their order.
 
     Keras 3 names what a metric keeps by the scopes that it is made in. Whichever variables are paired, what follows is
@@ -173,12 +173,12 @@ def _paired(traced: Traced, reference: Traced) -> Traced:
     return msgspec.structs.replace(_renamed(traced, other), others=others)
 
 
-def _variables(traced: Traced) -> list[str]:
+def _variables(traced: StepGraph) -> list[str]:
     arguments = [each for function in (traced, *traced.others) for each in function.arguments]
     return list(dict.fromkeys(each.name for each in arguments if each.kind == "variable"))
 
 
-def _renamed(traced: Traced, other: Mapping[str, str]) -> Traced:
+def _renamed(traced: StepGraph, other: Mapping[str, str]) -> StepGraph:
     arguments = tuple(
         msgspec.structs.replace(each, name=other.get(each.name, each.name)) if each.kind == "variable" else each
         for each in traced.arguments
@@ -186,7 +186,7 @@ def _renamed(traced: Traced, other: Mapping[str, str]) -> Traced:
     return msgspec.structs.replace(traced, arguments=arguments)
 
 
-def _may_count(clients: Sequence[Traced]) -> frozenset[str]:
+def _may_count(clients: Sequence[StepGraph]) -> frozenset[str]:
     """Variables of which each replica has its own and which are added up: some of them count examples."""
     arguments = [(each, traced) for traced in clients for each in traced.arguments]
     return frozenset(
@@ -196,20 +196,21 @@ def _may_count(clients: Sequence[Traced]) -> frozenset[str]:
     )
 
 
-def _counts(name: str, runs: Sequence[Seen], alone: Seen) -> bool:
+def _counts(name: str, runs: Sequence[WalkedGraph], alone: WalkedGraph) -> bool:
     """Whether a variable counts examples after the step if it did before; it is zero when it is reset."""
     truth = alone.states.get((name, None))
     held = [fact for seen in runs for (each, _), fact in seen.states.items() if each == name]
     return truth is not None and all(
-        fact.kind is Kind.ROWS and fact.scaled == truth.scaled and fact.shape in ((), None) for fact in (*held, truth)
+        fact.kind is FactKind.ROWS and fact.scaled == truth.scaled and fact.shape in ((), None)
+        for fact in (*held, truth)
     )
 
 
-def _check_calls(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
+def _check_calls(clients: Sequence[StepGraph], reference: StepGraph, found: _Found) -> None:
     """What happens around the function has to be the same on one device."""
     for traced in (*clients, reference):
         found.reasons += traced.doubts
-        found.conditions |= {Condition(each) for each in traced.limits}
+        found.conditions |= {ProofCondition(each) for each in traced.limits}
     for traced in clients:
         if traced.changed != reference.changed:
             differing = [each for each in traced.changed if each not in reference.changed]
@@ -221,13 +222,13 @@ def _check_calls(clients: Sequence[Traced], reference: Traced, found: _Found) ->
         found.reasons += [f"outside of the function: {each}" for each in again]
         if traced.by_hand:
             found.conditions.add(
-                Condition("the input that the program distributes by hand gives each replica its share")
+                ProofCondition("the input that the program distributes by hand gives each replica its share")
             )
     _check_examples(clients, reference, found)
     _check_beginnings(clients, reference, found)
 
 
-def _check_beginnings(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
+def _check_beginnings(clients: Sequence[StepGraph], reference: StepGraph, found: _Found) -> None:
     """Every copy of a variable begins with what it holds on one device; copies that add up, with zeros."""
     truth = {each.name: each.digest for each in reference.arguments if each.kind == "variable"}
     for name, held in {
@@ -246,7 +247,7 @@ def _check_beginnings(clients: Sequence[Traced], reference: Traced, found: _Foun
     ]
 
 
-def _check_examples(clients: Sequence[Traced], reference: Traced, found: _Found) -> None:
+def _check_examples(clients: Sequence[StepGraph], reference: StepGraph, found: _Found) -> None:
     """The replicas' rows are those of the one device, as far as the first batch shows it."""
     truth = {each.name: each.rows for each in (*reference.arguments, *reference.pulled) if each.kind == "example"}
     names = {each.name for traced in clients for each in (*traced.arguments, *traced.pulled) if each.kind == "example"}
@@ -277,18 +278,18 @@ def _check_examples(clients: Sequence[Traced], reference: Traced, found: _Found)
         found.reasons.append("the first batch of the replicas together is another one than on one device")
 
 
-def _sources(traced: Traced) -> list[tuple[str, int]]:
+def _sources(traced: StepGraph) -> list[tuple[str, int]]:
     """Which examples are of the same element, whichever it is."""
     examples = [each for each in traced.arguments if each.kind == "example"]
     order = list(dict.fromkeys(each.source for each in examples))
     return list(dict.fromkeys((each.name, order.index(each.source)) for each in examples))
 
 
-def _named(traced: Traced, name: str) -> list[Argument]:
+def _named(traced: StepGraph, name: str) -> list[Argument]:
     return [each for each in (*traced.arguments, *traced.pulled) if each.name == name]
 
 
-def _is_whole(example: Argument, traced: Traced) -> bool:
+def _is_whole(example: Argument, traced: StepGraph) -> bool:
     """Whether every replica has the whole of it: it, or the iterator that gave it, is nobody's in particular."""
     if traced.replicas == 1:
         return False
@@ -298,7 +299,7 @@ def _is_whole(example: Argument, traced: Traced) -> bool:
     return any(each.kind == "iterator" and each.name == source and each.replica is None for each in traced.arguments)
 
 
-def _check_replicas(clients: Sequence[Traced], runs: Sequence[Seen], found: _Found) -> None:
+def _check_replicas(clients: Sequence[StepGraph], runs: Sequence[WalkedGraph], found: _Found) -> None:
     """Who adds something up has to do so in every replica, in the same order, with what was made in the same way."""
     orders: dict[int | None, list[object]] = {}
     for seen in runs:
@@ -309,7 +310,9 @@ def _check_replicas(clients: Sequence[Traced], runs: Sequence[Seen], found: _Fou
         found.reasons.append("the replicas do not all add up the same")
 
 
-def _follow_variables(clients: Sequence[Traced], runs: Sequence[Seen], alone: Seen, found: _Found) -> None:
+def _follow_variables(
+    clients: Sequence[StepGraph], runs: Sequence[WalkedGraph], alone: WalkedGraph, found: _Found
+) -> None:
     for seen in (*runs, alone):
         found.reasons += [f"what {each} does is not known" for each in sorted(seen.effects)]
     kinds = {each.name: each for traced in clients for each in traced.arguments if each.kind == "variable"}
@@ -318,7 +321,7 @@ def _follow_variables(clients: Sequence[Traced], runs: Sequence[Seen], alone: Se
         copies = [(replica, fact) for seen in runs for (each, replica), fact in seen.states.items() if each == name]
         truth = alone.states.get((name, None))
         expected: Scaled = (_SINGLE, runs[0].terms.made("variable", name)) if truth is None else truth.scaled
-        if truth is not None and truth.kind is Kind.UNKNOWN:
+        if truth is not None and truth.kind is FactKind.UNKNOWN:
             found.reasons.append(f"what the one device makes of variable {name!r} is not known")
             continue
         found.values += 1
@@ -339,16 +342,21 @@ def _follow_copies(
         found.reasons.append(f"of variable {name!r} some copies are changed and others are not")
     for _, fact in copies:
         if on_read:
-            total = fact.scale if fact.kind in (Kind.PARTIAL, Kind.ROWS) else fact.scale * replicas
+            total = fact.scale if fact.kind in (FactKind.PARTIAL, FactKind.ROWS) else fact.scale * replicas
             if getattr(kind, "aggregation", "") == "MEAN":
                 total /= replicas
-            fine = fact.kind in (Kind.PARTIAL, Kind.ROWS, Kind.REPLICATED) and (total, fact.term) == expected
+            fine = (
+                fact.kind in (FactKind.PARTIAL, FactKind.ROWS, FactKind.REPLICATED) and (total, fact.term) == expected
+            )
             fine = fine and getattr(kind, "aggregation", "") in ("SUM", "MEAN")
         else:
-            fine = fact.kind in (Kind.REPLICATED, *((Kind.ROWS,) if replicas == 1 else ())) and fact.scaled == expected
+            fine = (
+                fact.kind in (FactKind.REPLICATED, *((FactKind.ROWS,) if replicas == 1 else ()))
+                and fact.scaled == expected
+            )
         if fine:
             found.conditions |= fact.conditions
-        elif fact.made is None and fact.kind is not Kind.UNKNOWN:
+        elif fact.made is None and fact.kind is not FactKind.UNKNOWN:
             found.reasons.append(f"variable {name!r} is changed on one device only")
         else:
             found.suspects.append((f"variable {name!r}", fact))
@@ -357,7 +365,7 @@ def _follow_copies(
 
 
 def _follow_outputs(
-    clients: Sequence[Traced], reference: Traced, runs: Sequence[Seen], alone: Seen, found: _Found
+    clients: Sequence[StepGraph], reference: StepGraph, runs: Sequence[WalkedGraph], alone: WalkedGraph, found: _Found
 ) -> None:
     """What is reported follows from the function's results in the same way, and these are what stood in for them."""
     for traced in clients:
@@ -384,7 +392,7 @@ def _follow_outputs(
             )
 
 
-def alone_dtype(traced: Traced, place: int) -> str:
+def alone_dtype(traced: StepGraph, place: int) -> str:
     """The dtype of a result of the outermost graph."""
     node, output = traced.graphs[0].outputs[place]
     return traced.graphs[0].nodes[node].dtypes[output]
@@ -393,7 +401,7 @@ def alone_dtype(traced: Traced, place: int) -> str:
 def _follow_output(
     name: str, facts: list[Fact | None], expected: Fact, per_replica: bool, replicas: int, found: _Found
 ) -> None:
-    if any(each is None for each in facts) or expected.kind is Kind.UNKNOWN:
+    if any(each is None for each in facts) or expected.kind is FactKind.UNKNOWN:
         found.reasons.append(f"{name} is not known")
         return
     known = [each for each in facts if each is not None]
@@ -409,14 +417,16 @@ def _follow_output(
 def _stood_in(fact: Fact, per_replica: bool, replicas: int) -> bool:
     """Whether a value is what the stand-in for it was taken for."""
     if replicas == 1:  # all rows, the only part of a sum and what every replica has are one and the same
-        return fact.kind in (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL, Kind.ROWS)
+        return fact.kind in (FactKind.SPLIT, FactKind.REPLICATED, FactKind.PARTIAL, FactKind.ROWS)
     if not per_replica:
-        return fact.kind is Kind.REPLICATED
+        return fact.kind is FactKind.REPLICATED
     rows = bool(fact.shape) and fact.shape is not None and fact.shape[0] is None
-    return (fact.kind is Kind.SPLIT and fact.axis == 0) if rows else fact.kind in (Kind.PARTIAL, Kind.ROWS)
+    return (fact.kind is FactKind.SPLIT and fact.axis == 0) if rows else fact.kind in (FactKind.PARTIAL, FactKind.ROWS)
 
 
-def _concluded(traced: Traced, runs: Sequence[Seen], alone: Seen, found: _Found, program: str, strategy: str) -> Proof:
+def _concluded(
+    traced: StepGraph, runs: Sequence[WalkedGraph], alone: WalkedGraph, found: _Found, program: str, strategy: str
+) -> Proof:
     operations: dict[str, int] = {}
     for seen in runs:
         for kind, count in seen.operations.items():
@@ -441,28 +451,30 @@ def _concluded(traced: Traced, runs: Sequence[Seen], alone: Seen, found: _Found,
     )
 
 
-def _data_sets(traced: Traced) -> int:
+def _data_sets(traced: StepGraph) -> int:
     """How many data sets a function's examples come from."""
     given = {each.source for each in traced.arguments if each.kind == "example"}
     return max(1, len(given) + len({each.name for each in traced.arguments if each.kind == "iterator"}))
 
 
-def _conditions(traced: Traced, conditions: Iterable[Condition]) -> Iterator[Under]:
+def _conditions(traced: StepGraph, conditions: Iterable[ProofCondition]) -> Iterator[Under]:
     for what in sorted({each.what for each in conditions}):
         places = {_place(traced, each.caller, each.op) for each in conditions if each.what == what}
         yield Under(what, tuple(sorted((each for each in places if each), key=lambda each: (each.file, each.line))))
 
 
-def _place(traced: Traced, caller: int | None, op: str) -> Place | None:
+def _place(traced: StepGraph, caller: int | None, op: str) -> SourcePlace | None:
     if caller is None:
         return None
     frame = traced.frames[caller]
     path = Path(frame.file)
     shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-    return Place(shown, frame.line, linecache.getline(frame.file, frame.line).strip(), op)
+    return SourcePlace(shown, frame.line, linecache.getline(frame.file, frame.line).strip(), op)
 
 
-def _suspects(traced: Traced, suspects: Iterable[tuple[str, Fact]], run: Seen, alone: Seen) -> Iterator[Suspect]:
+def _suspects(
+    traced: StepGraph, suspects: Iterable[tuple[str, Fact]], run: WalkedGraph, alone: WalkedGraph
+) -> Iterator[Suspect]:
     """One for each line, what is wrong before any gradient first."""
     known: dict[object, tuple[bool, Suspect]] = {}
     for name, fact in suspects:
@@ -470,7 +482,7 @@ def _suspects(traced: Traced, suspects: Iterable[tuple[str, Fact]], run: Seen, a
         if guilty.unknown is not None:
             node, why, definite = guilty.unknown.node, guilty.unknown.why, not guilty.unknown.ruleless
         else:
-            node, why, definite = (guilty.made.node if guilty.made else Node("", "")), meaning(guilty, alone), True
+            node, why, definite = (guilty.made.node if guilty.made else GraphNode("", "")), meaning(guilty, alone), True
         shown = f"{node.type}: {why}" if node.type else why
         suspect = Suspect(_place(traced, node.caller, node.type), shown, name, definite)
         key = (node.caller, node.type if node.caller is None else "", why)

@@ -12,7 +12,7 @@ import psutil
 
 from harness.evidence.independence import read_touched
 from harness.evidence.parts import TRACES
-from harness.evidence.steps import Live, Segment, evidence_folder
+from harness.evidence.steps import LiveProcesses, Segment, evidence_folder
 from harness.running.reference_runs import PLAIN, Runs
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -96,7 +96,7 @@ def live_reference(
     traces = directory / TRACES
     stores = sorted(evidence_folder(traces / f"{task.replace(':', '-')}.trace") for task in case.clients)
     with scratch("followed") as place, contextlib.ExitStack() as stack:
-        live = Live(str(place / "over"), case.replicas, case.devices, timeout)
+        live = LiveProcesses(str(place / "over"), case.replicas, case.devices, timeout)
         follows = (Segment(tuple(map(str, stores)), live=live),)
         own = place / "0"
         own.mkdir()

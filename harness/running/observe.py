@@ -14,7 +14,7 @@ from harness.evidence.corrupt_values import save_struck
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.saves import JOURNAL, note_saves
 from harness.evidence.trace import RunTrace
-from harness.recording.client import Assignment, View
+from harness.recording.client import Assignment, FileView
 from harness.run_directory import kept_in
 from harness.running.clients import client_of, env_of_servers, private_there, viewed
 from harness.running.disturbance import Disturbance
@@ -139,7 +139,7 @@ def _check_finished(case: StrategyCase, result: RunResult) -> None:
         raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
 
 
-def _root(view: View | None) -> str:
+def _root(view: FileView | None) -> str:
     """Where this process sees the files of a view, for faults of files."""
     return "" if view is None else f"/proc/{view.holder}/root"
 

@@ -16,7 +16,7 @@ from harness.errors import Abstained, NoRoom, NothingObserved
 from harness.evidence.reference import ReferenceFiles
 from harness.evidence.steps import Segment
 from harness.running.interpreter import Interpreter, its_environ
-from harness.running.reference_request import Wanted
+from harness.running.reference_request import ReferenceRequest
 from harness.running.reference_runs import Runs
 from harness.subject.program import Program
 from harness.subject.script import Script
@@ -37,7 +37,7 @@ class Request(msgspec.Struct, frozen=True):
     The rest is as of `harness.running.reference_runs.Runs` and `harness.running.reference_request.made`.
     """
 
-    wanted: Wanted
+    wanted: ReferenceRequest
     directory: str
     seed: int
     timeout: float
@@ -87,7 +87,7 @@ class Reply(msgspec.Struct, frozen=True):
     failed: Failed | None = None
 
 
-def made_elsewhere(runs: Runs, wanted: Wanted, python: Interpreter) -> ReferenceFiles:
+def made_elsewhere(runs: Runs, wanted: ReferenceRequest, python: Interpreter) -> ReferenceFiles:
     """As `harness.running.reference_request.made`, by another Python.
 
     Raises:

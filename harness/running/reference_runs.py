@@ -14,7 +14,7 @@ import msgspec
 from harness.errors import Abstained, NoRoom, NothingObserved, NotReproducible
 from harness.evidence.checksums import not_as_saved, note_sums
 from harness.evidence.independence import Touch, read_touched, reads_back
-from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, Difference, first_difference
+from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, RecordDifference, first_difference
 from harness.evidence.steps import Segment
 from harness.evidence.trace import read_client
 from harness.recording.client import Assignment
@@ -207,7 +207,7 @@ class Runs:
         trace = self.trace(PLAIN)
         return trace.stat().st_size if trace.exists() else 0
 
-    def difference(self) -> Difference | None:
+    def difference(self) -> RecordDifference | None:
         """Run without noise a second time, and say where the two differ first; found once and then kept."""
         known = self._folder(_AGAIN) / "difference"
         if not known.exists() or not_as_saved(known.parent, [known]):
@@ -216,7 +216,7 @@ class Runs:
             known.write_bytes(msgspec.msgpack.encode(found))
             self.trace(_AGAIN).unlink()
             note_sums(known.parent, [known])
-        return msgspec.msgpack.decode(known.read_bytes(), type=Difference | None)
+        return msgspec.msgpack.decode(known.read_bytes(), type=RecordDifference | None)
 
     def make_all(self, names: Sequence[str]) -> None:
         """`make` these, many at once, or one by one if the program reads what it writes."""

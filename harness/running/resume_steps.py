@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.steps import EvidenceReader, Held, RunEvidence, Segment, lead
+from harness.evidence.steps import EvidenceReader, HeldVariable, RunEvidence, Segment, lead
 from harness.judging.align import begins
 
 __all__ = ["segments_by_counts", "segments_by_state", "undone"]
@@ -97,7 +97,7 @@ def _state_after(run: RunEvidence, index: int) -> _State:
     return _state(run.step(index + 1).held)
 
 
-def _state(held: Sequence[tuple[EvidenceReader, Held]]) -> _State:
+def _state(held: Sequence[tuple[EvidenceReader, HeldVariable]]) -> _State:
     found: _State = {}
     for reader, each in held:
         if each.how == "copies":

@@ -10,7 +10,7 @@ from harness.evidence.trace import RunTrace
 from harness.running.disturbance import RECORD, Disturbance
 from harness.running.interrupt import Interrupting
 from harness.running.reference import Venue, undisturbed
-from harness.running.reference_request import Wanted
+from harness.running.reference_request import ReferenceRequest
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, UsageError
@@ -95,7 +95,7 @@ def check_whole(program: Program, reference: RunTrace, changes: Interrupting | D
 def own_trace(program: Program, venue: Venue) -> RunTrace | None:
     """What a script leaves that follows no run; None where it cannot be run so."""
     with contextlib.suppress(LockstepError):
-        return undisturbed(program, venue, Wanted()).trace
+        return undisturbed(program, venue, ReferenceRequest()).trace
     return None
 
 

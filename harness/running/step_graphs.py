@@ -9,27 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.evidence.step_graph import Traced, read_traced
+from harness.evidence.step_graph import StepGraph, read_traced
 from harness.evidence.trace import chief_first
 from harness.recording.client import Assignment
 from harness.recording.noise import Noise
-from harness.recording.tracing import Batch, Outcome, Tracing, read_outcomes, trace_client
+from harness.recording.tracing import BatchOutcome, Tracing, TrialBatch, read_outcomes, trace_client
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, LockstepError, Run
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Graphs", "Tried", "noisy_outcomes", "tracing", "try_batches"]
+__all__ = ["StepGraphs", "TrialOutcomes", "noisy_outcomes", "tracing", "try_batches"]
 
 _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
-class Graphs:
+class StepGraphs:
     """A step as it was traced by all clients, and on one device."""
 
-    clients: tuple[Traced, ...]
-    reference: Traced
+    clients: tuple[StepGraph, ...]
+    reference: StepGraph
 
     @property
     def seconds(self) -> float:
@@ -38,11 +38,11 @@ class Graphs:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialOutcomes:
     """What came of some batches, of each in all clients, and on one device."""
 
-    clients: tuple[tuple[Outcome, ...], ...]
-    reference: tuple[Outcome, ...]
+    clients: tuple[tuple[BatchOutcome, ...], ...]
+    reference: tuple[BatchOutcome, ...]
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class _Asked:
 
     name: str
     case: StrategyCase
-    batches: Sequence[tuple[Batch, ...]]
+    batches: Sequence[tuple[TrialBatch, ...]]
     noise: int | None = None
 
 
 @contextlib.contextmanager
-def tracing(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[], Graphs]]:
+def tracing(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[], StepGraphs]]:
     """Trace the first training step under a strategy and on one device, while the caller goes on.
 
     Yields:
@@ -65,10 +65,10 @@ def tracing(program: Program, case: StrategyCase, *, seed: int, timeout: float) 
     asked = _both(case, [() for _ in case.clients], ())
     with _begun(program, case.replicas, asked, seed, timeout) as begun:
 
-        def graphs() -> Graphs:
+        def graphs() -> StepGraphs:
             begun.join()
             clients, reference = begun.read("*.traced", read_traced)
-            return Graphs(clients, reference[0])
+            return StepGraphs(clients, reference[0])
 
         yield graphs
 
@@ -76,12 +76,12 @@ def tracing(program: Program, case: StrategyCase, *, seed: int, timeout: float) 
 def try_batches(
     program: Program,
     case: StrategyCase,
-    shares: Sequence[tuple[Batch, ...]],
-    whole: tuple[Batch, ...],
+    shares: Sequence[tuple[TrialBatch, ...]],
+    whole: tuple[TrialBatch, ...],
     *,
     seed: int,
     timeout: float,
-) -> Tried:
+) -> TrialOutcomes:
     """Carry out the first training step on some batches of a few rows.
 
     Args:
@@ -99,12 +99,12 @@ def try_batches(
     with _begun(program, case.replicas, asked, seed, timeout) as begun:
         begun.join()
         clients, reference = begun.read("*.outcomes", read_outcomes)
-    return Tried(clients, reference[0])
+    return TrialOutcomes(clients, reference[0])
 
 
 def noisy_outcomes(
-    program: Program, batches: Sequence[Batch], replicas: int, noise: Sequence[int], *, seed: int, timeout: float
-) -> list[tuple[Outcome, ...]]:
+    program: Program, batches: Sequence[TrialBatch], replicas: int, noise: Sequence[int], *, seed: int, timeout: float
+) -> list[tuple[BatchOutcome, ...]]:
     """What comes of batches on one device, by each seed of noise; those that fail are left out.
 
     Args:
@@ -121,7 +121,7 @@ def noisy_outcomes(
         return [outcomes for each in begun.read("*.outcomes", read_outcomes) for outcomes in each]
 
 
-def _both(case: StrategyCase, shares: Sequence[tuple[Batch, ...]], whole: tuple[Batch, ...]) -> list[_Asked]:
+def _both(case: StrategyCase, shares: Sequence[tuple[TrialBatch, ...]], whole: tuple[TrialBatch, ...]) -> list[_Asked]:
     return [_Asked("run", case, shares), _Asked("reference", strategy_case("default"), [whole])]
 
 

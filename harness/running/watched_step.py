@@ -13,10 +13,10 @@ import msgspec
 from harness.evidence.parts import TRACES
 from harness.evidence.steps import segment_of
 from harness.evidence.trace import chief_first
-from harness.evidence.watch_request import Asked
-from harness.evidence.watched_step import Watched, joined, read_watched
+from harness.evidence.watch_request import WatchRequest
+from harness.evidence.watched_step import WatchedStep, joined, read_watched
 from harness.recording.client import Assignment
-from harness.recording.watch import Watching
+from harness.recording.watch import WatchOrder
 from harness.running.clients import client_of, viewed
 from harness.running.reference_request import FIRST_SEEDS
 from harness.subject.program import Program
@@ -25,7 +25,7 @@ from simulator import Cluster, Run
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["LOOKS", "Sight", "watch_step"]
+__all__ = ["LOOKS", "WatchedRuns", "watch_step"]
 
 LOOKS = 12_000
 """As many operations of graphs are looked at in one run, of each process.
@@ -39,20 +39,20 @@ _SLOWER = 3.0
 
 
 @dataclass(frozen=True)
-class Sight:
+class WatchedRuns:
     """A watched step: of the run, of its reference, and of the reference with noise."""
 
-    clients: tuple[Watched, ...]
-    reference: Watched
-    noisy: tuple[Watched, ...]
+    clients: tuple[WatchedStep, ...]
+    reference: WatchedStep
+    noisy: tuple[WatchedStep, ...]
 
-    def joined(self, again: Sight, chosen: Asked) -> Sight:
+    def joined(self, again: WatchedRuns, chosen: WatchRequest) -> WatchedRuns:
         """With what was seen when the step was watched again.
 
         Raises:
             ValueError: other operations were made then.
         """
-        return Sight(
+        return WatchedRuns(
             tuple(map(joined, self.clients, again.clients, chosen.clients)),
             joined(self.reference, again.reference, chosen.reference),
             tuple(map(joined, self.noisy, again.noisy, chosen.noisy)),
@@ -70,9 +70,9 @@ def watch_step(
     threads: int | None = None,
     reports: bool = True,
     looks: int = LOOKS,
-    again: tuple[Sight, Asked] | None = None,
+    again: tuple[WatchedRuns, WatchRequest] | None = None,
     followed: bool = False,
-) -> Sight:
+) -> WatchedRuns:
     """Watch one step, as often as is needed to know what rounding does to it.
 
     Args:
@@ -107,7 +107,7 @@ def watch_step(
                 for name, under, noise in batch:
                     cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
                     bound = None if under is case else threads
-                    watching = Watching(step, str(place / name / "watched"), last, looks, only.get(name))
+                    watching = WatchOrder(step, str(place / name / "watched"), last, looks, only.get(name))
                     told: dict[str, Any] = {"keeps": under is case if followed else None, "witness": not reports}
                     assignment = _assignment(place, name, seed, noise, bound, watching, **told)
                     view = stack.enter_context(viewed(program, place / name))
@@ -117,10 +117,10 @@ def watch_step(
                     run.join()
         found = {name: _read(place / name) for name, _, _ in kinds}
     noisy = tuple(watched for name, (watched, *_) in found.items() if name.startswith("noise"))
-    return Sight(tuple(found["run"]), found[_PLAIN][0], noisy)
+    return WatchedRuns(tuple(found["run"]), found[_PLAIN][0], noisy)
 
 
-def _by_task(sight: Sight, chosen: Asked) -> dict[str, dict[str, tuple[int, ...]]]:
+def _by_task(sight: WatchedRuns, chosen: WatchRequest) -> dict[str, dict[str, tuple[int, ...]]]:
     """What is chosen by the names of the runs and of their tasks."""
     pairs = [(_PLAIN, sight.reference, chosen.reference)]
     pairs += [("run", each, numbers) for each, numbers in zip(sight.clients, chosen.clients, strict=True)]
@@ -144,7 +144,7 @@ def _assignment(
     seed: int,
     noise: int | None,
     threads: int | None,
-    watching: Watching,
+    watching: WatchOrder,
     *,
     keeps: bool | None,
     witness: bool,
@@ -166,6 +166,6 @@ def _assignment(
     )
 
 
-def _read(place: Path) -> Sequence[Watched]:
+def _read(place: Path) -> Sequence[WatchedStep]:
     found = [read_watched(path) for path in (place / "watched").glob("*.watched")]
     return sorted(found, key=lambda watched: chief_first(watched.task))

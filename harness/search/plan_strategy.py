@@ -13,7 +13,7 @@ from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, Hypoth
 
 from harness.running.disturbance import RECORD
 from harness.search.profiles import Profile
-from harness.search.venue import HERE, Room
+from harness.search.venue import HERE, SearchVenue
 from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
 from simulator.faults.protocol import PHASES, fields_of
@@ -74,7 +74,7 @@ class Space:
     chaos: str = "30s"
     progress: str = "30s"
     faults_max: int = _FAULTS_MAX
-    room: Room = HERE
+    room: SearchVenue = HERE
 
 
 def draw_plans(space: Space, number: int, count: int) -> list[FaultPlan]:
@@ -140,7 +140,7 @@ def _kinds_drawn(draw: Draw, space: Space) -> list[str]:
     return chosen
 
 
-def _survivable(kinds: Sequence[str], room: Room) -> list[str]:
+def _survivable(kinds: Sequence[str], room: SearchVenue) -> list[str]:
     """These, but for machines that are taken away when there would be none left to go on with."""
     kept: list[str] = []
     for kind in kinds:

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
 from simulator import FaultPlan
 from simulator.faults import describe_plan
 
@@ -52,7 +52,7 @@ def name_of_test(program: str, strategy: str) -> str:
 
 
 def write_test(
-    folder: Path, program: str, strategy: str, plan: FaultPlan, outcome: Outcome, options: dict[str, Any]
+    folder: Path, program: str, strategy: str, plan: FaultPlan, outcome: PlanOutcome, options: dict[str, Any]
 ) -> Path:
     """Write `test_found_FUNCTION_STRATEGY.py`, or with a number in front of `.py` if there is such a file already.
 

@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 import msgspec
 
 from harness.search.corpus import Corpus
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
 from harness.search.plan_strategy import Space, drawn
 from harness.search.shrinking import Acceptance, Verdicts, shrink_plan
 from harness.search.situations import Coverage, Point
 from harness.search.steering import Steering
 from simulator import FaultPlan
 
-__all__ = ["Found", "Hunt", "Search"]
+__all__ = ["FailingPlan", "Hunt", "Search"]
 
-Runner = Callable[[FaultPlan], Outcome]
-Listener = Callable[[str, int, FaultPlan, Outcome], None]
+Runner = Callable[[FaultPlan], PlanOutcome]
+Listener = Callable[[str, int, FaultPlan, PlanOutcome], None]
 
 
 @dataclass(frozen=True)
-class Found:
+class FailingPlan:
     """A failing plan: as it was drawn, the smallest that fails alike, and what the latter's last failing run was like.
 
     `failed` of `runs` runs of the smallest one failed. `whole` says that nothing smaller fails alike; else there was no
@@ -33,7 +33,7 @@ class Found:
 
     drawn: FaultPlan
     plan: FaultPlan
-    outcome: Outcome
+    outcome: PlanOutcome
     failed: int
     runs: int
     whole: bool = True
@@ -52,10 +52,10 @@ class Hunt:
     voids: int = 0
     unfired: int = 0
     coverage: Coverage = field(default_factory=Coverage)
-    found: Found | None = None
+    found: FailingPlan | None = None
     # A failing plan, while it is being shrunk.
     suspect: FaultPlan | None = None
-    outcome: Outcome | None = None
+    outcome: PlanOutcome | None = None
     seconds: float = 0.0
 
 
@@ -115,7 +115,7 @@ class Search:
         """Seconds of the budget."""
         return self.budget - (0.0 if self.began is None else time.monotonic() - self.began)
 
-    def _confirm(self, plan: FaultPlan, outcome: Outcome) -> bool:
+    def _confirm(self, plan: FaultPlan, outcome: PlanOutcome) -> bool:
         """Whether it fails often enough, or there is no time to find out; if so, shrink it."""
         hunt = self.hunt
         hunt.suspect, hunt.outcome = plan, outcome
@@ -140,10 +140,10 @@ class Search:
         failed, runs = verdicts.rate(smallest)
         if smallest not in self.corpus.failing:
             self.corpus.failing.append(smallest)
-        hunt.found = Found(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
+        hunt.found = FailingPlan(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
         return True
 
-    def _run(self, why: str, number: int, plan: FaultPlan) -> Outcome:
+    def _run(self, why: str, number: int, plan: FaultPlan) -> PlanOutcome:
         outcome = self.run(plan)
         self.hunt.runs += 1
         self.hunt.voids += outcome.void is not None
@@ -154,7 +154,7 @@ class Search:
         return outcome
 
 
-def _of_those_that_struck(plan: FaultPlan, outcome: Outcome, fails: Verdicts[FaultPlan]) -> FaultPlan:
+def _of_those_that_struck(plan: FaultPlan, outcome: PlanOutcome, fails: Verdicts[FaultPlan]) -> FaultPlan:
     """The plan without faults whose trigger never came, if that fails alike."""
     struck = tuple(itertools.compress(plan.faults, outcome.struck))
     without = msgspec.structs.replace(plan, faults=struck)

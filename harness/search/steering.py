@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.search.corpus import Corpus
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
 from harness.search.plan_strategy import Space, draw_plans, drawn
 from harness.search.situations import Point
 from simulator import FaultPlan
@@ -91,7 +91,7 @@ class Steering:
                 seen.add(plan.to_json())
                 yield plan
 
-    def learn(self, plan: FaultPlan, outcome: Outcome, *, fresh: bool) -> None:
+    def learn(self, plan: FaultPlan, outcome: PlanOutcome, *, fresh: bool) -> None:
         """Take in what the latest plan has shown; `fresh`: something that no run before has."""
         shown = outcome.shown
         for aimed, met in zip(self._chain, shown.met, strict=False):

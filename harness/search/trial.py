@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.attempts import Attempt, leaves_evidence
+from harness.attempts import JudgedAttempt, leaves_evidence
 from harness.errors import Abstained
 from harness.evidence.reference import Reference
 from harness.judgement import task_summaries
 from harness.judging.not_finite import not_finite
-from harness.request import Asked, Tier
+from harness.request import Tier, VerifyRequest
 from harness.run_directory import check_out, kept_in
 from harness.running.disturbance import Disturbance
 from harness.running.machine_files import check_machines, on_machines, placed_program
 from harness.running.observe import check_hardware
 from harness.running.reference import PAIR, undisturbed
-from harness.running.reference_request import Wanted
+from harness.running.reference_request import ReferenceRequest
 from harness.saved_run import save_run
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
 from harness.search.situations import shown_in
 from harness.subject.machines import OnMachines
 from harness.subject.program import Program
@@ -61,7 +61,7 @@ class Subject:
     program: Program
     case: StrategyCase
     reference: Reference
-    asked: Asked
+    asked: VerifyRequest
     restarts: int | None = None
     restart_policy: str | None = None
 
@@ -70,7 +70,7 @@ class Subject:
         """How many steps the reference recorded."""
         return len(self.reference.trace.clients[0].steps)
 
-    def run(self, plan: FaultPlan, out: Path | None = None, seconds: float | None = None) -> Outcome:
+    def run(self, plan: FaultPlan, out: Path | None = None, seconds: float | None = None) -> PlanOutcome:
         """Run the program once under a plan and judge it.
 
         Args:
@@ -83,18 +83,18 @@ class Subject:
         disturbance = Disturbance(watched, self.restarts, self.restart_policy)
         disturbance.check(self.case, self.asked.timeout)
         causes: tuple[TaskError, ...] = ()
-        found, whole = Outcome(), True
+        found, whole = PlanOutcome(), True
         with kept_in(out) as directory:
             limit = self.asked.timeout if seconds is None else min(seconds, self.asked.timeout)
             asked = dataclasses.replace(self.asked, keep=out is not None, timeout=limit)
-            attempt = Attempt(self.program, self.case, disturbance, directory, asked, began)
+            attempt = JudgedAttempt(self.program, self.case, disturbance, directory, asked, began)
             try:
                 result = attempt.run()
             except RunFailed as failure:
                 causes, result = failure.causes, failure.result
                 found = outcome_of_failure(failure)
                 if limit < self.asked.timeout and any(cause.kind == _LATE for cause in causes):
-                    found = Outcome(void="the time for the search was spent before this run was done")
+                    found = PlanOutcome(void="the time for the search was spent before this run was done")
                 # A plan that was drawn may ask for what never comes, which says nothing of the numbers.
                 whole = bool(found) and all(result[task].value is not None for task in self.case.clients)
             tasks = task_summaries(result)
@@ -104,7 +104,7 @@ class Subject:
                     verdict, reference = attempt.by_one_replica(tasks)
                 if verdict.outcome == "inconsistent":
                     verdict = attempt.judged(reference, tasks, diagnose=True)
-                found = Outcome() if verdict else Outcome(symptom="numbers", text=verdict.text())
+                found = PlanOutcome() if verdict else PlanOutcome(symptom="numbers", text=verdict.text())
                 if out is not None:
                     save_run(directory, verdict, reference)
             found = dataclasses.replace(
@@ -137,11 +137,11 @@ def subject_of(
     check_hardware(case)
     check_machines(case)
     under_test = placed_program(Program.of(program), case, disturbed=True)
-    asked = Asked(
+    asked = VerifyRequest(
         tier=tier, forced=False, explain=None, prove=None, seed=seed, timeout=timeout, stream=stream, keep=False
     )
     # What leaves no evidence can only be held against this, so that it has to be the same each time.
-    wanted = Wanted(PAIR if asked.derived else 0, sure=not leaves_evidence(case))
+    wanted = ReferenceRequest(PAIR if asked.derived else 0, sure=not leaves_evidence(case))
     reference = undisturbed(under_test, asked.venue(case), wanted)
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)
@@ -155,7 +155,7 @@ def survives(
     *,
     out: str | Path | None = None,
     **options: Any,
-) -> Outcome:
+) -> PlanOutcome:
     """Run a program once under a plan of faults, with restarts, and judge its numbers and whether it got to its end.
 
     The program is `train(strategy, record)` as for `verify`, and one that resumes from `record.directory`.
@@ -170,7 +170,7 @@ def survives(
             Without `restarts` a run has as many as its faults can cause, and three more.
 
     Returns:
-        An `Outcome`: true if the program survived; `str` of it says what was wrong.
+        An `PlanOutcome`: true if the program survived; `str` of it says what was wrong.
 
     Raises:
         UsageError: a program, strategy or plan that makes no sense.
@@ -183,7 +183,7 @@ def survives(
         return subject.run(plan, None if out is None else Path(out))
 
 
-def outcome_of_failure(failure: RunFailed) -> Outcome:
+def outcome_of_failure(failure: RunFailed) -> PlanOutcome:
     """What a run that did not end well says of the program.
 
     Faults that could not be made say nothing, and excuse nothing; an error is what is asked for after a checkpoint was
@@ -192,10 +192,10 @@ def outcome_of_failure(failure: RunFailed) -> Outcome:
     own = [cause for cause in failure.causes if cause.task not in ("plan", "network")]
     broken = [cause for cause in failure.causes if cause not in own and cause.kind not in _UNFIRED]
     if own and not any(cause.kind in _STUCK for cause in own) and _may_end(failure):
-        return Outcome(text=f"ended with an error, as it may with a damaged checkpoint: {own[0]}")
+        return PlanOutcome(text=f"ended with an error, as it may with a damaged checkpoint: {own[0]}")
     if own:
-        return Outcome(symptom="liveness", text=f"the plan healed and restarts were allowed, yet {failure}")
-    return Outcome(void=str(broken[0]) if broken else None)
+        return PlanOutcome(symptom="liveness", text=f"the plan healed and restarts were allowed, yet {failure}")
+    return PlanOutcome(void=str(broken[0]) if broken else None)
 
 
 def _may_end(failure: RunFailed) -> bool:
@@ -204,8 +204,8 @@ def _may_end(failure: RunFailed) -> bool:
 
 
 def _finished(
-    found: Outcome, tasks: Mapping[str, Mapping[str, Any]], causes: Sequence[TaskError], seconds: float
-) -> Outcome:
+    found: PlanOutcome, tasks: Mapping[str, Mapping[str, Any]], causes: Sequence[TaskError], seconds: float
+) -> PlanOutcome:
     return dataclasses.replace(
         found,
         unfired=tuple(cause.message for cause in causes if cause.task == "plan" and cause.kind in _UNFIRED),

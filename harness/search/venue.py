@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from harness.subject.strategies import StrategyCase
 from simulator.machines.engines.selection import engine_of
 
-__all__ = ["HERE", "Room", "room_of"]
+__all__ = ["HERE", "SearchVenue", "room_of"]
 
 
 @dataclass(frozen=True)
-class Room:
+class SearchVenue:
     """That.
 
     Attributes:
@@ -23,10 +23,10 @@ class Room:
     lost_max: int = 0
 
 
-HERE = Room()
+HERE = SearchVenue()
 
 
-def room_of(case: StrategyCase, restart_policy: str | None) -> Room:
+def room_of(case: StrategyCase, restart_policy: str | None) -> SearchVenue:
     """Where the runs of this strategy are.
 
     Args:
@@ -40,4 +40,4 @@ def room_of(case: StrategyCase, restart_policy: str | None) -> Room:
         return HERE
     engine = engine_of(**case.over.options)
     assert engine is not None
-    return Room(len(engine.names), 0 if restart_policy == "none" else len(engine.names) - 1)
+    return SearchVenue(len(engine.names), 0 if restart_policy == "none" else len(engine.names) - 1)

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from simulator.errors import DeadlineExceeded
 from simulator.hardware.cache import cache_folder
 from simulator.hardware.detecting import Gpu, gpus, task_variables
-from simulator.hardware.sharing import Share, shared_out, wanted
+from simulator.hardware.sharing import GpuShare, shared_out, wanted
 from simulator.topology import Topology
 
 __all__ = ["SHARE_VARIABLE", "leased", "lent_gpus"]
@@ -90,7 +90,7 @@ def _lock(gpu: Gpu, place: Path) -> FileLock:
 
 def lent_gpus(
     topology: Topology, stack: contextlib.ExitStack, timeout: float
-) -> tuple[dict[str, Share], dict[str, str]]:
+) -> tuple[dict[str, GpuShare], dict[str, str]]:
     """The GPUs of each task, lent to this run alone, and what lets the tasks see them.
 
     Args:

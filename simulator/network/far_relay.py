@@ -63,7 +63,7 @@ class FarRelay:
         control, self._far = socket.socketpair()
         self.helper = Helper("relay", control, changed, hear=self._heard, on_ended=on_ended, error=RelayEnded)
         asked = partial(
-            site.Relay,
+            site.StartRelay,
             tasks=tuple(tasks),
             targets={address: task for task, address in addresses.items()},
             hosts=tuple(dict.fromkeys(address.rpartition(":")[0] for address in addresses.values())),

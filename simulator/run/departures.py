@@ -17,7 +17,7 @@ from simulator.journal.journal import Journal
 from simulator.run.task import Task
 from simulator.wire.control import Release
 
-__all__ = ["Partings"]
+__all__ = ["Departures"]
 
 # So long a process has announced no step and has had next to nothing of a processor, as while it waits in a collective.
 _STILL_SECONDS = 1.5
@@ -34,7 +34,7 @@ class _Still:
     at: float
 
 
-class Partings:
+class Departures:
     """Looks again and again at the tasks of a run, of which those that return are kept.
 
     Args:

@@ -11,9 +11,9 @@ from pathlib import Path
 from simulator.machines.local.machine import stem_of
 from simulator.machines.protocol import LEFT
 from simulator.threads import Worker
-from simulator.wire.site import Broken, FromSite, Left, Wrote
+from simulator.wire.site import FromSite, Left, SiteBroken, Wrote
 
-__all__ = ["Following"]
+__all__ = ["FileStream"]
 
 _POLL_SECONDS = 0.05
 _PIECE_BYTES_MAX = 1 << 20
@@ -21,7 +21,7 @@ _PIECE_BYTES_MAX = 1 << 20
 _Told = Callable[[bytes, bool], FromSite]
 
 
-class Following:
+class FileStream:
     """Follows the files of each of these tasks until `close`.
 
     Args:
@@ -64,7 +64,7 @@ class Following:
             self.catch_up()
 
     def _give_up(self, error: BaseException) -> None:
-        self._say(Broken("what tasks write is not sent any more", type(error).__name__, str(error)))
+        self._say(SiteBroken("what tasks write is not sent any more", type(error).__name__, str(error)))
 
     def _found(self) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError):  # a folder that has just gone

@@ -23,18 +23,17 @@ from simulator.launch.programs import Programs
 from simulator.launch.protocol import Launcher
 from simulator.machines.local.machine import LocalMachine
 from simulator.machines.local.private_files import private_files
-from simulator.machines.protocol import LEFT, Event
-from simulator.machines.protocol import Share as MachineShare
-from simulator.site.file_stream import Following
+from simulator.machines.protocol import LEFT, Event, MachineShare
+from simulator.site.file_stream import FileStream
 from simulator.site.relaying import Relaying
 from simulator.wire import site as wire
 from simulator.wire.events import Who
 
-__all__ = ["Share"]
+__all__ = ["LocalRun"]
 
 
 @dataclass
-class Share:
+class LocalRun:
     """What is going on here for a run.
 
     Attributes:
@@ -49,7 +48,7 @@ class Share:
 
     directory: Path
     machine: LocalMachine
-    following: Following
+    following: FileStream
     addresses: Mapping[str, str]
     tasks: tuple[str, ...]
     relaying: Relaying | None = None
@@ -63,7 +62,7 @@ class Share:
         cwd: str,
         hear: Callable[[Event], None],
         say: Callable[[wire.FromSite], None],
-    ) -> Share:
+    ) -> LocalRun:
         """Get ready for tasks.
 
         Raises:
@@ -88,7 +87,7 @@ class Share:
             machine = LocalMachine(directory, local_start(launcher, variables), address=asked.address)
             machine.listen(hear)
             addresses = machine.open(MachineShare(asked.tasks, asked.networked))
-            following = Following(directory, asked.tasks, say)
+            following = FileStream(directory, asked.tasks, say)
             return cls(directory, machine, following, addresses, asked.tasks, held=held.pop_all())
 
     def answer(self, message: wire.ToSite, request: int) -> wire.FromSite:
@@ -103,14 +102,14 @@ class Share:
             self.machine.signal(message.who, message.number, message.to)
         elif isinstance(message, wire.Ask):
             text = self.machine.half_said(message.who)
-        elif isinstance(message, wire.End):
+        elif isinstance(message, wire.EndTasks):
             left = tuple(self.machine.end(message.who, message.grace, message.seconds))
-        return wire.Done(request, 0.0, left=left, text=text)
+        return wire.CallDone(request, 0.0, left=left, text=text)
 
-    def relay(self, asked: wire.Relay, say: Callable[[wire.FromSite], None]) -> wire.FromSite:
+    def relay(self, asked: wire.StartRelay, say: Callable[[wire.FromSite], None]) -> wire.FromSite:
         """Start a relay."""
         self.relaying = Relaying(asked, say)
-        return wire.Done(asked.request, 0.0, ports=self.relaying.ports, chained=self.relaying.chained)
+        return wire.CallDone(asked.request, 0.0, ports=self.relaying.ports, chained=self.relaying.chained)
 
     def end_all(self) -> None:
         """SIGKILL everything that belongs to the run, at once."""

@@ -10,7 +10,7 @@ from harness.evidence.trace import ClientTrace, Counters, Header, RunTrace, Seen
 from harness.judging.assumptions import doubted
 from harness.judging.batch_of_average import told_batch
 from harness.judging.laws import Judgement
-from harness.judging.native_scale import Native
+from harness.judging.native_scale import NativeRun
 from harness.judging.verdict import Verdict
 
 
@@ -65,7 +65,7 @@ def test_it_settles_what_replicas_contribute(batch: int, factor: float | None, o
     run = _run(batch, (4, 4), told=(StandIn(f"{COUNT} multiplies", "train.py:3", "2"),))
     law = Judgement("variables_match_reference", "held", compared=3, suffices=True)
     held = Verdict("train.py", "mirrored-2", (law,))
-    verdict = doubted(held, run, run, 2, natively=lambda: Native(factor))
+    verdict = doubted(held, run, run, 2, natively=lambda: NativeRun(factor))
     assert verdict.outcome == outcome, str(verdict)
     if outcome == "inconsistent":
         (finding,) = verdict.findings

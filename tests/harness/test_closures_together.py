@@ -11,7 +11,7 @@ from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.assumptions import doubted
 from harness.judging.closures_collected import as_one_worker
-from harness.judging.closures_script import Alone
+from harness.judging.closures_script import SingleWorkerScript
 from harness.judging.laws.protocol import Judgement, judged
 from harness.judging.verdict import Verdict
 from harness.saved_run import known_again
@@ -59,7 +59,7 @@ ALONE = _read([DATA])
 
 def _verdict(run: RunTrace, *natives: RunTrace, updates: Updates | None = None) -> Verdict:
     reads, *more = natives
-    alone = Alone(reads, more[0] if more else None, reads)
+    alone = SingleWorkerScript(reads, more[0] if more else None, reads)
     return doubted(Verdict("a.py", "parameter_server-2w1p", HELD), run, ALONE, 1, updates=updates, alone=lambda: alone)
 
 

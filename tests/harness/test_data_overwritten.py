@@ -9,7 +9,7 @@ from harness.evidence.trace import Counters, RunTrace
 from harness.evidence.witness_values import overwritten
 from harness.judging.explain import explain
 from harness.judging.laws import Case
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
 from tests.harness._generator_arrays import lent
@@ -49,7 +49,7 @@ def _trace(*losses: float, overwritten: tuple[str, ...] = ()) -> RunTrace:
 
 
 def _rule(run: RunTrace, reference: RunTrace) -> str | None:
-    found = explain(Case(run, reference, Derived(reference, [reference])))
+    found = explain(Case(run, reference, DerivedTolerance(reference, [reference])))
     return None if found is None else found.rule
 
 

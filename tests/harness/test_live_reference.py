@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import verify
-from harness.evidence.steps import EvidenceWriter, Live, RunEvidence, Segment, StepEvidence
+from harness.evidence.steps import EvidenceWriter, LiveProcesses, RunEvidence, Segment, StepEvidence
 from harness.judging.verdict import Verdict
 from harness.recording.file_access import _Touched
 from harness.running import live_reference, reference
@@ -179,7 +179,7 @@ def test_of_a_function_that_writes_files_it_is_made_again(
 
 def _evidence(tmp_path: Path, seconds: float) -> tuple[EvidenceWriter, RunEvidence, Path]:
     over = tmp_path / "over"
-    live_ = Live(str(over), replicas=2, local_replicas=2, seconds=seconds)
+    live_ = LiveProcesses(str(over), replicas=2, local_replicas=2, seconds=seconds)
     return EvidenceWriter(tmp_path / "steps"), RunEvidence([Segment((str(tmp_path / "steps"),), live=live_)]), over
 
 

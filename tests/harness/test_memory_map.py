@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from harness.evidence.lru_cache import Latest
+from harness.evidence.lru_cache import LruCache
 from harness.evidence.memory_map import give_back, mapped
 from harness.evidence.observed import history
 from harness.evidence.trace import Array, Counters, Header, Step, Variable, merge, read_client
@@ -76,7 +76,7 @@ def test_what_was_used_last_is_kept_as_far_as_it_is_small() -> None:
         made.append(key)
         return "x" * key
 
-    latest = Latest(10, make, len)
+    latest = LruCache(10, make, len)
     assert [len(latest[key]) for key in (4, 5, 4, 3)] == [4, 5, 4, 3]
     assert made == [4, 5, 3]
     assert (latest[4], made) == ("x" * 4, [4, 5, 3])

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from harness import verify
 from harness.cli import _lockstep
 from harness.run_directory import VERDICT, kept_in
-from harness.search import Outcome, survives, write_test
+from harness.search import PlanOutcome, survives, write_test
 from simulator import Cluster, FaultPlan, LockstepError, Topology, UsageError
 from simulator.out import MARKER, NotKept, OutDirectory
 
@@ -176,7 +176,7 @@ def test_a_written_test_never_replaces_another(tmp_path: Path) -> None:
     plan = FaultPlan.from_mapping({"fault": [{"kind": "kill", "task": "local:0", "step": 3}]})
 
     def write() -> str:
-        return write_test(tmp_path, "train.py:train", "default", plan, Outcome("numbers"), {}).name
+        return write_test(tmp_path, "train.py:train", "default", plan, PlanOutcome("numbers"), {}).name
 
     first, second = write(), write()
     (tmp_path / first).unlink()

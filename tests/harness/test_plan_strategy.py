@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.search import describe_plan
 from harness.search.plan_strategy import Space, draw_plans, drawn, plans
 from harness.search.profiles import PROFILES, choose_kinds, profile_of, searchable
-from harness.search.venue import HERE, Room, room_of
+from harness.search.venue import HERE, SearchVenue, room_of
 from harness.subject.machines import Over
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, FaultPlan, Topology, UsageError
@@ -162,7 +162,7 @@ def test_plans_do_not_depend_on_what_else_is_loaded() -> None:
 THREE = "env MACHINE={}:m0,m1,m2"
 
 
-def _kinds_over_machines(topology: Topology, room: Room) -> tuple[list[FaultPlan], list[str]]:
+def _kinds_over_machines(topology: Topology, room: SearchVenue) -> tuple[list[FaultPlan], list[str]]:
     """Drawn plans, and how each is refused over machines; empty for those that are not."""
     space = Space(topology, 6, choose_kinds((), topology, room), profile_of("swarm"), room=room)
     found = [plan for number in range(3) for plan in draw_plans(space, number, 40)]
@@ -178,12 +178,12 @@ def _kinds_over_machines(topology: Topology, room: Room) -> tuple[list[FaultPlan
 
 def test_plans_over_machines_can_be_carried_out_there() -> None:
     """They take machines away, though never the last; those that are drawn for this machine could not be, in part."""
-    drawn_there, refused = _kinds_over_machines(WORKERS, Room(machines=3, lost_max=2))
+    drawn_there, refused = _kinds_over_machines(WORKERS, SearchVenue(machines=3, lost_max=2))
     assert set(refused) == {""}
     lost = [[fault for fault in plan.faults if isinstance(fault, MachineLost)] for plan in drawn_there]
     assert max(len(faults) for faults in lost) == 2
     assert all(isinstance(fault.task, tuple) and len(fault.task) == 1 for faults in lost for fault in faults)
-    plans_without, refused = _kinds_over_machines(SERVERS, Room(machines=3))
+    plans_without, refused = _kinds_over_machines(SERVERS, SearchVenue(machines=3))
     assert set(refused) == {""}
     assert {fault.trigger for plan in plans_without for fault in plan.faults} >= {"bytes", "connections"}
     _, refused = _kinds_over_machines(WORKERS, HERE)
@@ -193,7 +193,7 @@ def test_plans_over_machines_can_be_carried_out_there() -> None:
 def test_a_case_says_how_many_machines_it_may_lose() -> None:
     """All but one where the whole job is started again, else none."""
     workers = strategy_case("multi_worker-2", over=Over(THREE))
-    assert room_of(workers, None) == Room(machines=3, lost_max=2)
+    assert room_of(workers, None) == SearchVenue(machines=3, lost_max=2)
     assert room_of(strategy_case("parameter_server-1w1p", over=Over(THREE)), None) == room_of(workers, "task")
     assert room_of(workers, "task").lost_max == 2
     assert room_of(workers, "none").lost_max == 0
@@ -201,7 +201,7 @@ def test_a_case_says_how_many_machines_it_may_lose() -> None:
     with pytest.raises(UsageError, match="the job cannot go on without one: it needs --machines"):
         choose_kinds(["machine_lost"], WORKERS)
     with pytest.raises(UsageError, match="the tasks are on others"):
-        choose_kinds(["pause"], WORKERS, Room(machines=3))
+        choose_kinds(["pause"], WORKERS, SearchVenue(machines=3))
 
 
 def test_links_need_two_tasks() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from harness import observe
 from harness.evidence.trace import Array
-from harness.recording.record_values import Place, array_of, key_of
+from harness.recording.record_values import ValuePlace, array_of, key_of
 from simulator import RunFailed
 
-LOSS = Place("record.step", "loss")
+LOSS = ValuePlace("record.step", "loss")
 
 
 class _Tensor:

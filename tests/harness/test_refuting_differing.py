@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array
-from harness.recording.tracing import Outcome
+from harness.recording.tracing import BatchOutcome
 from harness.refuting.differences import differing
-from harness.running.step_graphs import Graphs
+from harness.running.step_graphs import StepGraphs
 from tests.harness.test_proving import _step
 
 _ELEMENTS = 2000
 
 
-def _graphs() -> Graphs:
+def _graphs() -> StepGraphs:
     step = _step(2, divide=2)
     trained = tuple(msgspec.structs.replace(each, trainable=True) for each in step.arguments)
-    return Graphs((msgspec.structs.replace(step, arguments=trained),), _step(1, divide=4))
+    return StepGraphs((msgspec.structs.replace(step, arguments=trained),), _step(1, divide=4))
 
 
-def _outcome(change: Any) -> Outcome:
-    return Outcome({"w": (Array.of(np.ones(_ELEMENTS, np.float32)),)}, {"w": (Array.of(np.float32(1 + change)),)})
+def _outcome(change: Any) -> BatchOutcome:
+    return BatchOutcome({"w": (Array.of(np.ones(_ELEMENTS, np.float32)),)}, {"w": (Array.of(np.float32(1 + change)),)})
 
 
 def _coarse(factor: float, seed: int) -> Any:

@@ -22,7 +22,7 @@ from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrac
 from harness.judging.assumptions import doubted
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
-from harness.judging.native_scale import Native, factor_of
+from harness.judging.native_scale import NativeRun, factor_of
 from harness.judging.verdict import Verdict
 from harness.running.script_checks import check_apart
 from harness.saved_run import known_again
@@ -222,11 +222,11 @@ def _count_uses() -> dict[str, Any]:
     """In a task: what the count of replicas is, wherever it is used."""
     import tensorflow as tf
 
-    from harness.recording.scripts.counts import Count
+    from harness.recording.scripts.counts import ReplicaCount
     from harness.recording.scripts.stand_ins import StandIns
 
     stand_ins = StandIns(Script(__file__, (), "/", assume={"<count>:1": 7}))
-    n = Count(2, stand_ins)
+    n = ReplicaCount(2, stand_ins)
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     found: dict[str, Any] = {}
 
@@ -333,7 +333,7 @@ def test_what_is_not_certain_decides(trust: str, right: bool, outcome: str) -> N
     before = Verdict("train.py", "mirrored-2", (HOLDS,)) if right else _verdict("variables_match_reference")
     # Whether the sums of the replicas are the right ones is not known, and only matters where sizes are answered.
     factor = 1.0 if trust != "unknown" else None
-    verdict = doubted(before, run, reference, 2, natively=lambda: Native(factor))
+    verdict = doubted(before, run, reference, 2, natively=lambda: NativeRun(factor))
     assert verdict.outcome == outcome
     if outcome == "abstained":
         assert "train.py:9" in str(verdict.abstained)
@@ -345,7 +345,7 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
     run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
     right = Verdict("train.py", "mirrored-2", (HOLDS,))
     for factor, outcome in ((1.0, "consistent"), (2.0, "abstained")):
-        assert doubted(right, run, reference, 2, natively=partial(Native, factor)).outcome == outcome
+        assert doubted(right, run, reference, 2, natively=partial(NativeRun, factor)).outcome == outcome
 
 
 @pytest.mark.parametrize("trust", ["unknown", "meant"])
@@ -355,7 +355,7 @@ def test_a_rate_by_the_number_of_replicas_is_a_condition(trust: str) -> None:
         told = (StandIn("num_replicas_in_sync divides 0.1", "train.py:9", taken, trust),)
         run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
         right = Verdict("train.py", "mirrored-2", (HOLDS,))
-        verdict = doubted(right, run, reference, 2, natively=partial(Native, 1.0, right if alone else None))
+        verdict = doubted(right, run, reference, 2, natively=partial(NativeRun, 1.0, right if alone else None))
         assert verdict.outcome == "consistent"
         assert [each.code for each in verdict.conditions] == codes
         assert all("train.py:9 is 2" in each.text for each in verdict.conditions)
@@ -410,14 +410,14 @@ def test_what_replicas_should_contribute_is_known_from_one_device(
     reference = _trace(gradient=of_reference, examples=ORDER, told=told)
     same = Verdict("train.py", "mirrored-2", (HOLDS,))
     before = same if of_run == of_reference else _verdict("variables_match_reference")
-    assert doubted(before, run, reference, 2, natively=lambda: Native(factor)).outcome == outcome
+    assert doubted(before, run, reference, 2, natively=lambda: NativeRun(factor)).outcome == outcome
 
 
 def test_a_script_that_is_told_nothing_is_what_it_is_on_one_device() -> None:
     """So no further process is asked."""
     run, reference = (_trace(gradient=2.0, examples=ORDER, clients=clients) for clients in (2, 1))
 
-    def asked() -> Native:
+    def asked() -> NativeRun:
         raise AssertionError
 
     assert doubted(Verdict("train.py", "mirrored-2", (HOLDS,)), run, reference, 2, natively=asked)

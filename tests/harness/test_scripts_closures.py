@@ -11,7 +11,7 @@ import pytest
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.assumptions import doubted
-from harness.judging.closures_script import SERVERS, Alone, not_comparable
+from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.verdict import Verdict
 from harness.subject.script import Script
@@ -70,7 +70,11 @@ def test_closures_are_judged_by_what_was_seen(
 ) -> None:
     """The right one is consistent, what differs is inconsistent, and nothing is consistent by nothing seen."""
     verdict = doubted(
-        Verdict("a.py", "parameter_server-2w1p", laws), run, _run(), 1, alone=lambda: Alone(native, None, native)
+        Verdict("a.py", "parameter_server-2w1p", laws),
+        run,
+        _run(),
+        1,
+        alone=lambda: SingleWorkerScript(native, None, native),
     )
     assert verdict.outcome == outcome
     assert text in str(verdict.abstained or "")

@@ -22,7 +22,7 @@ from harness.judging.assumptions import doubted
 from harness.judging.laws import Judgement
 from harness.judging.resumed_script import began_alike, is_computed
 from harness.judging.verdict import Verdict
-from harness.recording.client import View
+from harness.recording.client import FileView
 from harness.running.disturbance import Disturbance
 from harness.saved_run import load_run, save_run
 from harness.verify import judge
@@ -190,7 +190,7 @@ def test_what_a_process_finds_is_noted(tmp_path: Path) -> None:
     for name, text in (("ckpt/model", "x"), ("empty", ""), ("__pycache__/a.pyc", "x")):
         (tmp_path / "upper" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "upper" / name).write_text(text)
-    files = View(1, (), {str(tmp_path / "upper"): "/home/me"}).files()
+    files = FileView(1, (), {str(tmp_path / "upper"): "/home/me"}).files()
     assert list(files) == ["/home/me/ckpt/model"]
     note_files_found(tmp_path, "local:0", files, time.monotonic())
     noted = msgspec.json.decode((tmp_path / "local-0.found.json").read_bytes(), type=FoundFiles)

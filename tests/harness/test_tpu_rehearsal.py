@@ -12,7 +12,7 @@ import pytest
 from harness import MissingHardware, strategy_case, verify
 from harness.evidence.trace import Placement, RunTrace
 from harness.judging.laws import Case, all_laws
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from harness.recording.tpu_rehearsal import TpuRefused, rehearsing
 from harness.report import Cell, Matrix
 from harness.running.observe import check_hardware
@@ -166,7 +166,7 @@ def _judged(devices: tuple[str, ...], placement: Placement | None) -> str:
     header = msgspec.structs.replace(traced.header, strategy="tpu", devices=devices)
     counters = msgspec.structs.replace(traced.counters, placement=placement)
     run = RunTrace((msgspec.structs.replace(traced, header=header, counters=counters),))
-    case = Case(run, run, Exact())
+    case = Case(run, run, ExactTolerance())
     assert _LAW.concerns(case)
     return _LAW.judge(case).status
 

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from harness.recording.witness._value_buffer import Arrived, ClockSetBack, Stamp, Waiting
+from harness.recording.witness._value_buffer import BufferedWords, ClockSetBack, Stamp, ValueBuffer
 
 _WORDS = np.zeros(1, np.int64)
 _STEP_NS = 1_000_000
 
 
-class _Filled(Waiting):
+class _Filled(ValueBuffer):
     """In which something has come at these times of day, in steps."""
 
     def __init__(self, *times: float) -> None:
         super().__init__()
         self._times = list(times)
 
-    def _fetched(self) -> Iterator[Arrived]:
+    def _fetched(self) -> Iterator[BufferedWords]:
         times, self._times = self._times, []
-        return iter([Arrived(at, round(at * _STEP_NS), _WORDS) for at in times])
+        return iter([BufferedWords(at, round(at * _STEP_NS), _WORDS) for at in times])
 
 
 def _stamp(day: float, steady: float | None = None, *, still: float = 0.0) -> Stamp:

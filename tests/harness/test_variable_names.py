@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from harness.evidence.watched_step import OUTER, Frame, Op, Seen, Watched
+from harness.evidence.watched_step import OUTER, Frame, Op, WatchedStep, WatchedVariable
 from harness.judging.culprit.variable_names import alike_named
 
 
-def _watched(*made: tuple[str, int]) -> Watched:
+def _watched(*made: tuple[str, int]) -> WatchedStep:
     """Variables, each with its name and the line that makes it, and an assignment to each."""
     frames = tuple(Frame("train.py", line, "<module>", own=True) for _, line in made)
     ops = tuple(
         Op(number, "AssignVariableOp", "a", OUTER, 0, (), None, (), (), name)
         for number, (name, _) in enumerate(made, 1)
     )
-    seen = tuple(Seen(name, made=at) for at, (name, _) in enumerate(made))
-    return Watched("local:0", 1, 2, frames, ops, (), seen)
+    seen = tuple(WatchedVariable(name, made=at) for at, (name, _) in enumerate(made))
+    return WatchedStep("local:0", 1, 2, frames, ops, (), seen)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Start, Value
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from harness.judging.tolerance.gradient_noise import follows_gradient
 from harness.judging.tolerance.whole_tensor import whole
 from harness.judging.verdict import Verdict
@@ -109,7 +109,7 @@ def _run(*held: Any, start: Any = None, dtype: Any = np.float32) -> RunTrace:
 
 
 def _judged(run: RunTrace, truth: RunTrace, noisy: list[RunTrace]) -> dict[str, Judgement]:
-    case = Case(run=run, reference=truth, tolerance=Derived(truth, noisy), follows=True)
+    case = Case(run=run, reference=truth, tolerance=DerivedTolerance(truth, noisy), follows=True)
     return {law.law: law for law in judge_all(case)}
 
 

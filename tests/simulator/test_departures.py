@@ -15,7 +15,7 @@ import pytest
 from simulator import Cluster, RunFailed, RunResult, TaskError, TaskResult, Topology
 from simulator.journal.journal import Journal, read_journal
 from simulator.run import departures
-from simulator.run.departures import Partings
+from simulator.run.departures import Departures
 from simulator.run.task import Task
 from tests.simulator._wire import eventually
 
@@ -76,7 +76,7 @@ class _Scene:
         monkeypatch.setattr(departures, "now", lambda: self.now)
         self.tasks = {name: Task(name, True, path, path, pid=os.getpid()) for name in ("worker:0", "worker:1")}
         self.tasks["worker:1"].result = b"x"
-        self.partings = Partings(self.tasks, journal)
+        self.partings = Departures(self.tasks, journal)
 
     def is_let_go(self, *, each: Any = lambda task: None) -> bool:
         """Whether it is within five seconds, in which `each` happens to the other one every half a second."""

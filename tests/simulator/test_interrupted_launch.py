@@ -16,13 +16,13 @@ from multiprocess import forkserver as mp_forkserver
 
 from simulator import Cluster, Topology
 from simulator.launch import Forkserver, at_import, forkserver
-from simulator.machines.local.task_listener import Ear
+from simulator.machines.local.task_listener import TaskListener
 from simulator.machines.local.uninterrupted import undivided
 from simulator.machines.local.warden import Warden
 from tests.simulator._wire import eventually
 
 # When a task has been forked: inside `multiprocess`, before the warden knows it, and before the run does.
-MOMENTS = [(mp_forkserver, "read_signed"), (Warden, "watch_group"), (Ear, "watch")]
+MOMENTS = [(mp_forkserver, "read_signed"), (Warden, "watch_group"), (TaskListener, "watch")]
 
 
 class Interrupted(BaseException):

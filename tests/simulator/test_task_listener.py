@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.machines.local.task_listener import Ear
+from simulator.machines.local.task_listener import TaskListener
 from simulator.machines.protocol import Event
 from simulator.wire import control
 from simulator.wire.events import Ended, Greeted, Said, Who
@@ -47,7 +47,7 @@ def test_what_a_short_process_has_said_comes_before_its_end(tmp_path: Path, know
         free.wait(10)
 
     path = tmp_path / "control"
-    ear = Ear(path, hear, (_WHO.task, _OTHER.task), "key", lambda who: None)
+    ear = TaskListener(path, hear, (_WHO.task, _OTHER.task), "key", lambda who: None)
     processes = {who: _Process() for who in (_WHO, _OTHER)}
     for who, process in processes.items():
         ear.expect(who)

@@ -19,13 +19,13 @@ from harness.evidence.steps.store import PART, SUFFIX, EvidenceReader, data_of, 
 from simulator.threads import Worker
 from simulator.units import format_size
 
-__all__ = ["LooseWriter", "loose_steps", "renumbered"]
+__all__ = ["StepFileWriter", "loose_steps", "renumbered"]
 
 _PATIENCE_SECONDS = 60.0
 _Part = TypeVar("_Part")
 
 
-class LooseWriter:
+class StepFileWriter:
     """Leaves steps in a folder, as of `harness.evidence.steps.EvidenceWriter`.
 
     Args:

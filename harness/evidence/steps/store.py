@@ -18,7 +18,7 @@ import msgspec
 
 from harness.errors import NoRoom
 from harness.evidence.memory_map import looked_at, mapped
-from harness.evidence.steps.records import Passed, StepEvidence, Stored
+from harness.evidence.steps.records import PlaceValue, StepEvidence, Stored
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,7 +168,7 @@ class EvidenceReader:
             return found.reshape(stored.shape)
         return np.frombuffer(piece, _dtype(stored.dtype)).reshape(stored.shape)
 
-    def arrays(self, passed: Passed) -> Sequence[np.ndarray[Any, Any]]:
+    def arrays(self, passed: PlaceValue) -> Sequence[np.ndarray[Any, Any]]:
         """What passed a place."""
         return [self.array(stored) for stored in passed.arrays]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.evidence.corrupt_values import Struck
+from harness.evidence.corrupt_values import CorruptValue
 from harness.evidence.observed import moments
 from harness.judging.laws.protocol import Case, StruckAt
 
 __all__ = ["placed", "restored"]
 
 
-def placed(case: Case, struck: Iterable[Struck]) -> tuple[StruckAt, ...]:
+def placed(case: Case, struck: Iterable[CorruptValue]) -> tuple[StruckAt, ...]:
     """The numbers changed in the processes of a case, among its steps."""
     steps = [moment.step for moment in moments(case.run, aligned_to=case.reference) if moment.step is not None]
     begin = steps[0] - 1 if steps else case.begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.judging.culprit.average_line import averaged_by
 from harness.judging.culprit.draw_line import drawn_by
-from harness.judging.culprit.find import Reported, find_culprit
+from harness.judging.culprit.find import WrongReport, find_culprit
 from harness.judging.culprit.layout_line import packed_by
 from harness.judging.culprit.pipeline_line import fed_by
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
@@ -14,7 +14,7 @@ __all__ = [
     "Culprit",
     "Looked",
     "NoCulprit",
-    "Reported",
+    "WrongReport",
     "averaged_by",
     "drawn_by",
     "fed_by",

@@ -9,17 +9,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.eps import EPS
-from harness.evidence.watch_request import Asked
-from harness.evidence.watched_step import BATCHES, REPLICA, Op, Seen, Watched
-from harness.judging.culprit.client_step import Side, matched
+from harness.evidence.watch_request import WatchRequest
+from harness.evidence.watched_step import BATCHES, REPLICA, Op, WatchedStep, WatchedVariable
+from harness.judging.culprit.client_step import ClientStep, matched
 from harness.judging.culprit.example_order import Entering, order_of
-from harness.judging.culprit.relations import Order, Relation, holding
+from harness.judging.culprit.relations import ExampleOrder, Relation, holding
 from harness.judging.culprit.variable_names import alike_named
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Aligned", "Node", "Place"]
+__all__ = ["Alignment", "OperationNode", "ReplicaPlace"]
 
 _NOISE_TIMES = 32.0
 """How much further than in the reruns with noise a value may be off: two draws, and a run has other roundings."""
@@ -29,7 +29,7 @@ _EPS_TIMES = 64.0
 
 
 @dataclass(frozen=True)
-class Place:
+class ReplicaPlace:
     """A replica, a copy, or what is outside of them, of one client of the run."""
 
     client: int
@@ -38,14 +38,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Node:
+class OperationNode:
     """An operation of a run: whose it is and its number there."""
 
     client: int
     number: int
 
 
-class Aligned:
+class Alignment:
     """A watched run and its reference.
 
     Args:
@@ -58,27 +58,27 @@ class Aligned:
 
     def __init__(
         self,
-        clients: Sequence[Watched],
-        reference: Watched,
-        noisy: Sequence[Watched],
+        clients: Sequence[WatchedStep],
+        reference: WatchedStep,
+        noisy: Sequence[WatchedStep],
         turns: int | None = None,
-        asked: Asked | None = None,
+        asked: WatchRequest | None = None,
     ) -> None:
         self._turns = turns
-        asked = Asked.none(clients, noisy) if asked is None else asked
+        asked = WatchRequest.none(clients, noisy) if asked is None else asked
         named = (alike_named(client, reference) for client in clients)
-        self.sides = [Side(client, numbers) for client, numbers in zip(named, asked.clients, strict=True)]
-        self.reference = Side(reference, asked.reference)
-        self._noisy = [Side(each, numbers) for each, numbers in zip(noisy, asked.noisy, strict=True)]
+        self.sides = [ClientStep(client, numbers) for client, numbers in zip(named, asked.clients, strict=True)]
+        self.reference = ClientStep(reference, asked.reference)
+        self._noisy = [ClientStep(each, numbers) for each, numbers in zip(noisy, asked.noisy, strict=True)]
         self._relations: dict[int, frozenset[Relation] | None] = {}
 
     @cached_property
-    def places(self) -> dict[str, tuple[Place, ...]]:
+    def places(self) -> dict[str, tuple[ReplicaPlace, ...]]:
         """All places by their zone, in the order of replicas."""
-        found: dict[str, list[Place]] = defaultdict(list)
+        found: dict[str, list[ReplicaPlace]] = defaultdict(list)
         for client, side in enumerate(self.sides):
             for zone, index in side.places:
-                found[zone].append(Place(client, zone, index))
+                found[zone].append(ReplicaPlace(client, zone, index))
         # The number of a replica counts over all clients.
         return {
             zone: tuple(
@@ -88,7 +88,7 @@ class Aligned:
         }
 
     @cached_property
-    def _matches(self) -> dict[Place, dict[int, int]]:
+    def _matches(self) -> dict[ReplicaPlace, dict[int, int]]:
         """By place the operations of the reference and which of the run's they are."""
         return {
             place: matched(self.reference, self.sides[place.client], place.zone, place.index)
@@ -108,21 +108,21 @@ class Aligned:
         return found
 
     @cached_property
-    def counterparts(self) -> dict[int, tuple[Node, ...]]:
+    def counterparts(self) -> dict[int, tuple[OperationNode, ...]]:
         """By number of the reference's operation those of the run, where every place of its zone has one."""
-        found: dict[int, tuple[Node, ...]] = {}
+        found: dict[int, tuple[OperationNode, ...]] = {}
         assigned = {op.variable for side in self.sides for op in side.assigning()}  # which may have names of its own
         for op in self.reference.watched.ops:
             places = self.places.get(op.zone, ())
             pairs = [(place, self._matches[place].get(op.number)) for place in places]
             if pairs and all(number is not None for _, number in pairs):
-                nodes = tuple(Node(place.client, number) for place, number in pairs if number is not None)
+                nodes = tuple(OperationNode(place.client, number) for place, number in pairs if number is not None)
                 # Updates of several variables are made at one line, in an order of each strategy's own.
                 if op.variable not in assigned or all(self.op(node).variable == op.variable for node in nodes):
                     found[op.number] = nodes
         return found | self._assigned()
 
-    def _assigned(self) -> dict[int, tuple[Node, ...]]:
+    def _assigned(self) -> dict[int, tuple[OperationNode, ...]]:
         """The same of operations on variables that change them, by variable and how often it was changed.
 
         A strategy may change all copies of a variable from another place than the program does, and after a sum. Where
@@ -132,11 +132,11 @@ class Aligned:
         theirs = defaultdict(list)
         for op in self.reference.assigning():
             theirs[op.variable].append(op)
-        ours: dict[str, dict[Place, list[Op]]] = defaultdict(lambda: defaultdict(list))
+        ours: dict[str, dict[ReplicaPlace, list[Op]]] = defaultdict(lambda: defaultdict(list))
         for client, side in enumerate(self.sides):
             for op in side.assigning():
-                ours[op.variable][Place(client, op.zone, op.index)].append(op)
-        found: dict[int, tuple[Node, ...]] = {}
+                ours[op.variable][ReplicaPlace(client, op.zone, op.index)].append(op)
+        found: dict[int, tuple[OperationNode, ...]] = {}
         for name, changes in theirs.items():
             zone = max((each[-1].number, place.zone) for place, each in ours[name].items())[1] if ours[name] else ""
             copies = sorted(
@@ -149,19 +149,21 @@ class Aligned:
             if not count or any([op.type for op in each] != [op.type for op in last[0]] for each in last):
                 continue
             for op, *each in zip(*last, strict=True):
-                found[op.number] = tuple(Node(at.client, one.number) for (at, _), one in zip(copies, each, strict=True))
+                found[op.number] = tuple(
+                    OperationNode(at.client, one.number) for (at, _), one in zip(copies, each, strict=True)
+                )
         return found
 
     @cached_property
-    def truths(self) -> dict[Node, int]:
+    def truths(self) -> dict[OperationNode, int]:
         """By operation of the run the reference's."""
         return {node: number for number, nodes in self.counterparts.items() for node in nodes}
 
-    def op(self, node: Node) -> Op:
+    def op(self, node: OperationNode) -> Op:
         """The operation itself."""
         return self.sides[node.client].by_number[node.number]
 
-    def is_whole(self, node: Node) -> bool:
+    def is_whole(self, node: OperationNode) -> bool:
         """Whether an operation gives whole numbers."""
         side = self.sides[node.client]
         return any(value.dtype.kind in "iu" for tensor in self.op(node).outputs for value in side.values(tensor))
@@ -235,7 +237,7 @@ class Aligned:
         return found
 
     @cached_property
-    def order(self) -> Order | None:
+    def order(self) -> ExampleOrder | None:
         """The order of the examples over the replicas, where it is another than the reference's."""
         return order_of(self.entering)
 
@@ -268,7 +270,7 @@ class Aligned:
         return max(client.replicas for client in (side.watched for side in self.sides))
 
     @cached_property
-    def variables(self) -> Mapping[str, Seen]:
+    def variables(self) -> Mapping[str, WatchedVariable]:
         """What is known of variables, by name."""
         return {seen.name: seen for side in self.sides for seen in side.watched.variables}
 

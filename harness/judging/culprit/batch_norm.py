@@ -7,18 +7,18 @@ what they should be. Nothing else that is wrong follows from them.
 from __future__ import annotations
 
 from harness.evidence.trace import is_statistics
-from harness.judging.culprit.alignment import Aligned, Node
+from harness.judging.culprit.alignment import Alignment, OperationNode
 
 __all__ = ["kept_apart"]
 
 
-def kept_apart(aligned: Aligned) -> Node | None:
+def kept_apart(aligned: Alignment) -> OperationNode | None:
     """The first operation by which replicas give their copies of such a variable unlike values."""
     given: dict[str, set[tuple[int, ...]]] = {}
-    found: dict[str, Node] = {}
+    found: dict[str, OperationNode] = {}
     for client, side in enumerate(aligned.sides):
         for op in side.assigning():
-            node = Node(client, op.number)
+            node = OperationNode(client, op.number)
             if is_statistics(op.variable) and node not in aligned.truths:
                 values = tuple(taken.digest for tensor in op.inputs if tensor for taken in side.taken(tensor))
                 given.setdefault(op.variable, set()).add(values)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.sketch import sketch
 from harness.evidence.trace import is_statistics
-from harness.evidence.watched_step import OUTER, Frame, Op, Taken, Watched, form_of
+from harness.evidence.watched_step import OUTER, Frame, Op, TensorValue, WatchedStep, form_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ARRIVED", "Side", "assigns", "lines_of", "matched"]
+__all__ = ["ARRIVED", "ClientStep", "assigns", "lines_of", "matched"]
 
 _ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 ARRIVED = ("Input", "Placeholder")
@@ -28,7 +28,7 @@ _FLOATS = ("float32", "float64")
 _Group = tuple[str, tuple[tuple[str, int, str], ...]]
 
 
-class Side:
+class ClientStep:
     """One client's operations and values.
 
     Args:
@@ -36,13 +36,13 @@ class Side:
         asked: takes the numbers of operations of which a value was asked for that was not looked at.
     """
 
-    def __init__(self, watched: Watched, asked: set[int] | None = None) -> None:
+    def __init__(self, watched: WatchedStep, asked: set[int] | None = None) -> None:
         self.watched = watched
         self._asked: set[int] = set() if asked is None else asked
         self._unseen = {op.number: op for op in watched.ops if not op.seen}
         self.by_number = {op.number: op for op in watched.ops}
         self._producers = {tensor: op for op in watched.ops for tensor in op.outputs}
-        self._taken: dict[int, list[Taken]] = defaultdict(list)
+        self._taken: dict[int, list[TensorValue]] = defaultdict(list)
         for value in watched.values:
             self._taken[value.tensor].append(value)
         self._ran = {op.graph for op in watched.ops if any(tensor in self._taken for tensor in op.outputs)}
@@ -53,7 +53,7 @@ class Side:
         """The operation that gave a tensor."""
         return self._producers.get(tensor)
 
-    def taken(self, tensor: int) -> list[Taken]:
+    def taken(self, tensor: int) -> list[TensorValue]:
         """What a tensor held, as often as it was computed."""
         if (op := self._producers.get(tensor)) is not None and op.number in self._unseen:
             self._asked.add(op.number)
@@ -177,7 +177,7 @@ class Side:
         return found
 
 
-def lines_of(side: Side, op: Op) -> tuple[tuple[str, int, str], ...]:
+def lines_of(side: ClientStep, op: Op) -> tuple[tuple[str, int, str], ...]:
     """The lines that an operation belongs to, outermost first, as they are the same in every process."""
     return tuple((frame.file, frame.line, frame.function) for frame in side.frames(op))
 
@@ -187,7 +187,7 @@ def assigns(op: Op) -> bool:
     return bool(op.variable) and op.type.startswith(_ASSIGNS)
 
 
-def matched(reference: Side, side: Side, zone: str, index: int) -> dict[int, int]:
+def matched(reference: ClientStep, side: ClientStep, zone: str, index: int) -> dict[int, int]:
     """Which operation of a place is which of the reference's, by their numbers: the reference's first."""
     theirs = reference.groups(zone, 0)
     found: dict[int, int] = {}

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from harness.judging.culprit.relations import Order
+from harness.judging.culprit.relations import ExampleOrder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,13 +23,13 @@ else:
     Entering = tuple
 
 
-def order_of(entering: Iterable[Entering]) -> Order | None:
+def order_of(entering: Iterable[Entering]) -> ExampleOrder | None:
     """The order by the values of which most rows are unlike each other; None where it is the reference's own.
 
     Args:
         entering: what the replicas were given, and what the reference was given instead.
     """
-    best: tuple[int, Order | None] = (0, None)
+    best: tuple[int, ExampleOrder | None] = (0, None)
     for parts, value in entering:
         if (found := _rows(parts, value)) is not None:
             distinct, order = found
@@ -72,7 +72,7 @@ def _keys(rows: np.ndarray[Any, Any]) -> list[bytes]:
     return [row.tobytes() for row in rows]
 
 
-def _rows(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> tuple[int, Order | None] | None:
+def _rows(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> tuple[int, ExampleOrder | None] | None:
     """How many rows are unlike, and the order; None if these are not the same rows."""
     import numpy as np
 
@@ -89,4 +89,4 @@ def _rows(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> tup
         if not where[key]:
             return None
         rows.append(where[key].pop(0))
-    return len(set(theirs)), Order(tuple(rows))
+    return len(set(theirs)), ExampleOrder(tuple(rows))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.evidence.watched_step import Watched
+from harness.evidence.watched_step import WatchedStep
 
 __all__ = ["alike_named"]
 
@@ -24,7 +24,7 @@ class _Place(NamedTuple):
     line: int
 
 
-def alike_named(run: Watched, reference: Watched) -> Watched:
+def alike_named(run: WatchedStep, reference: WatchedStep) -> WatchedStep:
     """The same, with variables that share a name paired by the line that makes them, and by their order there.
 
     Their numbers go by all that have the name: one more in the run, such as one for each device, moves those of all
@@ -49,7 +49,7 @@ def alike_named(run: Watched, reference: Watched) -> Watched:
     )
 
 
-def _places(watched: Watched, numbered: set[str]) -> Iterator[tuple[str, _Place]]:
+def _places(watched: WatchedStep, numbered: set[str]) -> Iterator[tuple[str, _Place]]:
     """Of each variable that shares its name where it was made, in the order in which they were."""
     for seen in watched.variables:
         name = _NUMBER.sub("", seen.name)

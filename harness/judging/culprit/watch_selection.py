@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.evidence.watch_request import Asked
-from harness.evidence.watched_step import Watched
-from harness.judging.culprit.alignment import Aligned, Node
+from harness.evidence.watch_request import WatchRequest
+from harness.evidence.watched_step import WatchedStep
+from harness.judging.culprit.alignment import Alignment, OperationNode
 
 __all__ = ["next_look"]
 
@@ -20,13 +20,13 @@ _REFERENCE: _Of = ("reference", 0)
 
 
 def next_look(
-    clients: Sequence[Watched], reference: Watched, noisy: Sequence[Watched], asked: Asked, most: int
-) -> Asked:
+    clients: Sequence[WatchedStep], reference: WatchedStep, noisy: Sequence[WatchedStep], asked: WatchRequest, most: int
+) -> WatchRequest:
     """The operations to look at, at most so many in each process: what is asked for, and an even share of the others.
 
     Where more is asked for, an even share of that, so that values that are right end ways early.
     """
-    aligned = Aligned(clients, reference, noisy)
+    aligned = Alignment(clients, reference, noisy)
     unseen = {_REFERENCE: _unseen(reference)}
     unseen |= {("client", place): _unseen(each) for place, each in enumerate(clients)}
     unseen |= {("noisy", place): _unseen(each) for place, each in enumerate(noisy)}
@@ -41,25 +41,25 @@ def next_look(
     for group in chosen:
         for of, number in group:
             numbers[of].add(number)
-    return Asked(
+    return WatchRequest(
         tuple(numbers["client", place] for place in range(len(clients))),
         numbers[_REFERENCE],
         tuple(numbers["noisy", place] for place in range(len(noisy))),
     )
 
 
-def _unseen(watched: Watched) -> set[int]:
+def _unseen(watched: WatchedStep) -> set[int]:
     return {op.number for op in watched.ops if not op.seen}
 
 
-def _by_process(asked: Asked) -> dict[_Of, set[int]]:
+def _by_process(asked: WatchRequest) -> dict[_Of, set[int]]:
     found = {_REFERENCE: asked.reference}
     found |= {("client", place): numbers for place, numbers in enumerate(asked.clients)}
     found |= {("noisy", place): numbers for place, numbers in enumerate(asked.noisy)}
     return found
 
 
-def _groups(aligned: Aligned, numbers: dict[_Of, set[int]], unseen: dict[_Of, set[int]]) -> list[_Group]:
+def _groups(aligned: Alignment, numbers: dict[_Of, set[int]], unseen: dict[_Of, set[int]]) -> list[_Group]:
     """The operations with what stands for them in other processes, without what has been looked at, in their order."""
     truths = {
         ("noisy", place): {ours: theirs for theirs, ours in pairs.items()} for place, pairs in enumerate(aligned.noise)
@@ -69,7 +69,7 @@ def _groups(aligned: Aligned, numbers: dict[_Of, set[int]], unseen: dict[_Of, se
         for number in sorted(each):
             truth: int | None = number
             if of[0] == "client":
-                truth = aligned.truths.get(Node(of[1], number))
+                truth = aligned.truths.get(OperationNode(of[1], number))
             elif of[0] == "noisy":
                 truth = truths[of].get(number)
             group = {(of, number)} | (set() if truth is None else set(_all(aligned, truth)))
@@ -77,7 +77,7 @@ def _groups(aligned: Aligned, numbers: dict[_Of, set[int]], unseen: dict[_Of, se
     return list(found)
 
 
-def _all(aligned: Aligned, truth: int) -> Iterable[tuple[_Of, int]]:
+def _all(aligned: Alignment, truth: int) -> Iterable[tuple[_Of, int]]:
     """An operation of the reference, and all that stand for it."""
     yield _REFERENCE, truth
     for node in aligned.counterparts.get(truth, ()):

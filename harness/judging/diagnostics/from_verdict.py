@@ -8,7 +8,7 @@ import msgspec
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.conditions import given
-from harness.judging.culprit.kinds import Kind
+from harness.judging.culprit.kinds import MistakeKind
 from harness.judging.diagnostics.details import around
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.diagnostics.source import label_of
@@ -61,7 +61,7 @@ def _named(verdict: Facts) -> tuple[str, str]:
     return first.law, _said_of(first)
 
 
-def _proved(verdict: Facts) -> Kind | None:
+def _proved(verdict: Facts) -> MistakeKind | None:
     """The kind of mistake that the values at a line prove, or those of what was reported."""
     return None if verdict.looked is None else verdict.looked.kind
 

@@ -9,14 +9,14 @@ from harness.evidence.trace import MEMORY, Array, Variable
 from harness.judging.explain._resumption import Resumption
 from harness.judging.laws._initial_values import begun
 
-__all__ = ["Lost", "begun_anew", "restored", "shown"]
+__all__ = ["LostState", "begun_anew", "restored", "shown"]
 
 _ROUNDING = 1e-4
 _SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostState:
     """Of the variables of a part.
 
     Attributes:
@@ -34,7 +34,7 @@ class Lost:
     others: int = 0
 
 
-def begun_anew(found: Resumption) -> Lost | None:
+def begun_anew(found: Resumption) -> LostState | None:
     """What was lost where the resumed part begins; None where that is not known."""
     case = found.view.case
     run, reference, first = (trace.clients[0].start for trace in (case.run, case.reference, found.found.reference))
@@ -44,7 +44,7 @@ def begun_anew(found: Resumption) -> Lost | None:
     if lost.names or not lost.kept:
         return lost
     forgot = _lost(*begun([run, reference, first], [MEMORY]))
-    return Lost(forgot.names, forgot.said, lost.kept, memory=True) if forgot.names and not forgot.others else lost
+    return LostState(forgot.names, forgot.said, lost.kept, memory=True) if forgot.names and not forgot.others else lost
 
 
 def restored(found: Resumption) -> list[tuple[Variable, Variable]] | None:
@@ -64,7 +64,7 @@ def shown(said: Sequence[str]) -> str:
     return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
 
 
-def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequence[Variable]) -> Lost:
+def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequence[Variable]) -> LostState:
     names, said, kept, others = [], [], 0, 0
     for ours, theirs, anew in zip(run, reference, first, strict=True):
         if _is_alike(ours.value, theirs.value):
@@ -77,7 +77,7 @@ def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequenc
             said.append(f"{ours.name!r}{where} is {observed[at]} after the restart where it was {expected[at]}")
         else:
             others += 1
-    return Lost(tuple(names), tuple(said), kept, others=others)
+    return LostState(tuple(names), tuple(said), kept, others=others)
 
 
 def _is_alike(one: Array, other: Array) -> bool:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.evidence.trace import Array, ClientTrace, RunTrace, Seen, Step, Value
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.laws.protocol import Case
-from harness.judging.tolerance import Derived, Tolerance
+from harness.judging.tolerance import DerivedTolerance, Tolerance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,9 +72,9 @@ def _told(case: Case, *, losses: bool) -> Case:
 
 
 def _over(tolerance: Tolerance, filled: Any) -> Tolerance:
-    if not isinstance(tolerance, Derived):
+    if not isinstance(tolerance, DerivedTolerance):
         return tolerance
-    return Derived(filled(tolerance.reference), tuple(map(filled, tolerance.perturbed)))
+    return DerivedTolerance(filled(tolerance.reference), tuple(map(filled, tolerance.perturbed)))
 
 
 def _filled(client: ClientTrace, loss: bool, gradients: bool, share: float) -> ClientTrace:
@@ -135,7 +135,7 @@ def _reduced_by(seen: list[Seen], count: int) -> Iterator[int]:
 
 def _right_nevertheless(case: Case, seen: list[Seen], count: int) -> bool:
     """Whether the losses add up to a multiple of the reference's at the first step, after which variables are right."""
-    view = View(case)
+    view = CaseView(case)
     steps = view.steps("variables")
     truth = case.reference.clients[0].steps[:1]
     if not steps or not truth or truth[0].index != steps[0] or truth[0].seen is None or not truth[0].seen.losses:

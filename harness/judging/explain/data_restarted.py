@@ -11,7 +11,7 @@ from harness.judging.explain._examples import listed
 from harness.judging.explain._initial_state import restored
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -24,7 +24,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None or for_coordinator(view.case.run):  # whose workers begin their data anew, as TensorFlow has it
         return

@@ -8,7 +8,7 @@ from harness.judging.explain._initial_state import begun_anew, shown
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
 from harness.judging.explain._resumption import SLOT, Resumption, last_of, resumption_of
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.updates_counted import COUNTERS
 
@@ -23,7 +23,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None or found.first == found.begin or found.found.in_epochs or _restored_wrongly(found):
         return

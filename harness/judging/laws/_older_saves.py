@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from harness.evidence.saves import Process, SaveEvent, Saves
 
-__all__ = ["Older", "olders"]
+__all__ = ["OlderRestore", "olders"]
 
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
-class Older:
+class OlderRestore:
     """Processes that were started together and restored an older save: what, and what they could have restored."""
 
     tasks: tuple[str, ...]
@@ -102,7 +102,7 @@ def _there(path: str, files: Sequence[str]) -> bool:
     return any(name == path or name.startswith((f"{path}.", f"{path}/")) for name in files)
 
 
-def olders(saves: Saves) -> tuple[int, list[Older]]:
+def olders(saves: Saves) -> tuple[int, list[OlderRestore]]:
     """How many starts of the job restored what is known to have been saved, and those that restored an older save."""
     history = _History(saves)
     starts: dict[tuple[int, int], list[Process]] = {}
@@ -122,7 +122,7 @@ def olders(saves: Saves) -> tuple[int, list[Older]]:
     return judged, found
 
 
-def _older(processes: Sequence[Process], restored: Sequence[_Save], offered: Sequence[_Save]) -> Older | None:
+def _older(processes: Sequence[Process], restored: Sequence[_Save], offered: Sequence[_Save]) -> OlderRestore | None:
     """All series that were restored have a later step in common, which every one of these saves is older than."""
     series = {save.series for save in restored}
     common = set.intersection(*({save.step for save in offered if save.series == one} for one in series))
@@ -131,4 +131,4 @@ def _older(processes: Sequence[Process], restored: Sequence[_Save], offered: Seq
         return None
     newer = next(save for save in offered if save.step == max(common) and save.series == latest.series)
     tasks = tuple(process[1] for process in processes)
-    return Older(tasks, latest.event.path, latest.step, newer.event.path, newer.step)
+    return OlderRestore(tasks, latest.event.path, latest.step, newer.event.path, newer.step)

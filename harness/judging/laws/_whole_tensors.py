@@ -16,13 +16,13 @@ from harness.judging.tolerance.whole_tensor import length
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.judging.tolerance import Tolerance, Whole
+    from harness.judging.tolerance import Tolerance, WholeTensor
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 else:
     Floats = Any
 
-__all__ = ["Wholes"]
+__all__ = ["WholeTensors"]
 
 _ROUNDING = 0.5
 """Where noise moves a change by such a part of it, it is rounding and nothing else."""
@@ -31,7 +31,7 @@ _SHOWN = 4
 
 
 @dataclass
-class Wholes:
+class WholeTensors:
     """Of one observable of a case.
 
     A gradient is a whole by itself. A variable is one as far as it is known what a step began with, which it is where
@@ -45,7 +45,7 @@ class Wholes:
     rounding: Counter[str] = field(default_factory=Counter)
     otherwise: Counter[str] = field(default_factory=Counter)
 
-    def of(self, step: int | None, name: str, run: Observed) -> Whole | None:
+    def of(self, step: int | None, name: str, run: Observed) -> WholeTensor | None:
         """What a value is as a whole at a step; None where that cannot be said."""
         import numpy as np
 
@@ -60,7 +60,7 @@ class Wholes:
                 self.otherwise[name] += not rounds
         return found
 
-    def held(self, step: int | None, name: str, run: Observed, tolerance: Tolerance) -> Whole | None:
+    def held(self, step: int | None, name: str, run: Observed, tolerance: Tolerance) -> WholeTensor | None:
         """The same, of any run that began the step with what the run did, within this tolerance."""
         if run.problem or run.array.dtype.kind != "f" or (before := self._before(step, name, run)) is None:
             return None
@@ -97,7 +97,7 @@ class Wholes:
         )
 
     def findings(
-        self, law: str, step: int | None, name: str, found: Whole, task: str | None
+        self, law: str, step: int | None, name: str, found: WholeTensor, task: str | None
     ) -> list[tuple[Finding, float]]:
         """What is wrong with a whole, each with its ratio."""
         where = f"{place(step, self.observable, name)} as a whole"

@@ -17,7 +17,7 @@ from harness.evidence.trace import ClientTrace, RunTrace, Start, Step, Variable
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws._initial_values import begun
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
-from harness.judging.tolerance import Derived, Exact
+from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 
 __all__ = ["LAW"]
 
@@ -75,7 +75,9 @@ class _BeginsAlike(Law):
         clients = [case.run.clients[0], *[case.reference.clients[0]] * (1 + len(noisy))]
         variables = begun([*known, *(each for each in noisy if each is not None)])
         run, truth, *others = map(_as_step, clients, variables)
-        tolerance = Derived(truth, others) if isinstance(case.tolerance, Derived) else Exact()
+        tolerance = (
+            DerivedTolerance(truth, others) if isinstance(case.tolerance, DerivedTolerance) else ExactTolerance()
+        )
         ours, theirs = (history(each, "variables").get(1, {}) for each in (run, truth))
         findings, compared, worst = [], 0, 0.0
         for name in theirs:
@@ -105,7 +107,7 @@ class _BeginsAlike(Law):
 
 
 def _perturbed(case: Case) -> list[RunTrace]:
-    if not isinstance(case.tolerance, Derived):
+    if not isinstance(case.tolerance, DerivedTolerance):
         return []
     runs = (steps_between(each, case.begin + 1, None) for each in case.tolerance.perturbed)
     return [each for each in runs if each.clients[0].start is not None]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.evidence.corrupt_values import Struck
+from harness.evidence.corrupt_values import CorruptValue
 from harness.evidence.links import Links
 from harness.evidence.saves import Saves
 from harness.evidence.trace import RunTrace
@@ -121,7 +121,7 @@ class StruckAt:
     step, a gradient while the next one was computed.
     """
 
-    struck: Struck
+    struck: CorruptValue
     after: int
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.judging.laws._older_saves import Older, olders
+from harness.judging.laws._older_saves import OlderRestore, olders
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["LAW"]
@@ -25,7 +25,7 @@ class _ResumedFromOlder(Law):
         unit = "epoch" if case.interruption.in_epochs else "step"
         return judged(self.id, compared, tuple(self._finding(older, unit) for older in found))
 
-    def _finding(self, older: Older, unit: str) -> Finding:
+    def _finding(self, older: OlderRestore, unit: str) -> Finding:
         lost = older.newer_step - older.step
         first = older.step + 1
         which = f"{unit}s {first} to {older.newer_step} were" if lost > 1 else f"{unit} {first} was"

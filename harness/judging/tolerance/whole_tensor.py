@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["MANY", "Whole", "length", "whole"]
+__all__ = ["MANY", "WholeTensor", "length", "whole"]
 
 TOGETHER = 4.0
 REST = 1.0
@@ -54,7 +54,7 @@ _Z = 4.9
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeTensor:
     """What a tensor is of the reference's, and how far each number may be off.
 
     Attributes:
@@ -97,7 +97,7 @@ class Whole:
         return found
 
 
-def whole(observed: Floats, expected: Floats, draws: Sequence[Floats], own: Floats) -> Whole | None:
+def whole(observed: Floats, expected: Floats, draws: Sequence[Floats], own: Floats) -> WholeTensor | None:
     """Hold a tensor against the reference's; None where that is zero, or something is not finite.
 
     Args:
@@ -128,7 +128,7 @@ def whole(observed: Floats, expected: Floats, draws: Sequence[Floats], own: Floa
             factor_bound = max(factor_bound, TOGETHER * together)
         ways = min(_parts(variance), _ways(draws))
         rest_bound = (REST if ways >= MANY else _times(ways, draws)) * float(np.hypot(moved, alone))
-    return Whole(factor, rest, max(FINEST, factor_bound), max(FINEST, rest_bound), size**0.5, moved, alone)
+    return WholeTensor(factor, rest, max(FINEST, factor_bound), max(FINEST, rest_bound), size**0.5, moved, alone)
 
 
 def length(tensor: Floats) -> float:

@@ -47,20 +47,20 @@ from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.serial_closures import in_turns
 from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams
-from harness.recording.work import Working, working
+from harness.recording.work import WorkCounts, working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator.agent import current, now
 from simulator.agent.private_files import enter_view
 
-__all__ = ["Ended", "run_script"]
+__all__ = ["ScriptEnded", "run_script"]
 
 
 _BETWEEN_STARTS = 100_003
 """Between the seeds of a task and those of the same one when it is started again."""
 
 
-class Ended(BaseException):
+class ScriptEnded(BaseException):
     """Ends a script whose first steps are done. Nothing that it catches, as long as it catches no exit."""
 
 
@@ -74,7 +74,7 @@ class _Session:
         self.stack = stack
         self.recorder: Recorder | None = None
         self.strategy: Any = None
-        self.work: Working | None = None
+        self.work: WorkCounts | None = None
         self.cut: int | None = None
         self.steps = 0
 
@@ -140,7 +140,7 @@ class _Session:
         if index == self.script.first and not (self.script.disturbed and self.case.name != "default"):
             self.cut = index
             leave_iterators()
-            raise Ended
+            raise ScriptEnded
 
 
 def _check_cluster(name: str, strategy: Any) -> None:
@@ -218,7 +218,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
             if one is not None:
                 stack.enter_context(one.active())
         # Last, so that it sees what the script gets.
-        with contextlib.suppress(Ended):
+        with contextlib.suppress(ScriptEnded):
             stack.enter_context(recorder.witnessing())
             execute(program.script)
             at_end()

@@ -18,7 +18,7 @@ import msgspec
 
 from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
-from harness.recording.scripts.counts import Count
+from harness.recording.scripts.counts import ReplicaCount
 from harness.recording.scripts.manual_shards import batch_size, is_joined, sharded_by_hand
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
@@ -125,7 +125,7 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
 
-    count = Count(stand_ins.script.replicas, stand_ins)
+    count = ReplicaCount(stand_ins.script.replicas, stand_ins)
 
     def replicas(strategy: Any) -> Any:
         if not stand_ins.asked_by_script():
@@ -149,7 +149,7 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def divided(tensor: Any, other: Any) -> Any:
-            return original(tensor, other.divides(tensor) if isinstance(other, Count) else other)
+            return original(tensor, other.divides(tensor) if isinstance(other, ReplicaCount) else other)
 
         return divided
 

@@ -11,14 +11,14 @@ from typing import Any
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of
 
-__all__ = ["Digests"]
+__all__ = ["DigestOperations"]
 
 _SMALL = 1 << 16
 """Of variables with so many elements at most all are added up together, which takes fewer operations."""
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
-class Digests:
+class DigestOperations:
     """Keeps the function that digests the variables which were asked for last.
 
     Attributes:

@@ -11,21 +11,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.steps import Place
+from harness.evidence.steps import StepPlace
 from harness.evidence.trace import DrawSeen
 from harness.recording.steps.row_joins import rows_axis
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Repeats", "Source"]
+__all__ = ["DrawSource", "Repeats"]
 
 _TELLING_BITS = 48
 """Of draws with fewer random bits, replicas or steps have equal ones by chance."""
 
 
 @dataclass(frozen=True)
-class Source:
+class DrawSource:
     """Who draws: by which operation and line, whether a layer of Keras chose the seed, and whether anybody did."""
 
     operation: str
@@ -66,13 +66,13 @@ class Repeats:
     def __init__(self) -> None:
         self._drawn: dict[bytes, tuple[_When, int]] = {}
         self._own: set[bytes] = set()
-        self._repeating: set[Place] = set()
+        self._repeating: set[StepPlace] = set()
 
     def look(
         self,
-        source: Source,
+        source: DrawSource,
         when: _When,
-        place: Place,
+        place: StepPlace,
         replicas: Sequence[int],
         parts: Sequence[Sequence[np.ndarray[Any, Any]]],
         own: Sequence[np.ndarray[Any, Any]],
@@ -103,7 +103,7 @@ class Repeats:
         for replica, key in zip(replicas, keys, strict=True):
             self._drawn.setdefault(key, (when, replica))
 
-    def _again(self, source: Source, when: _When, keys: dict[int, bytes]) -> Iterator[DrawSeen]:
+    def _again(self, source: DrawSource, when: _When, keys: dict[int, bytes]) -> Iterator[DrawSeen]:
         for replica, key in keys.items():
             before, by = self._drawn.get(key, (when, replica))
             if before[1] != when[1]:
@@ -121,7 +121,7 @@ class Repeats:
                 return
 
 
-def _equal(source: Source, who: str) -> Iterator[DrawSeen]:
+def _equal(source: DrawSource, who: str) -> Iterator[DrawSeen]:
     """Of a draw without a seed nothing: TensorFlow may have equal ones for all, as Lockstep gives it a first one."""
     if source.seeded or source.by_keras:
         yield source.said("equal", f"{who} draw the same numbers by {source.operation}")

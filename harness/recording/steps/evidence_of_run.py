@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.evidence.steps import GIVEN, Held, Passed, Place, StepEvidence, Stored
+from harness.evidence.steps import GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace, Stored
 from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
-__all__ = ["Deliver", "Keeping"]
+__all__ = ["Deliver", "RunEvidenceWriter"]
 
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
 
@@ -32,7 +32,7 @@ class Writer(Protocol):
         """Write a step."""
 
 
-class Keeping:
+class RunEvidenceWriter:
     """Keeps the evidence of every step of this process.
 
     Args:
@@ -57,14 +57,14 @@ class Keeping:
         self._pending = False
         self._done = True
         self._trained = True
-        self._own: tuple[Held, ...] = ()
-        self._before: tuple[Held, ...] = ()
+        self._own: tuple[HeldVariable, ...] = ()
+        self._before: tuple[HeldVariable, ...] = ()
         self._eager: int | None = None
         self._worker: int | None = None
-        self._passed: list[Passed] = []
-        self._reported: list[tuple[Held, ...]] = []
-        self._evaluations: list[tuple[Passed, ...]] = []
-        self._evaluation: list[Passed] | None = None
+        self._passed: list[PlaceValue] = []
+        self._reported: list[tuple[HeldVariable, ...]] = []
+        self._evaluations: list[tuple[PlaceValue, ...]] = []
+        self._evaluation: list[PlaceValue] | None = None
 
     def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
         """Publish the step before, and begin with what the variables hold."""
@@ -124,7 +124,7 @@ class Keeping:
         if self._at_once:
             self._publish()
 
-    def _apart(self, variables: Variables) -> tuple[Held, ...]:
+    def _apart(self, variables: Variables) -> tuple[HeldVariable, ...]:
         """What those hold of which each replica may have something of its own, here or in another task."""
         return self._held(variables, lambda name, how: how in ("own", "mean") or is_statistics(name))
 
@@ -155,11 +155,11 @@ class Keeping:
         """Keep what each replica was given."""
         for number, leaf in leaves.items():
             for replica, value in zip(self._replicas, leaf, strict=False):
-                self._pass(Place(GIVEN, run, number), replica, [value])
+                self._pass(StepPlace(GIVEN, run, number), replica, [value])
 
     def drawn(
         self,
-        place: Place,
+        place: StepPlace,
         replica: int,
         outputs: Sequence[Any],
         operation: str,
@@ -179,7 +179,7 @@ class Keeping:
 
     def _pass(
         self,
-        place: Place,
+        place: StepPlace,
         replica: int,
         values: Sequence[Any],
         operation: str = "",
@@ -192,13 +192,13 @@ class Keeping:
                 passed = self._passed if self._evaluation is None else self._evaluation
                 if self._open or self._evaluation is not None:
                     stored = [self._writer.put(array) for array in arrays]
-                    passed.append(Passed(place, replica, tuple(stored[:count]), operation, tuple(stored[count:])))
+                    passed.append(PlaceValue(place, replica, tuple(stored[:count]), operation, tuple(stored[count:])))
 
         self._deliver([*values, *parameters], take)
 
     def _held(
         self, variables: Variables, wanted: Callable[[str, How], bool] = lambda name, how: True
-    ) -> tuple[Held, ...]:
+    ) -> tuple[HeldVariable, ...]:
         known = [(named, variable, copies_of(variable)) for named, variable in variables]
         arrays = iter(self._reader.read([copy for *_, copies in known for copy in copies]))
         found = []
@@ -211,7 +211,7 @@ class Keeping:
             if not wanted(named.name, how):
                 continue
             kept = own[:1] if how == "copies" else own
-            found.append(Held(named.name, named.number, how, tuple(map(self._writer.put, kept))))
+            found.append(HeldVariable(named.name, named.number, how, tuple(map(self._writer.put, kept))))
         return tuple(found)
 
     def close(self) -> None:

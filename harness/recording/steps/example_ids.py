@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Ids"]
+__all__ = ["ExampleIds"]
 
 
-class Ids:
+class ExampleIds:
     """Remembers whole numbers that were given, and what was given up for them, until the program reports."""
 
     def __init__(self) -> None:

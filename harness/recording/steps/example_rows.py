@@ -15,7 +15,7 @@ from harness.evidence.trace import GivenSeen
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Examples"]
+__all__ = ["ExampleRows"]
 
 _Rows = list[list[int]]
 _SIGMAS = 4
@@ -23,7 +23,7 @@ _ROUNDING = 2.0**-16
 """Of the largest number: so far roundings of float32 take what is computed by a few hundred operations."""
 
 
-class Examples:
+class ExampleRows:
     """Compares them step by step, and over all steps where their order is another one.
 
     Attributes:

@@ -10,28 +10,37 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
-from harness.evidence.steps import GIVEN, EvidenceReader, Held, Passed, Place, RunEvidence, RunStep, Stored
+from harness.evidence.steps import (
+    GIVEN,
+    EvidenceReader,
+    HeldVariable,
+    PlaceValue,
+    RunEvidence,
+    RunStep,
+    StepPlace,
+    Stored,
+)
 from harness.evidence.trace import DrawSeen, GivenSeen
 from harness.recording.noise import Noise
-from harness.recording.steps.draw_checks import Repeats, Source
-from harness.recording.steps.example_ids import Ids
-from harness.recording.steps.example_rows import Examples
+from harness.recording.steps.draw_checks import DrawSource, Repeats
+from harness.recording.steps.example_ids import ExampleIds
+from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.replay_values import per_replica, replaced
-from harness.recording.steps.row_joins import Apart, joined_draw, joined_rows, repeated_rows, same_rows, sizes_of
+from harness.recording.steps.row_joins import NotJoinable, joined_draw, joined_rows, repeated_rows, same_rows, sizes_of
 from harness.recording.steps.state import copies_of, held_by, set_to, values_of
 from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Following"]
+__all__ = ["Follower"]
 
 PERMUTING = ("RandomShuffle", "StatelessShuffle")
 """Operations whose draws are permutations, of which the seam makes an operation of its own."""
 
 
-class Following:
+class Follower:
     """Follows the evidence that a run has left.
 
     Args:
@@ -73,9 +82,9 @@ class Following:
         self._apart_evaluated: dict[str, None] = {}
         self._own: dict[str, None] = {}
         self._moved: list[tuple[Any, list[np.ndarray[Any, Any]]]] = []
-        self._ids = Ids()
+        self._ids = ExampleIds()
         self._examples: GivenSeen | None = None
-        self._all_examples = Examples()
+        self._all_examples = ExampleRows()
         self._apart: dict[str, None] = {}
         self._blind: dict[str, None] = {}
         self._places = Places()
@@ -172,8 +181,8 @@ class Following:
             self._set(variables, step.reported(self._reports))
             self._reports += 1
 
-    def _set(self, variables: Variables, held: Sequence[tuple[EvidenceReader, Held]]) -> None:
-        by_name: dict[tuple[str, int], list[tuple[EvidenceReader, Held]]] = {}
+    def _set(self, variables: Variables, held: Sequence[tuple[EvidenceReader, HeldVariable]]) -> None:
+        by_name: dict[tuple[str, int], list[tuple[EvidenceReader, HeldVariable]]] = {}
         for reader, each in held:
             by_name.setdefault((each.name, each.number), []).append((reader, each))
         with self._silent():
@@ -250,7 +259,7 @@ class Following:
         return found[0] if self._replicas == 1 else list(map(per_replica, zip(*found, strict=True)))
 
     def _given_to(self, run: int, replica: int, leaves: Mapping[int, Any]) -> list[Any]:
-        places, own = [Place(GIVEN, run, number) for number in leaves], list(leaves.values())
+        places, own = [StepPlace(GIVEN, run, number) for number in leaves], list(leaves.values())
 
         def recall(*values: Any) -> list[Any]:
             found = [self._rows(place, replica, value) for place, value in zip(places, values, strict=True)]
@@ -282,7 +291,7 @@ class Following:
             found = GivenSeen(before.rows + found.rows, before.own + found.own, before.others + found.others, mixed)
         self._examples = found or before
 
-    def _shape_of(self, place: Place, replica: int, own: Any) -> Any:
+    def _shape_of(self, place: StepPlace, replica: int, own: Any) -> Any:
         """What is known of the shape of the examples of all replicas before there are any."""
         import tensorflow as tf
 
@@ -301,7 +310,7 @@ class Following:
             return shape
         return tf.TensorShape([None]).concatenate(shape[1:])
 
-    def _rows(self, place: Place, replica: int, own: Any) -> Any:
+    def _rows(self, place: StepPlace, replica: int, own: Any) -> Any:
         with self._lock:
             passed = self._next(place, replica)
             if passed is None:
@@ -311,11 +320,11 @@ class Following:
                 if self._replicas == 1:
                     return joined_rows(rows, own)
                 return rows[0] if self._is_whole(place) else repeated_rows(rows)
-            except Apart as why:
+            except NotJoinable as why:
                 self._set_apart(str(why))
                 return own
 
-    def _is_whole(self, place: Place) -> bool:
+    def _is_whole(self, place: StepPlace) -> bool:
         """Whether all replicas were given the same, such as anchors: shares may be so by chance, but not again."""
         if self._replicas == 1 or self._step is None:
             return False
@@ -334,7 +343,9 @@ class Following:
             raise RuntimeError(f"step {self._index} is computed before it was set to what the run's began with")
         return self._step
 
-    def _next(self, place: Place, replica: int, own: Sequence[Any] = ()) -> list[tuple[EvidenceReader, Passed]] | None:
+    def _next(
+        self, place: StepPlace, replica: int, own: Sequence[Any] = ()
+    ) -> list[tuple[EvidenceReader, PlaceValue]] | None:
         """What passed a place on all replicas the next time; None where that is not known.
 
         Of several replicas, what passed it on this one, so often.
@@ -357,13 +368,13 @@ class Following:
             found = [each[count:] for each in replicas]
         return [each[0] for each in found if each] or None
 
-    def _of_all(self, step: RunStep, place: Place) -> Sequence[Sequence[tuple[EvidenceReader, Passed]]]:
+    def _of_all(self, step: RunStep, place: StepPlace) -> Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]]:
         """What passed a place on each replica of which this process has what it had."""
         return step.replicas(place)[: self._read]
 
     def drawn(
         self,
-        place: Place,
+        place: StepPlace,
         replica: int,
         outputs: Sequence[Any],
         operation: str,
@@ -413,14 +424,14 @@ class Following:
         found.set_shape([count])
         return found
 
-    def _source(self, operation: str, *, seeded: bool) -> Source:
+    def _source(self, operation: str, *, seeded: bool) -> DrawSource:
         """Who draws where Python is now."""
         place, frames = self._places.here(), self._places.frames
         by_keras = bool(place.frames) and self._places.is_keras(frames[place.frames[-1]].file)
-        return Source(operation, self._places.line() or "a line that is not known", by_keras, seeded)
+        return DrawSource(operation, self._places.line() or "a line that is not known", by_keras, seeded)
 
     def _draws(
-        self, place: Place, replica: int, source: Source, own: Sequence[Any], parameters: Sequence[Any]
+        self, place: StepPlace, replica: int, source: DrawSource, own: Sequence[Any], parameters: Sequence[Any]
     ) -> list[Any]:
         with self._lock:
             if (step := self._begun()) is None or not step.is_there:
@@ -428,7 +439,7 @@ class Following:
             try:
                 passed = self._next(place, replica, own)
                 if passed is None:
-                    raise Apart(f"one replica draws by {source.operation}, and the run does not")
+                    raise NotJoinable(f"one replica draws by {source.operation}, and the run does not")
                 self._check_alike(passed, source, parameters)
                 parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
                 if self._replicas == 1 and self._is_compared:
@@ -439,7 +450,7 @@ class Following:
                 return [
                     joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)
                 ]
-            except Apart as why:
+            except NotJoinable as why:
                 if why.is_own and self._is_compared:
                     self._draws_seen[source.own] = None
                 if not source.is_determined:
@@ -447,7 +458,7 @@ class Following:
                 return list(own)
 
     def _check_alike(
-        self, passed: Sequence[tuple[EvidenceReader, Passed]], source: Source, parameters: Sequence[Any]
+        self, passed: Sequence[tuple[EvidenceReader, PlaceValue]], source: DrawSource, parameters: Sequence[Any]
     ) -> None:
         """Fail unless the run drew by the same operation; note it if it did from another distribution.
 
@@ -456,17 +467,17 @@ class Following:
         """
         for reader, each in passed:
             if each.operation != source.operation:
-                raise Apart(f"the run draws by {each.operation} where one replica draws by {source.operation}")
+                raise NotJoinable(f"the run draws by {each.operation} where one replica draws by {source.operation}")
             for stored, own in zip(each.parameters, parameters, strict=False):
                 if not _is_alike(reader, stored, own):
                     self._draws_seen[source.unlike(reader.array(stored), own)] = None
-                    raise Apart(f"the run draws by {source.operation} from another distribution than one replica")
+                    raise NotJoinable(f"the run draws by {source.operation} from another distribution than one replica")
 
     def close(self) -> None:
         """Nothing is left behind."""
 
 
-def _of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, Passed]]], own: Sequence[Any]) -> bool:
+def _of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]], own: Sequence[Any]) -> bool:
     """Whether each draw of a replica has the shape of one draw of one replica, so that they are no parts of it."""
     import numpy as np
 

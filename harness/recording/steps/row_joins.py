@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Apart", "joined_draw", "joined_rows", "repeated_rows", "rows_axis", "same_rows", "sizes_of"]
+__all__ = ["NotJoinable", "joined_draw", "joined_rows", "repeated_rows", "rows_axis", "same_rows", "sizes_of"]
 
 Parts = Sequence["np.ndarray[Any, Any]"]
 
 
-class Apart(Exception):
+class NotJoinable(Exception):
     """Raised where what replicas had is not parts of what one replica has.
 
     Attributes:
@@ -61,7 +61,7 @@ def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     if axis is not None:
         return np.concatenate(parts, axis)
     if any(not part.ndim or part.ndim != parts[0].ndim for part in parts):
-        raise Apart("replicas were given arrays of other ranks")
+        raise NotJoinable("replicas were given arrays of other ranks")
     return np.concatenate(_padded(parts), 0)
 
 
@@ -123,10 +123,10 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = Fal
         return np.concatenate(parts, axis)
     if any(part.shape != own.shape for part in parts):
         shapes = " and ".join(dict.fromkeys(str(list(part.shape)) for part in parts))
-        raise Apart(f"replicas draw arrays of shape {shapes} where one replica draws one of {list(own.shape)}")
+        raise NotJoinable(f"replicas draw arrays of shape {shapes} where one replica draws one of {list(own.shape)}")
     if any(part.tobytes() != parts[0].tobytes() for part in parts):
         text = f"each replica draws numbers of its own, of shape {list(own.shape)}, that belong to no example"
-        raise Apart(text, is_own=True)
+        raise NotJoinable(text, is_own=True)
     return parts[0]
 
 

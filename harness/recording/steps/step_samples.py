@@ -10,19 +10,19 @@ from typing import Any
 import msgspec
 
 from harness.evidence.digests import Digest, DigestWriter
-from harness.evidence.steps import LooseWriter, StepEvidence
+from harness.evidence.steps import StepEvidence, StepFileWriter
 from harness.evidence.trace import Seen
-from harness.recording.steps.digest_operations import Digests
-from harness.recording.steps.evidence_of_run import Deliver, Keeping
+from harness.recording.steps.digest_operations import DigestOperations
+from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
 from harness.recording.steps.protocol import Variables
 
-__all__ = ["Leaving"]
+__all__ = ["SampleWriter"]
 
 _SHARE = 0.01
 """Of the time of a step, which two digests may take; else there is one, before the step."""
 
 
-class Leaving(Keeping):
+class SampleWriter(RunEvidenceWriter):
     """Leaves the evidence of the first step, and of each whose number can be divided by `every`.
 
     A training never waits for it: while one is still being written, the next one is left out. Its number is that of the
@@ -31,17 +31,17 @@ class Leaving(Keeping):
     Args:
         every: see above.
         writer: writes them, as soon as it knows where.
-        deliver: as of `Keeping`.
+        deliver: as of `RunEvidenceWriter`.
         note: hears a sentence where a step is left out.
     """
 
-    def __init__(self, every: int, writer: LooseWriter, deliver: Deliver, note: Callable[[str], None]) -> None:
+    def __init__(self, every: int, writer: StepFileWriter, deliver: Deliver, note: Callable[[str], None]) -> None:
         super().__init__(writer, range(1), deliver)
         self._every = every
         self._loose = writer
         self._note = note
         self._seen: Seen | None = None
-        self._digests = Digests()
+        self._digests = DigestOperations()
         self._digested: DigestWriter | None = None
         self._begun: Sequence[Any] = ()
         self._left: Sequence[Any] = ()

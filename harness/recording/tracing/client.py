@@ -13,10 +13,10 @@ import msgspec
 
 from harness.evidence.step_graph import write_traced
 from harness.recording.keras_callback import Reports, make_callback
-from harness.recording.tracing.process import Process
-from harness.recording.tracing.trace_notes import Noted
+from harness.recording.tracing.process import TracedProcess
+from harness.recording.tracing.trace_notes import TraceNotes
 from harness.recording.tracing.tracer import Tracer
-from harness.recording.tracing.trial_batches import Batch, write_outcomes
+from harness.recording.tracing.trial_batches import TrialBatch, write_outcomes
 
 __all__ = ["Tracing", "trace_client"]
 
@@ -29,13 +29,13 @@ class Tracing(msgspec.Struct, frozen=True):
 
     path: str
     replicas: int
-    batches: tuple[tuple[Batch, ...], ...] = ()
+    batches: tuple[tuple[TrialBatch, ...], ...] = ()
 
 
 class TraceRecorder:
     """What a program gets as `record`: it hears what is reported, and writes nothing."""
 
-    def __init__(self, noted: Noted, strategy: Any, directory: Path) -> None:
+    def __init__(self, noted: TraceNotes, strategy: Any, directory: Path) -> None:
         self.directory = directory
         self.strategy = strategy
         self.observed = 0
@@ -73,7 +73,7 @@ def trace_client(program: Any, case: Any, assignment: Any, tracing: Tracing) -> 
     strategy = prepared(case, assignment)
     first = case.clients.index(task_name()) * case.family.local_replicas(strategy, case)
     batches = tracing.batches[case.clients.index(task_name())]
-    tracer = Tracer(Process(task_name(), tracing.replicas, first), strategy, batches)
+    tracer = Tracer(TracedProcess(task_name(), tracing.replicas, first), strategy, batches)
     record = TraceRecorder(tracer.noted, strategy, Path(assignment.directory))
     train = program.load()
     with seeded_generators(assignment.seed, case.clients.index(task_name())), tracer.active():

@@ -20,7 +20,7 @@ from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from simulator.agent.places import place
 
-__all__ = ["Asked", "asked_by_program"]
+__all__ = ["LengthQueries", "asked_by_program"]
 
 _CONVERTED = "__autograph_generated_file"
 _AUTOGRAPH = f"{Path('tensorflow', 'python', 'autograph')}{os.sep}"
@@ -38,7 +38,7 @@ _TELLING = (
 )
 
 
-class Asked:
+class LengthQueries:
     """Where a program has asked, in sentences."""
 
     def __init__(self, places: Places) -> None:

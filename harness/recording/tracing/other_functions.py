@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.step_graph import Traced
-from harness.recording.tracing.process import Process
-from harness.recording.tracing.step_function import Stepping
-from harness.recording.tracing.trace_notes import Noted
+from harness.evidence.step_graph import StepGraph
+from harness.recording.tracing.process import TracedProcess
+from harness.recording.tracing.step_function import StepFunction
+from harness.recording.tracing.trace_notes import TraceNotes
 
-__all__ = ["Besides"]
+__all__ = ["OtherFunctions"]
 
 _FUNCTIONS_MAX = 4
 
 
-class Besides:
+class OtherFunctions:
     """Knows them.
 
     Args:
@@ -30,9 +30,9 @@ class Besides:
         differentiated: whether a tape has been asked for gradients since the last function was traced.
     """
 
-    def __init__(self, process: Process, noted: Noted, differentiated: Callable[[], bool]) -> None:
+    def __init__(self, process: TracedProcess, noted: TraceNotes, differentiated: Callable[[], bool]) -> None:
         self._process, self._noted, self._differentiated = process, noted, differentiated
-        self._found: list[tuple[Stepping, Traced]] = []
+        self._found: list[tuple[StepFunction, StepGraph]] = []
 
     @property
     def changed(self) -> list[Any]:
@@ -40,7 +40,7 @@ class Besides:
         return [handle for stepping, _ in self._found for handle in stepping.changed]
 
     @property
-    def traced(self) -> tuple[Traced, ...]:
+    def traced(self) -> tuple[StepGraph, ...]:
         """What was traced of each, in the order in which they were called first."""
         return tuple(
             msgspec.structs.replace(traced, doubts=tuple(stepping.asked), lengths=tuple(map(tuple, stepping.lengths)))
@@ -61,7 +61,7 @@ class Besides:
 
         One that takes gradients may not: it is another step.
         """
-        stepping = Stepping(self._process, self._noted, beside=True)
+        stepping = StepFunction(self._process, self._noted, beside=True)
         if len(self._found) == _FUNCTIONS_MAX:
             return False, None
         try:

@@ -7,10 +7,10 @@ from typing import Any
 
 from harness.recording.tracing.arguments import Handles, Yielded
 
-__all__ = ["Plain"]
+__all__ = ["PlainArguments"]
 
 
-class Plain:
+class PlainArguments:
     """Tells what calls get that is no example's, and whether other objects than the first time."""
 
     def __init__(self, yielded: Yielded, handles: Handles) -> None:

@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from harness.evidence.step_graph import SAME_NUMBER, Traced
+from harness.evidence.step_graph import SAME_NUMBER, StepGraph
 from harness.evidence.watched_step import Frame
 from harness.recording.tracing.arguments import arguments_of, lengths_of, pulled_of, relaxed
 from harness.recording.tracing.assignments import changed_by
 from harness.recording.tracing.graph_equality import same_arguments, same_graphs, traced_anew
-from harness.recording.tracing.graphs import Graphs
-from harness.recording.tracing.length_queries import Asked
-from harness.recording.tracing.plain_arguments import Plain
-from harness.recording.tracing.process import Enough, Process
+from harness.recording.tracing.graphs import GraphRecords
+from harness.recording.tracing.length_queries import LengthQueries
+from harness.recording.tracing.plain_arguments import PlainArguments
+from harness.recording.tracing.process import TracedProcess, TracingDone
 from harness.recording.tracing.result_values import opened, standins
-from harness.recording.tracing.trace_notes import Noted
+from harness.recording.tracing.trace_notes import TraceNotes
 
-__all__ = ["Stepping"]
+__all__ = ["StepFunction"]
 
 _CALLS_MAX = 256
 _SECONDS_MAX = 15.0
@@ -27,7 +27,7 @@ _ANEW_MAX = 6
 """For so many further numbers of examples the function is traced anew."""
 
 
-class Stepping:
+class StepFunction:
     """Traces a function, and answers later calls of it.
 
     Args:
@@ -38,15 +38,15 @@ class Stepping:
     Attributes:
         function: that of the step, None as long as there is none.
         merged: by an operation that replicas have made together the frame that asked for it.
-        lengths: as of `Traced`.
+        lengths: as of `StepGraph`.
         changed: handles of the variables that the function may change.
         asked: what the program asks of lengths that are open, in sentences.
     """
 
-    def __init__(self, process: Process, noted: Noted, *, beside: bool = False) -> None:
+    def __init__(self, process: TracedProcess, noted: TraceNotes, *, beside: bool = False) -> None:
         self._process, self._noted, self._beside = process, noted, beside
-        self._plain = Plain(process.yielded, process.handles)
-        self._asking = Asked(process.places)
+        self._plain = PlainArguments(process.yielded, process.handles)
+        self._asking = LengthQueries(process.places)
         self.function: Any = None
         self.merged: dict[str, Frame] = {}
         self.lengths: list[Any] = []
@@ -82,7 +82,7 @@ class Stepping:
                 self._asking.found.clear()
                 return concrete
 
-    def begin(self, function: Any, concrete: Any, given: Any, seconds: float) -> tuple[Traced, Any]:
+    def begin(self, function: Any, concrete: Any, given: Any, seconds: float) -> tuple[StepGraph, Any]:
         """What is traced of the step, and what stands in for the results of its first call."""
         self.function, self._concrete = function, concrete
         self.lengths.append(lengths_of(given, self._process.yielded))
@@ -94,7 +94,7 @@ class Stepping:
         self._noted.changed += self._plain.noted(given)
         return traced, result
 
-    def again(self, traced: Traced, function: Any, given: Any) -> Any:
+    def again(self, traced: StepGraph, function: Any, given: Any) -> Any:
         """What stands in for the results of another call.
 
         Raises:
@@ -105,7 +105,7 @@ class Stepping:
         self._calls += 1
         if self._calls > _CALLS_MAX or time.monotonic() > self._until:
             self._noted.cut = True
-            raise Enough
+            raise TracingDone
         self._noted.changed += self._plain.noted(given)
         try:
             self._note_trace(traced, function, given)
@@ -113,7 +113,7 @@ class Stepping:
             self._noted.doubts.append(f"the function cannot be traced again: {type(error).__name__}: {error}")
         return self._again()
 
-    def _note_trace(self, traced: Traced, function: Any, given: Any) -> None:
+    def _note_trace(self, traced: StepGraph, function: Any, given: Any) -> None:
         """Whether a later call would run another graph than the one that is looked at."""
         lengths = lengths_of(given, self._process.yielded)
         (args, options), anew = given, relaxed(given, self._process.yielded)
@@ -134,22 +134,22 @@ class Stepping:
                     "at"
                 )
 
-    def _is_same(self, traced: Traced, concrete: Any, given: Any) -> bool:
+    def _is_same(self, traced: StepGraph, concrete: Any, given: Any) -> bool:
         process = self._process
-        graphs = Graphs(process.places.is_own, {})
+        graphs = GraphRecords(process.places.is_own, {})
         graphs.add(concrete.graph, opened(concrete.graph.structured_outputs)[1])
         arguments = arguments_of(concrete.graph, given, process.yielded, process.handles, process.first)
         kept = tuple(each for each in graphs.graphs if each is not None)
         return same_graphs(traced.graphs, kept) and same_arguments(traced.arguments, arguments)
 
-    def _taken_apart(self, concrete: Any, given: Any, seconds: float) -> Traced:
+    def _taken_apart(self, concrete: Any, given: Any, seconds: float) -> StepGraph:
         process = self._process
-        graphs = Graphs(process.places.is_own, self.merged)
+        graphs = GraphRecords(process.places.is_own, self.merged)
         structure, tensors = opened(concrete.graph.structured_outputs)
         graphs.add(concrete.graph, tensors)
         _, outputs = standins(structure, tensors, process.replicas, process.first)
         self._again = lambda: standins(structure, tensors, process.replicas, process.first, self._calls)[0]
-        return Traced(
+        return StepGraph(
             task=process.task,
             replicas=process.replicas,
             graphs=tuple(each for each in graphs.graphs if each is not None),

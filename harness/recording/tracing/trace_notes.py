@@ -7,26 +7,26 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.step_graph import Reported, Traced
+from harness.evidence.step_graph import ReportedValue, StepGraph
 from harness.recording.tensors import tensor_of
-from harness.recording.tracing.process import Process
+from harness.recording.tracing.process import TracedProcess
 from harness.recording.tracing.python_decisions import OTHERS
 from harness.recording.tracing.result_values import reported_value
 
-__all__ = ["Noted"]
+__all__ = ["TraceNotes"]
 
 
-class Noted:
-    """Grows as the program goes on; what its fields mean is said of `Traced`.
+class TraceNotes:
+    """Grows as the program goes on; what its fields mean is said of `StepGraph`.
 
     Attributes:
         others: whether another function has given numbers: what is reported from then on may follow from them.
     """
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: TracedProcess) -> None:
         self._process = process
         self.changed: list[str] = []
-        self.reported: list[Reported] = []
+        self.reported: list[ReportedValue] = []
         self.doubts: list[str] = []
         self.limits: list[str] = []
         self.others = False
@@ -55,7 +55,7 @@ class Noted:
                 if value is not None:
                     digest = zlib.crc32(value.astype("float64").tobytes(), zlib.crc32(repr(value.shape).encode()))
                     self.limits += [OTHERS] if self.others else []
-                    self.reported.append(Reported(f"{observable} {at}" if at else observable, digest))
+                    self.reported.append(ReportedValue(f"{observable} {at}" if at else observable, digest))
 
     @property
     def was_called(self) -> bool:
@@ -76,13 +76,13 @@ class Noted:
             if (found.replica or 0) == self._process.first:
                 self.changed.append(change)
 
-    def into(self, traced: Traced, asked: list[str], lengths: list[Any]) -> Traced:
+    def into(self, traced: StepGraph, asked: list[str], lengths: list[Any]) -> StepGraph:
         """What was traced, with all this.
 
         Args:
             traced: the function.
             asked: doubts of its trace, in sentences.
-            lengths: as of `Traced`.
+            lengths: as of `StepGraph`.
         """
         if len({tuple(each) for each in self._copies.values()}) > 1:
             self.doubts.append("outside of the function copies of variables are assigned other values than others")

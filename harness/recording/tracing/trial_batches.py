@@ -11,12 +11,12 @@ import msgspec
 from harness.evidence.trace import Array
 from harness.recording.tracing.arguments import Handles, Yielded
 
-__all__ = ["Batch", "Outcome", "read_outcomes", "tried", "write_outcomes"]
+__all__ = ["BatchOutcome", "TrialBatch", "read_outcomes", "tried", "write_outcomes"]
 
 _ELEMENTS_MAX = 1 << 14
 
 
-class Batch(msgspec.Struct, frozen=True):
+class TrialBatch(msgspec.Struct, frozen=True):
     """A batch: of which rows of the first one, for each replica of this process; of the reference all in one.
 
     With `anew` it is given to the function as the program would trace it: for just so many rows.
@@ -26,7 +26,7 @@ class Batch(msgspec.Struct, frozen=True):
     anew: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class BatchOutcome(msgspec.Struct, frozen=True):
     """What came of a batch.
 
     Attributes:
@@ -40,14 +40,14 @@ class Outcome(msgspec.Struct, frozen=True):
     failed: str | None = None
 
 
-def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
+def write_outcomes(path: Path, outcomes: Sequence[BatchOutcome]) -> None:
     """Write what came of all batches."""
     path.write_bytes(msgspec.msgpack.encode(list(outcomes)))
 
 
-def read_outcomes(path: Path) -> tuple[Outcome, ...]:
+def read_outcomes(path: Path) -> tuple[BatchOutcome, ...]:
     """What was written."""
-    return msgspec.msgpack.decode(path.read_bytes(), type=tuple[Outcome, ...])
+    return msgspec.msgpack.decode(path.read_bytes(), type=tuple[BatchOutcome, ...])
 
 
 def tried(
@@ -58,8 +58,8 @@ def tried(
     yielded: Yielded,
     handles: Handles,
     strategy: Any,
-    batches: Sequence[Batch],
-) -> list[Outcome]:
+    batches: Sequence[TrialBatch],
+) -> list[BatchOutcome]:
     """What the function makes of some batches, each from the variables that it was called with."""
     variables = _variables(graph, handles)
     outcomes = []
@@ -71,10 +71,10 @@ def tried(
             result = (call_anew if batch.anew else call)(*args, **options)
             after = {name: tuple(map(_read, copies)) for name, copies in variables.items()}
             after |= _results(result)
-            outcomes.append(Outcome(_as_data(before), _as_data(after)))
+            outcomes.append(BatchOutcome(_as_data(before), _as_data(after)))
         except Exception as error:  # noqa: BLE001 - the program's own function, on a batch that it was not made for
             outcomes.append(
-                Outcome(failed=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+                BatchOutcome(failed=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             )
         for name, copies in variables.items():
             for handle, array in zip(copies, kept[name], strict=True):
@@ -104,7 +104,7 @@ def _write(handle: Any, array: Any) -> None:
     gen_resource_variable_ops.assign_variable_op(handle, tf.constant(array))
 
 
-def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: Batch) -> Any:
+def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: TrialBatch) -> Any:
     """The same arguments with other rows."""
     import tensorflow as tf
     from tensorflow.python.data.ops import iterator_ops
@@ -129,7 +129,7 @@ def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: Batch) -> Any:
     return tf.nest.map_structure(smaller, given)
 
 
-def _iterator(element: Any, strategy: Any, batch: Batch) -> Any:
+def _iterator(element: Any, strategy: Any, batch: TrialBatch) -> Any:
     """An iterator that gives the first rows of a batch, the same as on one device, shared out by the strategy."""
     import tensorflow as tf
     from tensorflow.python.distribute.values import PerReplica

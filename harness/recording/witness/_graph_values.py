@@ -13,12 +13,12 @@ from typing import Any
 from harness.recording.side_operations import beside
 from harness.recording.witness._switch import FIRST, Switch
 
-__all__ = ["Batch", "emit", "is_processor"]
+__all__ = ["ValueBatch", "emit", "is_processor"]
 
 Take = Callable[[Sequence[Any]], None]
 
 
-class Batch:
+class ValueBatch:
     """Numbers of one graph, and who gets which.
 
     Args:

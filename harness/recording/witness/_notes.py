@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from harness.evidence.pipelines import Pipeline
 
-__all__ = ["Noted"]
+__all__ = ["ProgramNotes"]
 
 
 @dataclass
-class Noted:
+class ProgramNotes:
     """Each once, in the order in which it came.
 
     Attributes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import Value
-from harness.recording.witness._registry import Entry
+from harness.recording.witness._registry import VariableEntry
 from harness.recording.witness._value_buffer import Span
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class StepSeen:
     """
 
     events: list[Event] = field(default_factory=list)
-    variables: list[tuple[Entry, Any]] = field(default_factory=list)
+    variables: list[tuple[VariableEntry, Any]] = field(default_factory=list)
     loss: Value | None = None
     worker: int | None = None
     span: Span | None = None

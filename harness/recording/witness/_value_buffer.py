@@ -21,7 +21,7 @@ from harness.recording.witness._switch import FIRST, unique_name
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ClockSetBack", "Span", "Stamp", "Waiting", "stamp"]
+__all__ = ["ClockSetBack", "Span", "Stamp", "ValueBuffer", "stamp"]
 
 
 class ClockSetBack(Exception):
@@ -55,7 +55,7 @@ Span = tuple[Stamp, Stamp]
 
 
 @dataclass(frozen=True)
-class Arrived:
+class BufferedWords:
     """Words that waited: what they are, and when they came, in ns."""
 
     label: Any
@@ -63,13 +63,13 @@ class Arrived:
     words: np.ndarray[Any, Any]
 
 
-class Waiting:
+class ValueBuffer:
     """Words of 8 bytes in the order in which graphs gave them, each time with something that says what they are."""
 
     def __init__(self) -> None:
         self._place = {"shared_name": unique_name("waiting"), "container": "", "capacity": 0, "memory_limit": 0}
         self._labels: list[Any] = []
-        self._later: list[Arrived] = []
+        self._later: list[BufferedWords] = []
 
     @staticmethod
     def is_possible() -> bool:
@@ -108,7 +108,7 @@ class Waiting:
                 found.append((place, each.label, each.words))
         return found
 
-    def _fetched(self) -> Iterator[Arrived]:
+    def _fetched(self) -> Iterator[BufferedWords]:
         import numpy as np
         import tensorflow as tf
 
@@ -122,7 +122,7 @@ class Waiting:
         for array in arrays:
             words = array.reshape(-1).view(np.int64)
             at, label = words[:2].view(np.float64)
-            yield Arrived(self._labels[int(label)], round(1e9 * at), words[2:])
+            yield BufferedWords(self._labels[int(label)], round(1e9 * at), words[2:])
 
 
 _SLOWER = 1000

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ _BYTES_MAX = 64 << 20
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """See what generators lend in this context, and at its end what has become of it."""
     import tensorflow as tf
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.witness._origins import comes_from_outside, has_rows
-from harness.recording.witness._runs import Runs
+from harness.recording.witness._runs import ReplicaCalls
 from harness.recording.witness._step_events import InRun
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["INSIDE", "active"]
 
@@ -25,11 +25,11 @@ INSIDE = True
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Tell `gathered.steps` what every `Strategy.run` in this context is called with."""
     from tensorflow.python.distribute import distribute_lib
 
-    runs = Runs()
+    runs = ReplicaCalls()
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
@@ -51,7 +51,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _given(gathered: Gathered, strategy: Any, run: int, arguments: Any) -> Any:
+def _given(gathered: WitnessState, strategy: Any, run: int, arguments: Any) -> Any:
     """The arguments, with what is to be given in place of the examples among them."""
     import tensorflow as tf
     from tensorflow.python.eager import record

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
 
 __all__ = ["active"]
@@ -21,7 +21,7 @@ _WRITES = ("lookup_table_insert_v2", "lookup_table_remove_v2", "lookup_table_imp
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Note in `gathered.noted` the lines that write a table in this context, in a step or after the first one."""
     from tensorflow.python.ops import gen_lookup_ops
 

@@ -8,13 +8,13 @@ from typing import Any
 from unittest import mock
 
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Note every variable that is made in this context, a distributed one as a whole."""
     from tensorflow.dtensor.python import d_variable
     from tensorflow.python.ops import variable_v1, variables
@@ -27,7 +27,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _laying_out(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _laying_out(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A variable of DTensor's is made by its own class only."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +42,7 @@ def _laying_out(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[.
     return around
 
 
-def _noting(gathered: Gathered, original: Callable[..., Any]) -> Callable[..., Any]:
+def _noting(gathered: WitnessState, original: Callable[..., Any]) -> Callable[..., Any]:
     def variable_call(kind: Any, *args: Any, **options: Any) -> Any:
         if gathered.registry.is_making:  # the copies that a distributed variable is made of
             return original(kind, *args, **options)

@@ -16,10 +16,10 @@ from simulator.machines.local.connection import Connection
 from simulator.machines.protocol import Broke, Event, Process
 from simulator.threads import Worker
 from simulator.wire import control
-from simulator.wire.events import Ended, Fenced, Greeted, Said, TurnedAway, Who
+from simulator.wire.events import Ended, Fenced, Greeted, NoMessage, Said, Who
 from simulator.wire.framing import Malformed
 
-__all__ = ["Ear"]
+__all__ = ["TaskListener"]
 
 _BACKLOG = 128
 # How many may connect without a greeting, besides the tasks.
@@ -27,7 +27,7 @@ _STRANGERS_MAX = 64
 _POLL_SECONDS = 0.02
 
 
-class Ear:
+class TaskListener:
     """Reads every control connection and every process sentinel, and tells each event.
 
     Args:
@@ -196,7 +196,7 @@ class Ear:
         pid, session = connection.session
         who = connection.owner or (None if session is None else self._sessions.get(session))
         connection.close()
-        self._hear(TurnedAway(who, pid, why, time.monotonic()))
+        self._hear(NoMessage(who, pid, why, time.monotonic()))
 
     def _ended(self, who: Who) -> None:
         process = self._watched[who]
