@@ -17,7 +17,7 @@ from harness.evidence.observed import OBSERVABLES, Observed, history
 from harness.judging.align import aligned_cases
 from harness.judging.laws import Case
 from harness.judging.verdict import Verdict
-from harness.saved_run import known_again, load_run, unjudged
+from harness.saved_run import load_run, unjudged, with_saved_findings
 from harness.verify import judge
 
 __all__ = ["Compared", "ComparedRun", "ComparedRuns", "LawApart", "compare_runs", "read_side"]
@@ -142,7 +142,7 @@ def read_side(directory: Path) -> ComparedRun:
             faults=saved.get("faults"),
             forced=saved.get("forced", False),
         )
-        return ComparedRun(known_again(verdict, saved, reference), aligned_cases(parts, reference))
+        return ComparedRun(with_saved_findings(verdict, saved, reference), aligned_cases(parts, reference))
 
 
 def compare_runs(a: ComparedRun, b: ComparedRun) -> Compared:

@@ -21,7 +21,7 @@ from harness.judging.losses import course_of
 from harness.judging.not_finite import not_finite
 from harness.judging.resumed_script import worded
 from harness.judging.verdict import Verdict
-from harness.judging.wrong_steps import steps_alone
+from harness.judging.wrong_steps import wrong_steps_of
 from harness.ledger import Ledger, aligned
 from simulator import RunResult
 
@@ -98,7 +98,7 @@ def _diagnosed(verdict: Verdict, judged: JudgedRun, *, follows: bool) -> Verdict
         explanation=why,
         closest=closest(judged.case) if why is None else None,
         ledger=_ledger(judged, verdict),
-        alone=steps_alone(judged.case, others) if follows else None,
+        alone=wrong_steps_of(judged.case, others) if follows else None,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from simulator.machines.local.scratch import scratch
 from simulator.out import NotKept, OutDirectory
 
-__all__ = ["JUDGED", "SUMS", "VERDICT", "check_out", "holds_verdicts", "is_run", "kept_in", "run_directory"]
+__all__ = ["JUDGED", "SUMS", "VERDICT", "check_out", "holds_verdicts", "is_run", "opened_run", "run_directory"]
 
 VERDICT = "verdict.json"
 SUMS = "SHA256SUMS"
@@ -54,7 +54,7 @@ def check_out(out: str | Path | None) -> None:
 
 
 @contextlib.contextmanager
-def kept_in(out: str | Path | None) -> Iterator[Path]:
+def opened_run(out: str | Path | None) -> Iterator[Path]:
     """The directory that the user named, made if need be and without an earlier run, or one that is gone afterwards.
 
     Raises:

@@ -23,7 +23,7 @@ from harness.relations import proof_again
 from harness.run_directory import JUDGED, VERDICT
 from simulator import UsageError
 
-__all__ = ["VERDICT", "known_again", "load_run", "save_run", "unjudged"]
+__all__ = ["VERDICT", "load_run", "save_run", "unjudged", "with_saved_findings"]
 
 _REFERENCE = "reference"
 _PLAIN = "plain.trace"
@@ -154,7 +154,7 @@ def _read_verdict(directory: Path) -> dict[str, Any]:
     return saved
 
 
-def known_again(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
+def with_saved_findings(verdict: Verdict, saved: dict[str, Any], reference: Reference) -> Verdict:
     """A verdict with what its first judging knew of runs that were not saved.
 
     These are of each step by itself, of the operations of one that was watched, of a graph, and of a script on one

@@ -17,7 +17,7 @@ from harness.evidence.independence import read_touched, reads_back
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.judgement import judge, task_summaries
-from harness.judging.assumptions import doubted
+from harness.judging.assumptions import with_assumptions
 from harness.judging.native_scale import NativeRun
 from harness.judging.replica_batches import with_data
 from harness.judging.verdict import Verdict
@@ -25,7 +25,7 @@ from harness.phases import phase
 from harness.proofs import is_asked, proved
 from harness.relations import Proof
 from harness.request import Tier, VerifyRequest
-from harness.run_directory import kept_in
+from harness.run_directory import opened_run
 from harness.running.cache import check_cache
 from harness.running.disturbance import Disturbance
 from harness.running.interpreter import Interpreter
@@ -121,7 +121,7 @@ def _verified_in(
     check_cache()
     under_test = ready(program, case, changes, prove=asked.prove, reference=asked.reference)
     placed_program(under_test, case, disturbed=changes is not None)
-    with on_machines(case), kept_in(out) as directory:
+    with on_machines(case), opened_run(out) as directory:
         return _verified(under_test, case, changes, directory, asked)
 
 
@@ -220,7 +220,7 @@ def _of_script(verdict: Verdict, attempt: JudgedAttempt, reference: Reference) -
         "whatever": attempt.differs_whatever,
     }
     again = read_parts(directory) if attempt.changes is not None else None
-    return doubted(verdict, attempt.first, reference.trace, case.replicas, again, **told), by
+    return with_assumptions(verdict, attempt.first, reference.trace, case.replicas, again, **told), by
 
 
 def _beside_others(verdict: Verdict, attempt: JudgedAttempt) -> Verdict:

@@ -77,7 +77,7 @@ def tried(
     """
     import msgspec
 
-    from harness.cures import cured
+    from harness.cures import try_cures
     from harness.subject.program import Program
 
     def changed(file: Path) -> Program:
@@ -87,7 +87,7 @@ def tried(
 
     file = Path(named.rpartition(":")[0] if program.script is None else program.script.path).resolve()
     kept = {name: asked[name] for name in ("tier", "timeout", "prove")}
-    return cured(verdict, file, changed, case, **kept, explain=False)
+    return try_cures(verdict, file, changed, case, **kept, explain=False)
 
 
 def told_cure(found: TriedCure | NoCure, form: str, *, write: bool) -> dict[str, str]:

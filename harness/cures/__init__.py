@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.cures.trials import NoCure, TriedCure, cured
+from harness.cures.trials import NoCure, TriedCure, try_cures
 
-__all__ = ["NoCure", "TriedCure", "cured"]
+__all__ = ["NoCure", "TriedCure", "try_cures"]

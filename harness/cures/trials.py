@@ -29,7 +29,7 @@ from harness.verify import verify
 from simulator import LockstepError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["NoCure", "TriedCure", "cured"]
+__all__ = ["NoCure", "TriedCure", "try_cures"]
 
 _TRIES_MAX = 12
 
@@ -67,7 +67,7 @@ class NoCure:
     why: str
 
 
-def cured(
+def try_cures(
     verdict: Verdict, file: Path, program: Callable[[Path], Program], case: StrategyCase, **asked: Any
 ) -> TriedCure | NoCure:
     """A change of the program's own lines with which it is consistent, or why there is none.

@@ -13,7 +13,7 @@ from simulator import FaultPlan, RunResult
 from simulator.faults import describe_fault
 from simulator.journal import read_journal
 
-__all__ = ["CorruptValue", "read_struck", "save_struck"]
+__all__ = ["CorruptValue", "read_corrupt_values", "save_corrupt_values"]
 
 _FILE = "struck.json"
 
@@ -52,7 +52,7 @@ class CorruptValue(msgspec.Struct, frozen=True):
         return math.inf if math.isnan(change) else change
 
 
-def save_struck(directory: Path, result: RunResult) -> None:
+def save_corrupt_values(directory: Path, result: RunResult) -> None:
     """Leave in a run's directory which numbers its faults have changed, read from its journal and its plan."""
     file = result.directory / "plan.json"
     # A run that failed before its tasks had begun has none.
@@ -60,8 +60,8 @@ def save_struck(directory: Path, result: RunResult) -> None:
     (directory / _FILE).write_bytes(msgspec.json.encode(found))
 
 
-def read_struck(directory: Path) -> tuple[CorruptValue, ...]:
-    """What `save_struck` has left; nothing for a run without faults, and for one of an earlier version of Lockstep."""
+def read_corrupt_values(directory: Path) -> tuple[CorruptValue, ...]:
+    """What `save_corrupt_values` has left; nothing for a run without faults, and for one of an older Lockstep."""
     file = directory / _FILE
     return msgspec.json.decode(file.read_bytes(), type=tuple[CorruptValue, ...]) if file.exists() else ()
 

@@ -7,7 +7,7 @@ import mmap
 import weakref
 from pathlib import Path
 
-__all__ = ["give_back", "looked_at", "mapped"]
+__all__ = ["map_file", "note_access", "release_pages"]
 
 _KEPT_BYTES = 1 << 27
 
@@ -15,7 +15,7 @@ _since = 0
 _open: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
-def mapped(path: Path, *, changed: bool = False) -> memoryview:
+def map_file(path: Path, *, changed: bool = False) -> memoryview:
     """The bytes of a file as it is now; they are read when they are looked at, also after the file was removed.
 
     Args:
@@ -34,7 +34,7 @@ def mapped(path: Path, *, changed: bool = False) -> memoryview:
     return memoryview(view)
 
 
-def looked_at(size: int) -> None:
+def note_access(size: int) -> None:
     """Some bytes have been read; now and then the system gets the memory of all that was, to be read again if need be.
 
     Without that a long training would sooner or later be in memory as a whole.
@@ -42,10 +42,10 @@ def looked_at(size: int) -> None:
     global _since  # noqa: PLW0603 - the memory of a process is one
     _since += size
     if _since > _KEPT_BYTES:
-        give_back()
+        release_pages()
 
 
-def give_back() -> None:
+def release_pages() -> None:
     """Let the system have the memory of what was read."""
     global _since  # noqa: PLW0603 - as above
     _since = 0

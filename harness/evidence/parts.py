@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.corrupt_values import CorruptValue, read_struck
+from harness.evidence.corrupt_values import CorruptValue, read_corrupt_values
 from harness.evidence.links import Links, read_links
 from harness.evidence.restart_files import FOUND, FoundFiles
 from harness.evidence.saves import Process, Saves, last_operations, read_saves
@@ -110,7 +110,7 @@ def read_parts(directory: Path) -> Parts:
     numbered = [path for path in traces.iterdir() if path.name.isdigit()] if traces.exists() else []
     folders = [traces, *sorted(numbered, key=lambda path: int(path.name))]
     names = sorted({file.stem for folder in folders for file in folder.glob("*.trace")})
-    struck = read_struck(directory)
+    struck = read_corrupt_values(directory)
     read = {name: [found for folder in folders if (found := _read(folder, name, struck)) is not None] for name in names}
     by_client = {name: found for name, found in read.items() if found}
     if not by_client:

@@ -17,7 +17,7 @@ import msgspec
 
 from harness.evidence.arrays import Array
 from harness.evidence.averages import Average
-from harness.evidence.memory_map import give_back, looked_at, mapped
+from harness.evidence.memory_map import map_file, note_access, release_pages
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
 
@@ -430,7 +430,7 @@ def frames(path: Path, *, changed: bool = False) -> Iterator[Frame | None]:
         ValueError: the file is damaged.
         OSError: it cannot be read.
     """
-    data = mapped(path, changed=changed)
+    data = map_file(path, changed=changed)
     position = 0
     while position < len(data):
         (length,) = LENGTH.unpack_from(data, position) if position + LENGTH.size <= len(data) else (len(data),)
@@ -443,7 +443,7 @@ def frames(path: Path, *, changed: bool = False) -> Iterator[Frame | None]:
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"{path} is damaged at byte {position}: {error}") from error
         position += length
-        looked_at(length)
+        note_access(length)
 
 
 def read_client(path: Path) -> ClientTrace:
@@ -472,7 +472,7 @@ def read_client(path: Path) -> ClientTrace:
             final = frame
         elif frame is not None:
             counters = frame
-    give_back()  # the system reads ahead, and only the frames' heads are needed now
+    release_pages()  # the system reads ahead, and only the frames' heads are needed now
     if header is None:
         raise NoHeader(f"{path} is not a trace: it holds no header")
     whole = isinstance(frame, Counters)  # a recorder counts when it is closed

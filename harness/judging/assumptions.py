@@ -15,7 +15,7 @@ from harness.evidence.parts import Parts
 from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import rows_of
-from harness.judging.batch_of_average import told_batch, told_batch_finding
+from harness.judging.batch_of_average import average_of_one_replica, told_batch_finding
 from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import COUNTED, OWN, SHUFFLED, Condition
 from harness.judging.laws.protocol import Finding
@@ -31,7 +31,7 @@ from harness.judging.resumed_script import (
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
 
-__all__ = ["doubted", "without_judgement"]
+__all__ = ["with_assumptions", "without_judgement"]
 
 _ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
 _ASSUME += "sum over replicas) or =R (it is a size)"
@@ -45,7 +45,7 @@ _UNCHECKED = (
 _EXAMPLES = "examples_match_reference"
 
 
-def doubted(
+def with_assumptions(
     verdict: Verdict,
     run: RunTrace,
     reference: RunTrace,
@@ -108,7 +108,7 @@ def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], N
 
 def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], NativeRun]) -> Finding | None:
     """That the script has told TensorFlow of the batch of one replica, of a run that contributes as many times more."""
-    told, factor = told_batch(run), natively().factor
+    told, factor = average_of_one_replica(run), natively().factor
     if verdict.outcome != "consistent" or told is None or factor is None:
         return None
     average, count = told

@@ -11,13 +11,13 @@ from harness.evidence.averages import Average
 from harness.evidence.trace import RunTrace
 from harness.judging.laws.protocol import Finding
 
-__all__ = ["TOLD_BATCH", "told_batch", "told_batch_finding"]
+__all__ = ["TOLD_BATCH", "average_of_one_replica", "told_batch_finding"]
 
 TOLD_BATCH = "global_batch"
 """What such a finding is put to in place of a law."""
 
 
-def told_batch(run: RunTrace) -> tuple[Average, int] | None:
+def average_of_one_replica(run: RunTrace) -> tuple[Average, int] | None:
     """The line that gives as global batch what each replica has by itself, or each worker; None if there is none.
 
     With it comes how many replicas, or workers, there are, and so how many times too small that is.

@@ -16,7 +16,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.steps import RunEvidence, numbered
 from harness.evidence.trace import RunTrace, is_statistics
 from harness.evidence.variable_pairs import common_places, placed
-from harness.judging.align.other_draws import apart_of, told
+from harness.judging.align.other_draws import steps_with_other_draws, told
 from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
@@ -158,5 +158,5 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: Run
         explanation=None if of_variables.status == "held" else verdict.explanation,
         closest=None,
         alone=None,
-        notes=tuple(note for note in verdict.notes if note not in told(apart_of(reference), reference)),
+        notes=tuple(note for note in verdict.notes if note not in told(steps_with_other_draws(reference), reference)),
     )

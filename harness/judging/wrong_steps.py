@@ -11,7 +11,7 @@ from harness.evidence.step_range import steps_between
 from harness.judging.laws import Case, all_laws
 from harness.judging.wording import joined
 
-__all__ = ["StepsAlone", "steps_alone"]
+__all__ = ["StepsAlone", "wrong_steps_of"]
 
 _SHOWN_MAX = 8
 
@@ -51,7 +51,7 @@ class StepsAlone:
         return f"{what} {_listed(self.wrong)} {is_wrong}{others}"
 
 
-def steps_alone(case: Case, but: Collection[str] = ()) -> StepsAlone:
+def wrong_steps_of(case: Case, but: Collection[str] = ()) -> StepsAlone:
     """Ask the laws that compare with the reference, but for some, about each step that both reached."""
     laws = [law for law in all_laws() if law.suffices and law.id.endswith("_reference") and law.id not in but]
     found = {

@@ -10,7 +10,7 @@ from typing import Any
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Value, Variable
 from harness.recording.layouts import copies_of, is_laid_out, own_rows
-from harness.recording.record_values import EXAMPLES, VARIABLES, ValuePlace, array_of, came, check_dtype, key_of
+from harness.recording.record_values import EXAMPLES, VARIABLES, ValuePlace, array_of, check_dtype, key_of, value_text
 from harness.recording.shards import grouped, name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
@@ -139,7 +139,7 @@ def _is_variable(value: Any) -> bool:
 def _check_variable(value: Any, place: ValuePlace) -> None:
     if not _is_variable(value):
         holds = getattr(value, "variables", None)
-        raise place.refused(came(value), "give its .variables" if holds is not None else "")
+        raise place.refused(value_text(value), "give its .variables" if holds is not None else "")
     check_dtype(tensor_of(value), tensor_of(value).dtype.name, place)
 
 
@@ -186,7 +186,7 @@ def capture_examples(
 def _ids(part: Any, place: ValuePlace) -> tuple[int, ...]:
     array = own_rows(part) if is_laid_out(part) else _array(part, place).numpy()
     if array.size and array.dtype.kind not in "iu":
-        raise place.refused(came(array), "cast them if they are whole numbers")
+        raise place.refused(value_text(array), "cast them if they are whole numbers")
     if array.dtype.kind == "u" and array.size and int(array.max()) > _IDS_MAX:
         raise ValueError(f"{place.call} got {int(array.max())} in {place.what}: ids fit into int64; use a shorter hash")
     return tuple(array.ravel().tolist())
@@ -216,7 +216,7 @@ def _array(value: Any, place: ValuePlace) -> Array:
     if isinstance(value, tf.IndexedSlices):
         check_dtype(value, value.dtype.name, place)
         if value.dense_shape is None:
-            raise place.refused(came(value), "it has no dense_shape")
+            raise place.refused(value_text(value), "it has no dense_shape")
         value = tf.convert_to_tensor(value)
     if isinstance(value, (tf.Tensor, tf.Variable)) and hasattr(value, "numpy"):
         check_dtype(value, value.dtype.name, place)
@@ -224,5 +224,5 @@ def _array(value: Any, place: ValuePlace) -> Array:
             return Array.of(copies_of(value)[0])
         return Array.of(value.numpy())
     if isinstance(value, tf.Tensor) and not is_keras_variable(value):
-        raise place.refused(came(value), "it has no value outside of the graph that it is part of")
+        raise place.refused(value_text(value), "it has no value outside of the graph that it is part of")
     return Array.of(array_of(value, place))

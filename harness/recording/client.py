@@ -24,10 +24,10 @@ from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import own_shuffles, seeded_generators
 from harness.recording.integer_seeds import mend_seeds
-from harness.recording.serial_closures import in_turns
+from harness.recording.serial_closures import serial_closures
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
-from harness.recording.tpu_rehearsal import rehearsing
+from harness.recording.tpu_rehearsal import tpu_rehearsal
 from harness.recording.watch import Watch, WatchOrder
 from harness.recording.watch.places import Places
 from harness.recording.work import working
@@ -221,7 +221,7 @@ def _closures(program: Program, *, turns: bool) -> Iterator[Closures]:
     """What the program asks of coordinators; with turns one closure is run at a time, so that each can be a step."""
     places = Places()
     closures = Closures(lambda: places.line() or program.name)
-    with listening(closures), in_turns() if turns else contextlib.nullcontext():
+    with listening(closures), serial_closures() if turns else contextlib.nullcontext():
         yield closures
 
 
@@ -274,7 +274,7 @@ def _as_a_device_computes(
     """What is done on a CPU as devices do it, where that was asked for."""
     if assignment.tf32:
         return rounding_products()
-    return rehearsing(strategy) if case.rehearsed else contextlib.nullcontext()
+    return tpu_rehearsal(strategy) if case.rehearsed else contextlib.nullcontext()
 
 
 def prepared(case: StrategyCase, assignment: Assignment) -> Any:

@@ -13,7 +13,7 @@ from harness.evidence.deposit import DepositJob, digest_of, ended, opened, varia
 from harness.evidence.steps import StepFileWriter
 from harness.evidence.trace import Header
 from harness.recording.client import uses_onednn, versions
-from harness.recording.scripts.strategy_adoption import adopting
+from harness.recording.scripts.strategy_adoption import adopt_strategy
 from harness.recording.steps import SampleWriter
 from harness.recording.witness import Witness, all_seams
 
@@ -66,7 +66,7 @@ class EvidenceDeposit:
         """Within this context the training is seen."""
         import tensorflow as tf
 
-        with adopting(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
+        with adopt_strategy(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
             if tf.distribute.has_strategy():
                 self.built(tf.distribute.get_strategy())
             yield

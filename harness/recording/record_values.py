@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["EXAMPLES", "VALUES", "VARIABLES", "ValuePlace", "array_of", "came", "checked_call", "key_of"]
+__all__ = ["EXAMPLES", "VALUES", "VARIABLES", "ValuePlace", "array_of", "checked_call", "key_of", "value_text"]
 
 VALUES = (
     "numbers of at most 64 bits (complex ones of 128): a Python number, NumPy array, tensor, PerReplica, "
@@ -65,7 +65,7 @@ class ValuePlace:
         )
 
 
-def came(value: Any) -> str:
+def value_text(value: Any) -> str:
     """What something is, as a sentence may call it: its type, and the dtype of its elements if it has one."""
     name = type(value).__name__
     name = {"EagerTensor": "tensor", "ResourceVariable": "variable", "ndarray": "array"}.get(name, name)
@@ -84,7 +84,7 @@ def key_of(key: Any, place: ValuePlace) -> str:
     plain = isinstance(key, (str, numbers.Number, enum.Enum))
     if not plain and not (isinstance(key, tuple) and all(isinstance(part, (str, numbers.Number)) for part in key)):
         names = replace(place, what=f"a name in {place.what}", accepted="strings and numbers")
-        raise names.refused(came(key), "its text may differ from process to process")
+        raise names.refused(value_text(key), "its text may differ from process to process")
     name = str(key)
     if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
         raise replace(place, what=f"a name in {place.what}", accepted="names that UTF-8 can write").refused(repr(name))
@@ -102,13 +102,13 @@ def array_of(value: Any, place: ValuePlace) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise place.refused("a masked array", "its mask would be lost; give value.filled(...)")
     if isinstance(value, (Mapping, str, bytes)):
-        raise place.refused(came(value))
+        raise place.refused(value_text(value))
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
         why = _cast(type(value).__name__) or f"NumPy cannot read it ({reason})"
-        raise place.refused(came(value), why) from error
+        raise place.refused(value_text(value), why) from error
     if array.dtype.name not in _DTYPES:
         raise _no_numbers(value, array, place)
     return array
@@ -121,23 +121,23 @@ def check_dtype(value: Any, dtype: str, place: ValuePlace) -> None:
         TypeError: as in the sentence.
     """
     if dtype not in _DTYPES:
-        raise place.refused(came(value), _cast(dtype))
+        raise place.refused(value_text(value), _cast(dtype))
 
 
 def _no_numbers(value: Any, array: np.ndarray[Any, Any], place: ValuePlace) -> TypeError:
     import numpy as np
 
     if array.dtype.kind != "O":
-        return place.refused(came(value if array.ndim == 0 else array), _cast(array.dtype.name))
+        return place.refused(value_text(value if array.ndim == 0 else array), _cast(array.dtype.name))
     for index in np.ndindex(array.shape):
         item: Any = array[index]
         where = f" at {list(index)}" if index else ""
         if isinstance(item, int) and not -(2**63) <= item < 2**64:
             return place.refused(f"the integer {_short(item)}{where}", "it does not fit into 64 bits")
         if not isinstance(item, (int, float, complex)):
-            inside = f"{came(value)} with {came(item)}{where}" if index else came(item)
+            inside = f"{value_text(value)} with {value_text(item)}{where}" if index else value_text(item)
             return place.refused(inside, _cast(type(item).__name__))
-    return place.refused(came(array))
+    return place.refused(value_text(array))
 
 
 def _short(number: int) -> str:

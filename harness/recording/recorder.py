@@ -22,7 +22,7 @@ from harness.recording.capture import (
 from harness.recording.closures import Closures
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
-from harness.recording.record_values import ValuePlace, came, checked_call
+from harness.recording.record_values import ValuePlace, checked_call, value_text
 from harness.recording.watch import Watch
 from harness.recording.witness import Witness
 from simulator.agent import current, now
@@ -275,7 +275,7 @@ def _epoch(epoch: Any, place: ValuePlace) -> int:
     try:
         number = operator.index(epoch)
     except TypeError:
-        raise place.refused(came(epoch)) from None
+        raise place.refused(value_text(epoch)) from None
     if not -(2**63) <= number < 2**63:
         raise place.refused(f"the number {number}" if number.bit_length() < 200 else "a larger number")
     return number

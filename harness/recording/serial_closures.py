@@ -14,11 +14,11 @@ from typing import Any
 
 from harness.recording.patches import patched
 
-__all__ = ["in_turns"]
+__all__ = ["serial_closures"]
 
 
 @contextlib.contextmanager
-def in_turns() -> Iterator[None]:
+def serial_closures() -> Iterator[None]:
     """Within this context `ClusterCoordinator.schedule` returns when what it has scheduled is done."""
     from tensorflow.python.distribute.coordinator import cluster_coordinator
 

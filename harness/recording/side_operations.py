@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["beside"]
+__all__ = ["run_beside"]
 
 
-def beside(operation: Any) -> None:
+def run_beside(operation: Any) -> None:
     """Let an operation of a graph that has just been made run as soon as it can.
 
     TensorFlow lets those with effects, by which it means all that calls Python, wait for each other in the order in

@@ -19,7 +19,7 @@ from typing import Any
 from harness.recording.watch.places import Places
 from simulator.agent.places import place
 
-__all__ = ["Rehearsal", "TpuRefused", "rehearsing"]
+__all__ = ["Rehearsal", "TpuRefused", "tpu_rehearsal"]
 
 _XLA = "XLA_CPU_JIT"
 # What has no kernel since it is done when a function is compiled: its arguments and results.
@@ -128,7 +128,7 @@ class Rehearsal:
 
 
 @contextlib.contextmanager
-def rehearsing(strategy: Any) -> Iterator[Rehearsal]:
+def tpu_rehearsal(strategy: Any) -> Iterator[Rehearsal]:
     """Have XLA compile what this strategy's replicas run in this context, and refuse what a TPU would.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 
 from harness.recording.tracing import BatchOutcome
 from harness.refuting.batches import batches_of, even_shards, has_iterator, rows_of, uneven_shards
-from harness.refuting.differences import differing
+from harness.refuting.differences import first_difference_of_batch
 from harness.relations import COARSE, NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
 from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
@@ -126,7 +126,7 @@ def _told(
         runs = [each[number] for each in tried.clients if len(each) > number]
         if runs and all(each.failed is None for each in (*runs, alone)):
             done[lengths] = (runs, alone, [])
-    found = {lengths: differing(graphs, *each) for lengths, each in done.items()}
+    found = {lengths: first_difference_of_batch(graphs, *each) for lengths, each in done.items()}
     for noise in (FIRST_SEEDS, MORE_SEEDS):
         open_ = [lengths for lengths, each in found.items() if each is not None and not each.is_plain]
         if not open_:
@@ -137,7 +137,7 @@ def _told(
             noisy = done[lengths][2]
             noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
             if noisy:
-                found[lengths] = differing(graphs, *done[lengths])
+                found[lengths] = first_difference_of_batch(graphs, *done[lengths])
             else:  # nothing is known of this one
                 del found[lengths]
         if open_ and not found:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["BatchDifference", "differing"]
+__all__ = ["BatchDifference", "first_difference_of_batch"]
 
 _SHARE = 1e-2
 """A difference counts from this share of what the step changes on one device: rounding is far from it."""
@@ -50,7 +50,7 @@ class BatchDifference:
         return self.bounds is not None and self.bounds >= PLAIN
 
 
-def differing(
+def first_difference_of_batch(
     graphs: StepGraphs, runs: Sequence[BatchOutcome], alone: BatchOutcome, noisy: Sequence[BatchOutcome] = ()
 ) -> BatchDifference | None:
     """What differs most in a variable that the program reports, or else trains; None if nothing does.

@@ -8,10 +8,10 @@ import msgspec
 
 from harness.evidence.step_graph import StepGraph
 
-__all__ = ["alike_long"]
+__all__ = ["cut_to_shortest"]
 
 
-def alike_long(every: Sequence[StepGraph]) -> tuple[StepGraph, ...]:
+def cut_to_shortest(every: Sequence[StepGraph]) -> tuple[StepGraph, ...]:
     """The same with as many calls each, if one was cut, and that as a condition.
 
     How far a run comes within the time that it gets is chance. One that has ended by itself earlier than another was

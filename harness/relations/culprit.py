@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.relations.facts import Fact, FactKind
 from harness.relations.walker import WalkedGraph, plain_name
 
-__all__ = ["blamed", "is_gradient", "meaning"]
+__all__ = ["guilty_operation", "is_gradient", "meaning"]
 
 _GRADIENT = "gradient_tape/"
 
@@ -31,7 +31,7 @@ def meaning(fact: Fact, alone: WalkedGraph) -> str:
     return words.get(fact.kind, "each replica has a count of its own")
 
 
-def blamed(fact: Fact, run: WalkedGraph, alone: WalkedGraph) -> Fact:
+def guilty_operation(fact: Fact, run: WalkedGraph, alone: WalkedGraph) -> Fact:
     """The value that is wrong first, on the way to a wrong one.
 
     Operations are compared with those of the same name; one that only the run has gives a value of the one device if

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from harness.evidence.step_graph import Argument, GraphNode, StepGraph
-from harness.relations.common_length import alike_long
-from harness.relations.culprit import blamed, is_gradient, meaning
+from harness.relations.common_length import cut_to_shortest
+from harness.relations.culprit import guilty_operation, is_gradient, meaning
 from harness.relations.facts import Fact, FactKind, ProofCondition
 from harness.relations.proof import Proof, SourcePlace, Suspect, Under
 from harness.relations.protocol import World
@@ -45,7 +45,7 @@ def proof_of(clients: Sequence[StepGraph], reference: StepGraph, *, program: str
     for traced in (*clients, reference):
         if traced.why_not is not None:
             return Proof("open", program, strategy, reasons=(traced.why_not,))
-    *clients, reference = alike_long([*clients, reference])
+    *clients, reference = cut_to_shortest([*clients, reference])
     functions, doubts = _functions(clients, reference)
     proof = _attempt(functions, frozenset(), program, strategy)
     if proof.status == "open" and (counting := frozenset().union(*(_may_count(each.clients) for each in functions))):
@@ -478,7 +478,7 @@ def _suspects(
     """One for each line, what is wrong before any gradient first."""
     known: dict[object, tuple[bool, Suspect]] = {}
     for name, fact in suspects:
-        guilty = blamed(fact, run, alone)
+        guilty = guilty_operation(fact, run, alone)
         if guilty.unknown is not None:
             node, why, definite = guilty.unknown.node, guilty.unknown.why, not guilty.unknown.ruleless
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from harness.running.other_environment import Failed, Reply, Request
-from harness.running.reference_request import made
+from harness.running.reference_request import make_runs
 from harness.running.reference_runs import Runs
 from harness.subject.program import Program
 from simulator import LockstepError
@@ -31,7 +31,7 @@ def answer(request: str, reply: str) -> None:
             hardware=asked.hardware,
             strategy=asked.strategy,
         )
-        found = Reply(made=made(runs, asked.wanted))
+        found = Reply(made=make_runs(runs, asked.wanted))
     except LockstepError as error:
         found = Reply(failed=Failed.of(error))
     new = Path(reply).with_suffix(".new")

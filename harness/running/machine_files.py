@@ -20,10 +20,10 @@ from simulator.machines.local.scratch import scratch
 from simulator.machines.protocol import LEFT
 
 __all__ = [
-    "assigned",
-    "bring",
     "brought_if_failed",
     "check_machines",
+    "fetch_traces",
+    "machine_assignment",
     "on_machines",
     "placed_program",
     "record_directory",
@@ -130,7 +130,7 @@ def record_directory(cluster: Cluster, case: StrategyCase, kept: Path, *, needed
     yield None
 
 
-def assigned(case: StrategyCase, traces: Path, directory: Path | None, assignment: Assignment) -> Assignment:
+def machine_assignment(case: StrategyCase, traces: Path, directory: Path | None, assignment: Assignment) -> Assignment:
     """What a client is told of where it records.
 
     Args:
@@ -145,15 +145,15 @@ def assigned(case: StrategyCase, traces: Path, directory: Path | None, assignmen
 
 @contextlib.contextmanager
 def brought_if_failed(traces: Path) -> Iterator[None]:
-    """`bring` what a run has recorded that fails: its numbers may be judged nevertheless."""
+    """`fetch_traces` what a run has recorded that fails: its numbers may be judged nevertheless."""
     try:
         yield
     except RunFailed as failure:
-        bring(failure.result.directory, traces)
+        fetch_traces(failure.result.directory, traces)
         raise
 
 
-def bring(run: Path, traces: Path) -> None:
+def fetch_traces(run: Path, traces: Path) -> None:
     """Put the traces that a run has brought from other machines where those of a run of this one are.
 
     Args:

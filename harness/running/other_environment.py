@@ -23,7 +23,7 @@ from harness.subject.script import Script
 from simulator import RunFailed, RunResult, TaskError, UsageError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Failed", "Reply", "Request", "made_elsewhere"]
+__all__ = ["Failed", "Reply", "Request", "runs_of_environment"]
 
 _END_SECONDS_MAX = 10.0
 # The imports of a forkserver on a busy machine.
@@ -34,7 +34,7 @@ _ANSWER = "from _lockstep.elsewhere import answer; answer(*sys.argv[1:])"
 class Request(msgspec.Struct, frozen=True):
     """What the other Python is asked for: runs of a program, a function of a file by its `origin` or a script.
 
-    The rest is as of `harness.running.reference_runs.Runs` and `harness.running.reference_request.made`.
+    The rest is as of `harness.running.reference_runs.Runs` and `harness.running.reference_request.make_runs`.
     """
 
     wanted: ReferenceRequest
@@ -87,8 +87,8 @@ class Reply(msgspec.Struct, frozen=True):
     failed: Failed | None = None
 
 
-def made_elsewhere(runs: Runs, wanted: ReferenceRequest, python: Interpreter) -> ReferenceFiles:
-    """As `harness.running.reference_request.made`, by another Python.
+def runs_of_environment(runs: Runs, wanted: ReferenceRequest, python: Interpreter) -> ReferenceFiles:
+    """As `harness.running.reference_request.make_runs`, by another Python.
 
     Raises:
         UsageError: the other Python cannot find the program, or does not take it.

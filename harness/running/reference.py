@@ -15,8 +15,8 @@ from harness.evidence.steps import Segment
 from harness.running.cache import kept_in_cache
 from harness.running.interpreter import Interpreter
 from harness.running.live_reference import LiveReference
-from harness.running.other_environment import made_elsewhere
-from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS, ReferenceRequest, made
+from harness.running.other_environment import runs_of_environment
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS, ReferenceRequest, make_runs
 from harness.running.reference_runs import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
 from harness.running.resume_steps import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
@@ -294,7 +294,7 @@ def undisturbed(
 
 
 def _made(runs: Runs, wanted: ReferenceRequest, python: Interpreter | None) -> ReferenceFiles:
-    return made(runs, wanted) if python is None else made_elsewhere(runs, wanted, python)
+    return make_runs(runs, wanted) if python is None else runs_of_environment(runs, wanted, python)
 
 
 def _reference(left: ReferenceFiles, venue: Venue) -> Reference:

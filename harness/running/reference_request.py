@@ -11,7 +11,7 @@ from harness.evidence.trace import ClientTrace, read_client
 from harness.running.reference_runs import PLAIN, Runs, noisy, reproducible
 from simulator import RunFailed
 
-__all__ = ["FIRST_SEEDS", "MORE_SEEDS", "ReferenceRequest", "made", "notes_of"]
+__all__ = ["FIRST_SEEDS", "MORE_SEEDS", "ReferenceRequest", "make_runs", "notes_of"]
 
 # An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
 FIRST_SEEDS = (101, -101)
@@ -36,7 +36,7 @@ class ReferenceRequest(msgspec.Struct, frozen=True):
     sure: bool = False
 
 
-def made(runs: Runs, wanted: ReferenceRequest) -> ReferenceFiles:
+def make_runs(runs: Runs, wanted: ReferenceRequest) -> ReferenceFiles:
     """Make those that are not there yet, and say where they are.
 
     Raises:

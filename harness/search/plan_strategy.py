@@ -18,7 +18,7 @@ from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
 from simulator.faults.protocol import PHASES, fields_of
 
-__all__ = ["Space", "draw_plans", "drawn", "plans"]
+__all__ = ["Space", "draw_plans", "drawn_plans", "plans"]
 
 # The name of our draws in `hypothesis.settings`.
 _BACKEND = "lockstep"
@@ -82,7 +82,7 @@ def draw_plans(space: Space, number: int, count: int) -> list[FaultPlan]:
 
     Every choice in them is made: they expand to themselves.
     """
-    drawn: dict[str, FaultPlan] = {}
+    drawn_plans: dict[str, FaultPlan] = {}
 
     @seed(number)
     @settings(
@@ -95,13 +95,13 @@ def draw_plans(space: Space, number: int, count: int) -> list[FaultPlan]:
     )
     @given(plans(space))
     def collect(plan: FaultPlan) -> None:
-        drawn.setdefault(plan.to_json(), plan)
+        drawn_plans.setdefault(plan.to_json(), plan)
 
     collect()
-    return list(drawn.values())
+    return list(drawn_plans.values())
 
 
-def drawn(space: Space, seed: int) -> Iterator[FaultPlan]:
+def drawn_plans(space: Space, seed: int) -> Iterator[FaultPlan]:
     """Different plans without end, as long as there are any; the same for the same seed."""
     seen: set[str] = set()
     barren = 0
@@ -117,14 +117,14 @@ def plans(space: Space) -> st.SearchStrategy[FaultPlan]:
     """Plans of one to `faults_max` faults, which heal."""
 
     @st.composite
-    def drawn(draw: Draw) -> FaultPlan:
+    def drawn_plans(draw: Draw) -> FaultPlan:
         chosen = _survivable(_kinds_drawn(draw, space), space.room)
         # In the order in which they strike, as far as a plan says: steps count anew after a restart.
         faults = sorted((_fault(draw, kind, space) for kind in chosen), key=lambda fault: int(fault.step or 0))
         plan = FaultPlan(faults=tuple(faults), heal=space.chaos, progress=space.progress)
         return plan.expand(space.topology)
 
-    return drawn()
+    return drawn_plans()
 
 
 def _kinds_drawn(draw: Draw, space: Space) -> list[str]:

@@ -11,7 +11,7 @@ import msgspec
 
 from harness.search.corpus import Corpus
 from harness.search.outcome import PlanOutcome
-from harness.search.plan_strategy import Space, drawn
+from harness.search.plan_strategy import Space, drawn_plans
 from harness.search.shrinking import Acceptance, Verdicts, shrink_plan
 from harness.search.situations import Coverage, Point
 from harness.search.steering import Steering
@@ -98,7 +98,7 @@ class Search:
             self.corpus.coverage.points = self.points
         hunt.coverage = self.corpus.coverage
         steering = None if self.points is None else Steering(self.space, self.points, self.seed, self.corpus)
-        for plan in drawn(self.space, self.seed) if steering is None else steering.plans():
+        for plan in drawn_plans(self.space, self.seed) if steering is None else steering.plans():
             if self.left <= 0 or hunt.plans == self.plans:
                 break
             hunt.plans += 1

@@ -17,7 +17,7 @@ from harness.evidence.reference import Reference
 from harness.judgement import task_summaries
 from harness.judging.not_finite import not_finite
 from harness.request import Tier, VerifyRequest
-from harness.run_directory import check_out, kept_in
+from harness.run_directory import check_out, opened_run
 from harness.running.disturbance import Disturbance
 from harness.running.machine_files import check_machines, on_machines, placed_program
 from harness.running.observe import check_hardware
@@ -84,7 +84,7 @@ class Subject:
         disturbance.check(self.case, self.asked.timeout)
         causes: tuple[TaskError, ...] = ()
         found, whole = PlanOutcome(), True
-        with kept_in(out) as directory:
+        with opened_run(out) as directory:
             limit = self.asked.timeout if seconds is None else min(seconds, self.asked.timeout)
             asked = dataclasses.replace(self.asked, keep=out is not None, timeout=limit)
             attempt = JudgedAttempt(self.program, self.case, disturbance, directory, asked, began)

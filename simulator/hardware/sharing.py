@@ -11,7 +11,7 @@ from simulator.errors import HardwareMissing, UsageError
 from simulator.hardware.detecting import Gpu
 from simulator.topology import Topology
 
-__all__ = ["LIMIT_VARIABLE", "GpuShare", "shared_out", "wanted"]
+__all__ = ["LIMIT_VARIABLE", "GpuShare", "gpu_shares", "gpus_wanted"]
 
 LIMIT_VARIABLE = "LOCKSTEP_GPU_MEMORY_MB"
 _LIMIT_MB = 2048
@@ -33,7 +33,7 @@ class GpuShare:
     memory_mb: int = 0
 
 
-def shared_out(
+def gpu_shares(
     topology: Topology, there: Sequence[Gpu], environ: Mapping[str, str] | None = None
 ) -> dict[str, GpuShare]:
     """The share of each task.
@@ -75,7 +75,7 @@ def shared_out(
     return shares
 
 
-def wanted(topology: Topology) -> int:
+def gpus_wanted(topology: Topology) -> int:
     """How many GPUs the tasks of a cluster would take if there were as many."""
     counts = (topology.devices_of(task.partition(":")[0]) for task in topology.tasks)
     return sum(devices.count for devices in counts if devices.on_gpu)

@@ -7,8 +7,8 @@ import pytest
 from harness.evidence.averages import Average
 from harness.evidence.stand_ins import COUNT, StandIn
 from harness.evidence.trace import ClientTrace, Counters, Header, RunTrace, Seen
-from harness.judging.assumptions import doubted
-from harness.judging.batch_of_average import told_batch
+from harness.judging.assumptions import with_assumptions
+from harness.judging.batch_of_average import average_of_one_replica
 from harness.judging.laws import Judgement
 from harness.judging.native_scale import NativeRun
 from harness.judging.verdict import Verdict
@@ -46,7 +46,7 @@ def _run(batch: int, *shares: tuple[int, ...], told: tuple[StandIn, ...] = ()) -
 )
 def test_the_batch_of_one_is_known(batch: int, shares: list[tuple[int, ...]], times: int | None) -> None:
     """By what each replica, or each worker, had in the step in which the line was run first."""
-    found = told_batch(_run(batch, *shares))
+    found = average_of_one_replica(_run(batch, *shares))
     assert (None if found is None else found[1]) == times
 
 
@@ -65,7 +65,7 @@ def test_it_settles_what_replicas_contribute(batch: int, factor: float | None, o
     run = _run(batch, (4, 4), told=(StandIn(f"{COUNT} multiplies", "train.py:3", "2"),))
     law = Judgement("variables_match_reference", "held", compared=3, suffices=True)
     held = Verdict("train.py", "mirrored-2", (law,))
-    verdict = doubted(held, run, run, 2, natively=lambda: NativeRun(factor))
+    verdict = with_assumptions(held, run, run, 2, natively=lambda: NativeRun(factor))
     assert verdict.outcome == outcome, str(verdict)
     if outcome == "inconsistent":
         (finding,) = verdict.findings

@@ -23,7 +23,7 @@ from harness.judging.verdict import Verdict
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
 from harness.running.watched_step import WatchedRuns
-from harness.saved_run import known_again
+from harness.saved_run import with_saved_findings
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from tests.harness._watched import Steps, watched
@@ -372,8 +372,8 @@ def test_a_saved_verdict_knows_its_culprit() -> None:
     saved = json.loads(json.dumps(told.to_json()))
     assert saved["culprit"]["line"] == 4
     nothing = Reference(RunTrace(()), ())
-    assert known_again(bare, saved, nothing).looked == told.looked
-    assert known_again(bare, json.loads(json.dumps(bare.to_json())), nothing).looked is None
+    assert with_saved_findings(bare, saved, nothing).looked == told.looked
+    assert with_saved_findings(bare, json.loads(json.dumps(bare.to_json())), nothing).looked is None
 
 
 def test_the_page_shows_it_and_keeps_it_text() -> None:
@@ -397,7 +397,8 @@ def test_a_verdict_stands_whatever_is_wrong_with_the_search(monkeypatch: pytest.
         raise IndexError("of nothing")
 
     monkeypatch.setattr(culprits, "find_culprit", failing)
-    monkeypatch.setattr(culprits, "watch_step", lambda *args, **options: WatchedRuns((), None, ()))  # type: ignore[arg-type]
+    nothing = WatchedRuns((), None, ())  # type: ignore[arg-type]
+    monkeypatch.setattr(culprits, "watch_step", lambda *args, **options: nothing)
     monkeypatch.setattr(culprits, "read_parts", lambda directory: Parts(RunTrace((_client(),))))
     reference = Reference(RunTrace((_client(),)), ())
     bare = Verdict("train.py:train", "mirrored-2", ())

@@ -15,7 +15,7 @@ from harness.culprits import with_culprit
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, DrawSeen, Header, RunTrace, Seen, Step
 from harness.judging.conditions import OWN, Condition
-from harness.judging.culprit import Culprit, drawn_by, find_culprit
+from harness.judging.culprit import Culprit, draw_culprit, find_culprit
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
 from harness.running.watched_step import WatchedRuns
@@ -81,7 +81,7 @@ _HEADER = Header("local:0", 0, "mirrored", 2, 1, 2, 2)
 )
 def test_the_line_of_a_draw_is_known_without_watching(draw: DrawSeen, line: int | None) -> None:
     """It was seen when the run was followed; draws that are conditions are none."""
-    culprit = drawn_by(draw, 3)
+    culprit = draw_culprit(draw, 3)
     assert (culprit and culprit.line) == line
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
-from harness.evidence.corrupt_values import CorruptValue, read_struck
+from harness.evidence.corrupt_values import CorruptValue, read_corrupt_values
 from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, RunTrace, Variable
@@ -250,7 +250,7 @@ def test_a_bit_of_a_real_variable_is_named(tmp_path: Path) -> None:
     verdict = verify(training(), "multi_worker-2", faults=plan, timeout=60, out=tmp_path)
     assert verdict.explanation is not None, str(verdict)
     assert verdict.explanation.rule == RULE
-    (struck,) = read_struck(tmp_path)
+    (struck,) = read_corrupt_values(tmp_path)
     assert (struck.task, struck.target, struck.variable, struck.element) == ("worker:1", "variable", "bias:0", 1)
     number = f"element 1 of variable 'bias:0' on its replica 0 was {struck.before} and became {struck.after}."
     assert number in verdict.explanation.text

@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 
 from harness.evidence.lru_cache import LruCache
-from harness.evidence.memory_map import give_back, mapped
+from harness.evidence.memory_map import map_file, release_pages
 from harness.evidence.observed import history
 from harness.evidence.trace import Array, Counters, Header, Step, Variable, merge, read_client
 from harness.evidence.writing import TraceWriter
@@ -25,10 +25,10 @@ def test_what_was_looked_at_is_given_back_and_can_be_read_again(tmp_path: Path) 
     """Also after the file was removed, as a run's directory is in the end."""
     path = tmp_path / "bytes"
     path.write_bytes(np.arange(64 * MEBI // 8, dtype=np.int64).tobytes())
-    numbers = np.frombuffer(mapped(path), np.int64)
+    numbers = np.frombuffer(map_file(path), np.int64)
     path.unlink()
     total, full = int(numbers.sum()), _from_files()
-    give_back()
+    release_pages()
     assert full - _from_files() > 48 * MEBI
     assert int(numbers.sum()) == total
 
@@ -36,7 +36,7 @@ def test_what_was_looked_at_is_given_back_and_can_be_read_again(tmp_path: Path) 
 def test_an_empty_file_has_no_bytes(tmp_path: Path) -> None:
     """It cannot be mapped, and is no error."""
     (tmp_path / "empty").touch()
-    assert len(mapped(tmp_path / "empty")) == 0
+    assert len(map_file(tmp_path / "empty")) == 0
 
 
 def test_a_long_training_needs_no_more_memory_than_a_short_one(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from harness.cli import _lockstep
 from harness.errors import NothingObserved
 from harness.judging.environments import Environments
 from harness.running.interpreter import Interpreter
-from harness.running.other_environment import made_elsewhere
+from harness.running.other_environment import runs_of_environment
 from harness.running.reference_request import ReferenceRequest
 from harness.running.reference_runs import Runs
 from harness.subject.program import Program
@@ -147,7 +147,7 @@ def test_another_python_that_never_answers_is_not_waited_for_without_end(tmp_pat
     python = Interpreter(str(tmp_path / "python"), {"tensorflow": "2.0"})
     runs = Runs(Program.of("tests/harness/_programs.py:silent"), tmp_path, 1, -59.9)  # which is 0.1 s for each
     with pytest.raises(RunFailed, match=r"did not answer within 0\.3 s, in which 3 runs could be made") as caught:
-        made_elsewhere(runs, ReferenceRequest(), python)
+        runs_of_environment(runs, ReferenceRequest(), python)
     assert caught.value.root_cause.kind == "Hang"
     assert not psutil.pid_exists(int((tmp_path / "number").read_text()))
 

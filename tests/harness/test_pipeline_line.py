@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from harness.evidence.pipelines import Pipeline, Transformation
-from harness.judging.culprit import Culprit, NoCulprit, fed_by
+from harness.judging.culprit import Culprit, NoCulprit, pipeline_culprit
 
 _How = Literal["dataset", "function"] | None
 
@@ -21,14 +21,14 @@ _TRAIN = _pipeline(("Range", "a.py:1"), ("Shard", "a.py:2"), ("Batch", "a.py:3")
 
 
 def _blamed(*pipelines: Pipeline, kinds: tuple[str, ...] = ("Shard",), step: int = 1) -> str | None:
-    found = fed_by(pipelines, kinds, "wrong", step)
+    found = pipeline_culprit(pipelines, kinds, "wrong", step)
     return found.where if isinstance(found, Culprit) else None
 
 
 def test_the_last_of_the_kinds_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its text, and all that the pipeline is made of, in the order of the program."""
     monkeypatch.setattr(linecache, "getline", lambda file, line: f"  line {line}\n")
-    found = fed_by([_TRAIN], ["Shard"], "every worker takes the same", 2)
+    found = pipeline_culprit([_TRAIN], ["Shard"], "every worker takes the same", 2)
     assert isinstance(found, Culprit)
     assert found.lines == (
         "a.py:2  line 2",
@@ -56,7 +56,7 @@ def test_another_pipeline_is_not_blamed() -> None:
 def test_no_line_is_guessed() -> None:
     """Where two pipelines could be it, these are told; where none was seen, that is."""
     second = _pipeline(("Shard", "a.py:20"), line="a.py:29")
-    found = fed_by([_TRAIN, second], ["Shard"], "wrong", 1)
+    found = pipeline_culprit([_TRAIN, second], ["Shard"], "wrong", 1)
     assert found == NoCulprit("it may be made at any of these lines of input pipelines: a.py:2, a.py:20")
-    assert isinstance(fed_by([], ["Shard"], "wrong", 1), NoCulprit)
+    assert isinstance(pipeline_culprit([], ["Shard"], "wrong", 1), NoCulprit)
     assert _blamed(_TRAIN, _pipeline(("Shard", "a.py:2"), line="a.py:40")) == "a.py:2"

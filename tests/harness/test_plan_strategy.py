@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.search import describe_plan
-from harness.search.plan_strategy import Space, draw_plans, drawn, plans
+from harness.search.plan_strategy import Space, draw_plans, drawn_plans, plans
 from harness.search.profiles import PROFILES, choose_kinds, profile_of, searchable
 from harness.search.venue import HERE, SearchVenue, room_of
 from harness.subject.machines import Over
@@ -112,7 +112,8 @@ def test_links_of_a_parameter_server_cluster_are_those_that_are_used() -> None:
 def test_the_same_seed_draws_the_same_plans() -> None:
     """And another seed draws others; none comes twice."""
     first, again, other = (
-        [next(found).to_json() for _ in range(40)] for found in (drawn(_space(WORKERS), seed) for seed in (3, 3, 4))
+        [next(found).to_json() for _ in range(40)]
+        for found in (drawn_plans(_space(WORKERS), seed) for seed in (3, 3, 4))
     )
     assert first == again
     assert first != other
@@ -122,7 +123,7 @@ def test_the_same_seed_draws_the_same_plans() -> None:
 def test_few_plans_come_to_an_end() -> None:
     """Where all there are have been drawn, the search ends."""
     space = Space(ALONE, 2, ("kill",), profile_of("swarm"), faults_max=1)
-    found = {describe_plan(plan) for plan in drawn(space, 0)}
+    found = {describe_plan(plan) for plan in drawn_plans(space, 0)}
     assert {"kill local:0 step=1", "kill local:0 step=2"} < found
     phases = set(PHASES) - {"at_barrier", "collective"}
     assert {text.split()[2] for text in found} == {"step=1", "step=2", *(f"phase={phase}" for phase in phases)}

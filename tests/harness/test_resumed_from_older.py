@@ -13,7 +13,7 @@ from harness import verify
 from harness.evidence.saves import Process, last_journal, note_saves, read_saves
 from harness.judging.explain import explain
 from harness.judging.judge import judge_parts
-from harness.judging.laws._older_saves import OlderRestore, olders
+from harness.judging.laws._older_saves import OlderRestore, older_restores
 from harness.judging.laws.protocol import Case
 from harness.judging.laws.resumed_from_older import LAW
 from tests.harness._journals import Script
@@ -46,7 +46,7 @@ class _Run:
         read = read_saves(tmp_path, {})
         assert read is not None
         names = {f"{event.path}.index" for event in read.events if not event.restores and event.path not in self.gone}
-        return olders(replace(read, files={event.process: tuple(sorted(names)) for event in read.events}))
+        return older_restores(replace(read, files={event.process: tuple(sorted(names)) for event in read.events}))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from harness.evidence.stand_ins import DRAWN, ENDLESS, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable
 from harness.evidence.witness_values import completed_parts
 from harness.evidence.writing import write_client
-from harness.judging.assumptions import doubted
+from harness.judging.assumptions import with_assumptions
 from harness.judging.laws import Judgement
 from harness.judging.resumed_script import began_alike, is_computed
 from harness.judging.verdict import Verdict
@@ -80,7 +80,7 @@ def _parts(
 
 def _judged(parts: Parts, reference: Reference) -> Verdict:
     verdict = judge(parts, reference, program="train.py", tasks={}, seconds=1.0)
-    return doubted(verdict, parts.earlier[0].trace, reference.trace, 2, parts)
+    return with_assumptions(verdict, parts.earlier[0].trace, reference.trace, 2, parts)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from harness import MissingHardware, strategy_case, verify
 from harness.evidence.trace import Placement, RunTrace
 from harness.judging.laws import Case, all_laws
 from harness.judging.tolerance import ExactTolerance
-from harness.recording.tpu_rehearsal import TpuRefused, rehearsing
+from harness.recording.tpu_rehearsal import TpuRefused, tpu_rehearsal
 from harness.report import Cell, Matrix
 from harness.running.observe import check_hardware
 from harness.subject.devices import hardware_of, ran_on
@@ -75,7 +75,7 @@ def _run_all() -> dict[str, str]:
     def said(signature: Any, step: Callable[[Any], Any]) -> str:
         train_step = tf.function(lambda x: strategy.run(step, args=(x,)), input_signature=signature)  # line: size
         try:
-            with rehearsing(strategy) as rehearsal:
+            with tpu_rehearsal(strategy) as rehearsal:
                 train_step(tf.constant([[1.0, 2.0], [-3.0, 4.0]]))
         except TpuRefused as refusal:
             return str(refusal)
@@ -85,7 +85,7 @@ def _run_all() -> dict[str, str]:
     found = {step.__name__: said([tf.TensorSpec([2, 2])], step) for step in steps}
     found["any size"] = said([tf.TensorSpec([None, 2])], _taken)
     try:
-        with rehearsing(strategy):
+        with tpu_rehearsal(strategy):
             strategy.scope()
     except TpuRefused as refusal:
         found["nothing"] = str(refusal)

@@ -16,7 +16,7 @@ from harness.judging.laws import Case, Finding, Judgement
 from harness.judging.more_runs import is_open, is_plain
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 from harness.judging.verdict import Verdict
-from harness.judging.wrong_steps import StepsAlone, steps_alone
+from harness.judging.wrong_steps import StepsAlone, wrong_steps_of
 from harness.verify import judge
 from tests.harness._traces import client, step
 
@@ -128,7 +128,7 @@ def _changed(plain: list[dict[str, Any]], changed: dict[str, Any]) -> list[dict[
 def test_whatever_the_laws_compare_makes_a_step_wrong(change: dict[str, Any]) -> None:
     """A value, a shape, a value that is missing, examples; and no other step for it."""
     run, reference = _traces(at_4=change)
-    assert steps_alone(Case(run, reference, ExactTolerance())) == StepsAlone((4,), 9, 10)
+    assert wrong_steps_of(Case(run, reference, ExactTolerance())) == StepsAlone((4,), 9, 10)
 
 
 def test_what_is_not_finite_in_the_reference_is_neither_right_nor_wrong() -> None:
@@ -137,7 +137,7 @@ def test_what_is_not_finite_in_the_reference_is_neither_right_nor_wrong() -> Non
     later = {f"at_{k}": nothing for k in range(5, 11)}
     run, _ = _traces(at_4=nothing, **later)
     reference, _ = _traces(**later)
-    assert steps_alone(Case(run, reference, ExactTolerance())) == StepsAlone((4,), 3, 4)
+    assert wrong_steps_of(Case(run, reference, ExactTolerance())) == StepsAlone((4,), 3, 4)
 
 
 def test_a_step_does_not_agree_by_what_is_wrong_nowhere() -> None:
@@ -145,18 +145,18 @@ def test_a_step_does_not_agree_by_what_is_wrong_nowhere() -> None:
     unknown = {f"at_{k}": {"loss": None} for k in range(7, 11)}
     run, _ = _traces(at_3={"loss": 0.5}, **unknown)
     reference, _ = _traces(**unknown)
-    assert steps_alone(Case(run, reference, ExactTolerance())) == StepsAlone((3,), 5, 10)
+    assert wrong_steps_of(Case(run, reference, ExactTolerance())) == StepsAlone((3,), 5, 10)
     run, _ = _traces(at_3={"variables": {"w": np.array([0.5], np.float32)}}, **unknown)
-    assert steps_alone(Case(run, reference, ExactTolerance())) == StepsAlone((3,), 9, 10)
+    assert wrong_steps_of(Case(run, reference, ExactTolerance())) == StepsAlone((3,), 9, 10)
 
 
 def test_a_run_with_fewer_steps_is_judged_at_those_it_took() -> None:
     """And one with more at those of the reference."""
     run, reference = _traces(at_3={"loss": 0.5})
     short = RunTrace((msgspec.structs.replace(run.clients[0], steps=run.clients[0].steps[:6]),))
-    assert steps_alone(Case(short, reference, ExactTolerance())) == StepsAlone((3,), 5, 6)
+    assert wrong_steps_of(Case(short, reference, ExactTolerance())) == StepsAlone((3,), 5, 6)
     shorter = RunTrace((msgspec.structs.replace(reference.clients[0], steps=reference.clients[0].steps[:2]),))
-    assert steps_alone(Case(run, shorter, ExactTolerance())) == StepsAlone((), 2, 2)
+    assert wrong_steps_of(Case(run, shorter, ExactTolerance())) == StepsAlone((), 2, 2)
 
 
 def test_epochs_are_judged_where_a_run_has_only_those() -> None:
@@ -173,8 +173,8 @@ def test_epochs_are_judged_where_a_run_has_only_those() -> None:
         return msgspec.structs.replace(one, index=index)
 
     case = Case(trace(True, wrong=6), trace(False), ExactTolerance())
-    assert steps_alone(case) == StepsAlone((6,), 2, 9)
-    assert steps_alone(replace(case, run=trace(True))) == StepsAlone((), 3, 9)
+    assert wrong_steps_of(case) == StepsAlone((6,), 2, 9)
+    assert wrong_steps_of(replace(case, run=trace(True))) == StepsAlone((), 3, 9)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.errors import NoRoom
-from harness.evidence.memory_map import looked_at, mapped
+from harness.evidence.memory_map import map_file, note_access
 from harness.evidence.steps.records import PlaceValue, StepEvidence, Stored
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class EvidenceReader:
         (length,) = _LENGTH.unpack_from(data)
         begin = _LENGTH.size + length + stored.begin
         piece = data[begin : begin + stored.size]
-        looked_at(stored.size)
+        note_access(stored.size)
         if stored.dtype == "object":
             found = np.empty(len(values := msgspec.msgpack.decode(piece, type=list[bytes])), object)
             found[:] = values
@@ -174,7 +174,7 @@ class EvidenceReader:
 
     def _mapped(self, index: int) -> memoryview:
         if index not in self._files:
-            self._files[index] = mapped(self._folder / f"{index}{SUFFIX}")
+            self._files[index] = map_file(self._folder / f"{index}{SUFFIX}")
         return self._files[index]
 
 

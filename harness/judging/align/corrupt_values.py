@@ -8,10 +8,10 @@ from harness.evidence.corrupt_values import CorruptValue
 from harness.evidence.observed import moments
 from harness.judging.laws.protocol import Case, StruckAt
 
-__all__ = ["placed", "restored"]
+__all__ = ["corrupt_values_of_case", "restored"]
 
 
-def placed(case: Case, struck: Iterable[CorruptValue]) -> tuple[StruckAt, ...]:
+def corrupt_values_of_case(case: Case, struck: Iterable[CorruptValue]) -> tuple[StruckAt, ...]:
     """The numbers changed in the processes of a case, among its steps."""
     steps = [moment.step for moment in moments(case.run, aligned_to=case.reference) if moment.step is not None]
     begin = steps[0] - 1 if steps else case.begin

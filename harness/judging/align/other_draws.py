@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from harness.evidence.trace import RunTrace
 
-__all__ = ["apart_of", "none_judged", "told"]
+__all__ = ["none_judged", "steps_with_other_draws", "told"]
 
 _SHOWN = 8
 
 
-def apart_of(reference: RunTrace) -> dict[int, str]:
+def steps_with_other_draws(reference: RunTrace) -> dict[int, str]:
     """By step of the reference why it is apart."""
     steps = reference.clients[0].steps
     return {step.index: step.seen.apart for step in steps if step.seen is not None and step.seen.apart is not None}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.judging.culprit.average_line import averaged_by
-from harness.judging.culprit.draw_line import drawn_by
+from harness.judging.culprit.average_line import average_culprit
+from harness.judging.culprit.draw_line import draw_culprit
 from harness.judging.culprit.find import WrongReport, find_culprit
-from harness.judging.culprit.layout_line import packed_by
-from harness.judging.culprit.pipeline_line import fed_by
+from harness.judging.culprit.layout_line import layout_culprit
+from harness.judging.culprit.pipeline_line import pipeline_culprit
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 from harness.judging.culprit.watch_selection import next_look
 
@@ -15,10 +15,10 @@ __all__ = [
     "Looked",
     "NoCulprit",
     "WrongReport",
-    "averaged_by",
-    "drawn_by",
-    "fed_by",
+    "average_culprit",
+    "draw_culprit",
     "find_culprit",
+    "layout_culprit",
     "next_look",
-    "packed_by",
+    "pipeline_culprit",
 ]

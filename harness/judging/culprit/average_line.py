@@ -8,10 +8,10 @@ from harness.evidence.averages import Average
 from harness.judging.culprit.protocol import Culprit
 from simulator.agent.places import file_and_line
 
-__all__ = ["averaged_by"]
+__all__ = ["average_culprit"]
 
 
-def averaged_by(average: Average) -> Culprit:
+def average_culprit(average: Average) -> Culprit:
     """What there is to say of a line that gives the batch of one replica."""
     file, line = file_and_line(average.line) or (average.line, 0)
     source = linecache.getline(file, line).strip()

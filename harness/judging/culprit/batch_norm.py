@@ -9,10 +9,10 @@ from __future__ import annotations
 from harness.evidence.trace import is_statistics
 from harness.judging.culprit.alignment import Alignment, OperationNode
 
-__all__ = ["kept_apart"]
+__all__ = ["separate_statistics"]
 
 
-def kept_apart(aligned: Alignment) -> OperationNode | None:
+def separate_statistics(aligned: Alignment) -> OperationNode | None:
     """The first operation by which replicas give their copies of such a variable unlike values."""
     given: dict[str, set[tuple[int, ...]]] = {}
     found: dict[str, OperationNode] = {}

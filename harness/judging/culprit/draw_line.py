@@ -8,7 +8,7 @@ from harness.evidence.trace import DrawSeen
 from harness.judging.culprit.protocol import Culprit
 from simulator.agent.places import file_and_line
 
-__all__ = ["drawn_by"]
+__all__ = ["draw_culprit"]
 
 _EXPECTED = {
     "equal": "expected other numbers for other examples",
@@ -17,7 +17,7 @@ _EXPECTED = {
 }
 
 
-def drawn_by(draw: DrawSeen, step: int) -> Culprit | None:
+def draw_culprit(draw: DrawSeen, step: int) -> Culprit | None:
     """What there is to say of a draw; None where its line is not known.
 
     Args:

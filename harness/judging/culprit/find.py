@@ -9,7 +9,7 @@ from harness.evidence.trace import Array
 from harness.evidence.watch_request import WatchRequest
 from harness.evidence.watched_step import REPLICA, Op, WatchedStep, digest_of, form_of
 from harness.judging.culprit.alignment import Alignment, OperationNode
-from harness.judging.culprit.batch_norm import kept_apart
+from harness.judging.culprit.batch_norm import separate_statistics
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.client_step import ClientStep, assigns
 from harness.judging.culprit.example_order import other_examples
@@ -77,7 +77,7 @@ def find_culprit(
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
     found = first_broken(aligned, wrong, on_read=not consistent)
-    if found is None and statistics and (kept := kept_apart(aligned)) is not None:
+    if found is None and statistics and (kept := separate_statistics(aligned)) is not None:
         return told(aligned, WrongOperation(kept, Mode.UNRELATED))
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit(REPORT.says, kind=REPORT.code)

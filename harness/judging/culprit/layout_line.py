@@ -7,10 +7,10 @@ import linecache
 from harness.judging.culprit.protocol import Culprit
 from simulator.agent.places import file_and_line
 
-__all__ = ["packed_by"]
+__all__ = ["layout_culprit"]
 
 
-def packed_by(where: str, step: int) -> Culprit | None:
+def layout_culprit(where: str, step: int) -> Culprit | None:
     """What there is to say of a line that packs copies which differ; None where it is not known."""
     if (found := file_and_line(where)) is None:
         return None

@@ -10,10 +10,10 @@ from harness.evidence.pipelines import Pipeline
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from simulator.agent.places import file_and_line
 
-__all__ = ["fed_by"]
+__all__ = ["pipeline_culprit"]
 
 
-def fed_by(pipelines: Sequence[Pipeline], kinds: Sequence[str], said: str, step: int) -> Culprit | NoCulprit:
+def pipeline_culprit(pipelines: Sequence[Pipeline], kinds: Sequence[str], said: str, step: int) -> Culprit | NoCulprit:
     """The line that a mistake in the input pipeline is made at, or why it is not known.
 
     Args:

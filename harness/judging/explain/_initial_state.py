@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from harness.evidence.trace import MEMORY, Array, Variable
 from harness.judging.explain._resumption import Resumption
-from harness.judging.laws._initial_values import begun
+from harness.judging.laws._initial_values import initial_values
 
-__all__ = ["LostState", "begun_anew", "restored", "shown"]
+__all__ = ["LostState", "listed_states", "lost_state", "restored"]
 
 _ROUNDING = 1e-4
 _SHOWN = 4
@@ -34,16 +34,16 @@ class LostState:
     others: int = 0
 
 
-def begun_anew(found: Resumption) -> LostState | None:
+def lost_state(found: Resumption) -> LostState | None:
     """What was lost where the resumed part begins; None where that is not known."""
     case = found.view.case
     run, reference, first = (trace.clients[0].start for trace in (case.run, case.reference, found.found.reference))
     if found.found.in_epochs or run is None or reference is None or first is None or case.begin == 0:
         return None
-    lost = _lost(*begun([run, reference, first]))
+    lost = _lost(*initial_values([run, reference, first]))
     if lost.names or not lost.kept:
         return lost
-    forgot = _lost(*begun([run, reference, first], [MEMORY]))
+    forgot = _lost(*initial_values([run, reference, first], [MEMORY]))
     return LostState(forgot.names, forgot.said, lost.kept, memory=True) if forgot.names and not forgot.others else lost
 
 
@@ -55,11 +55,11 @@ def restored(found: Resumption) -> list[tuple[Variable, Variable]] | None:
     part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].start
     if part is None or training is None:
         return None
-    pairs = zip(*begun([part, training]), strict=True)
+    pairs = zip(*initial_values([part, training]), strict=True)
     return [(ours, anew) for ours, anew in pairs if ours.value != anew.value]
 
 
-def shown(said: Sequence[str]) -> str:
+def listed_states(said: Sequence[str]) -> str:
     """The first of these, and how many more there are."""
     return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
 

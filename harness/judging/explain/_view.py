@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.comparing import compare
 from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments
 from harness.evidence.trace import Step, Value, Variable
-from harness.judging.laws._initial_values import begun
+from harness.judging.laws._initial_values import initial_values
 from harness.judging.laws.protocol import Case
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class CaseView:
         known = [start for start in starts if start is not None]
         if len(known) < max(2, len(starts)):
             return {}
-        every = zip(*begun(known), strict=True)
+        every = zip(*initial_values(known), strict=True)
         values = {
             each[0].name: [_wide(one.value.numpy()) for one in each]
             for each in every

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._initial_state import begun_anew, shown
+from harness.judging.explain._initial_state import listed_states, lost_state
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import resumption_of
 from harness.judging.explain._view import CaseView
@@ -22,11 +22,11 @@ _CURE = (
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
-    lost = None if found is None else begun_anew(found)
+    lost = None if found is None else lost_state(found)
     if found is None or lost is None or not (lost.names and lost.kept) or lost.others:
         return
     if not lost.memory or _are_numbers(view):
-        yield evident(_ID, f"{found.where}, and {shown(lost.said)}: begun anew.")
+        yield evident(_ID, f"{found.where}, and {listed_states(lost.said)}: begun anew.")
 
 
 def _are_numbers(view: CaseView) -> bool:

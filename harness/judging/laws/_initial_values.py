@@ -8,14 +8,14 @@ from harness.evidence.observed import unique_names
 from harness.evidence.trace import Start, Variable
 from harness.evidence.variable_pairs import common_places, placed
 
-__all__ = ["begun"]
+__all__ = ["initial_values"]
 
 
 _WHOLE = ("copies", "plain", "mirrored", "statistics")
 """Kinds of variables of which each process has the whole, or should."""
 
 
-def begun(starts: Sequence[Start], kinds: Sequence[str] = _WHOLE) -> list[tuple[Variable, ...]]:
+def initial_values(starts: Sequence[Start], kinds: Sequence[str] = _WHOLE) -> list[tuple[Variable, ...]]:
     """Of each process the whole variables that all have, each under the name that the first one has for it."""
     every = [[each for each in start.variables if each.kind in kinds] for start in starts]
     names = dict(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from harness.evidence.saves import Process, SaveEvent, Saves
 
-__all__ = ["OlderRestore", "olders"]
+__all__ = ["OlderRestore", "older_restores"]
 
 _NUMBER = re.compile(r"\d+")
 
@@ -102,7 +102,7 @@ def _there(path: str, files: Sequence[str]) -> bool:
     return any(name == path or name.startswith((f"{path}.", f"{path}/")) for name in files)
 
 
-def olders(saves: Saves) -> tuple[int, list[OlderRestore]]:
+def older_restores(saves: Saves) -> tuple[int, list[OlderRestore]]:
     """How many starts of the job restored what is known to have been saved, and those that restored an older save."""
     history = _History(saves)
     starts: dict[tuple[int, int], list[Process]] = {}

@@ -15,7 +15,7 @@ from harness.evidence.observed import history, per_epoch
 from harness.evidence.step_range import steps_between
 from harness.evidence.trace import ClientTrace, RunTrace, Start, Step, Variable
 from harness.judging.laws._compare import first_per_value
-from harness.judging.laws._initial_values import begun
+from harness.judging.laws._initial_values import initial_values
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 
@@ -73,7 +73,7 @@ class _BeginsAlike(Law):
             moved: the names of those that are compared, None for all.
         """
         clients = [case.run.clients[0], *[case.reference.clients[0]] * (1 + len(noisy))]
-        variables = begun([*known, *(each for each in noisy if each is not None)])
+        variables = initial_values([*known, *(each for each in noisy if each is not None)])
         run, truth, *others = map(_as_step, clients, variables)
         tolerance = (
             DerivedTolerance(truth, others) if isinstance(case.tolerance, DerivedTolerance) else ExactTolerance()
@@ -122,7 +122,7 @@ def _moved(client: ClientTrace, start: Start, step: int) -> set[str]:
     """The variables that a step begins with otherwise than the step before has left them."""
     left = next((each.variables or () for each in client.steps if each.index == step - 1), ())
     held = {each.name: each.value for each in left}
-    (now,) = begun([start])
+    (now,) = initial_values([start])
     return {each.name for each in now if each.name in held and each.value != held[each.name]}
 
 

@@ -37,14 +37,14 @@ from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
 from harness.recording.scripts.all_cpus import all_cpus
 from harness.recording.scripts.compiled import compiled_named
-from harness.recording.scripts.design_differences import doubts
+from harness.recording.scripts.design_differences import design_differences
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import BuildsNoStrategy, StandIns
-from harness.recording.scripts.strategy_adoption import adopting
+from harness.recording.scripts.strategy_adoption import adopt_strategy
 from harness.recording.scripts.unscoped import unscoped_named
-from harness.recording.serial_closures import in_turns
+from harness.recording.serial_closures import serial_closures
 from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams
 from harness.recording.work import WorkCounts, working
@@ -211,7 +211,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         number = case.clients.index(task_name())
         drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)
-        stack.enter_context(adopting(session.built, stand_ins.line))
+        stack.enter_context(adopt_strategy(session.built, stand_ins.line))
         stack.enter_context(unscoped_named(stand_ins))
         stack.enter_context(compiled_named(stand_ins))
         for one in (noise, watch):
@@ -245,14 +245,14 @@ def _around(
     if case.name == "default" or assignment.replicas > 1:
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.replicas}
         stack.enter_context(one_replica(stand_ins, **told))
-        stack.enter_context(doubts(stand_ins, yields=bool(assignment.follows)))
+        stack.enter_context(design_differences(stand_ins, yields=bool(assignment.follows)))
         return lambda: None
     if not case.on_device:  # which strategies find by themselves
         stack.enter_context(all_cpus(case.devices))
     if not case.ps:
         return lambda: None
     witness.through(Files(Path(assignment.directory) / "closures"))
-    stack.enter_context(in_turns())
+    stack.enter_context(serial_closures())
     return stack.enter_context(joins_noted(stand_ins, witness.trains, witness.note))
 
 

@@ -13,7 +13,7 @@ from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.witness.statistics import by_batch, layers
 
-__all__ = ["doubts"]
+__all__ = ["design_differences"]
 
 _AGAIN = "those of a run that was never killed"
 _pipeline = threading.local()
@@ -23,7 +23,7 @@ _DRAWS = ("random", "stateless_random", "stateful", "parameterized", "truncated"
 
 
 @contextlib.contextmanager
-def doubts(stand_ins: StandIns, *, yields: bool) -> Iterator[None]:
+def design_differences(stand_ins: StandIns, *, yields: bool) -> Iterator[None]:
     """Note both where replicas do it, within this context.
 
     Args:

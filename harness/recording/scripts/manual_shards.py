@@ -16,14 +16,14 @@ from harness.evidence.stand_ins import BY_HAND
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["batch_size", "inputs_of", "is_joined", "sharded_by_hand"]
+__all__ = ["batch_size", "inputs_of", "is_joined", "join_manual_shards"]
 
 _WRAPPERS_MAX = 20
 _MARK = "_lockstep_joined"
 
 
 @contextlib.contextmanager
-def sharded_by_hand(stand_ins: StandIns) -> Iterator[None]:
+def join_manual_shards(stand_ins: StandIns) -> Iterator[None]:
     """Within this context `Dataset.shard` by the number of the worker gives what all workers have."""
     import tensorflow as tf
 

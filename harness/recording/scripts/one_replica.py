@@ -19,7 +19,7 @@ import msgspec
 from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
 from harness.recording.scripts.counts import ReplicaCount
-from harness.recording.scripts.manual_shards import batch_size, is_joined, sharded_by_hand
+from harness.recording.scripts.manual_shards import batch_size, is_joined, join_manual_shards
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.steps.mean_replicas import LOSSES
@@ -49,7 +49,7 @@ def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Ite
             stack.enter_context(_refused(stand_ins))
         if script.strategy.startswith("multi_worker"):
             stack.enter_context(_config(stand_ins))
-            stack.enter_context(sharded_by_hand(stand_ins))
+            stack.enter_context(join_manual_shards(stand_ins))
         if script.ps:
             stack.enter_context(_config(stand_ins))
             stack.enter_context(serial_cluster())

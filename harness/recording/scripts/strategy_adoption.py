@@ -11,11 +11,11 @@ from typing import Any
 
 from harness.recording.patches import patched
 
-__all__ = ["adopting"]
+__all__ = ["adopt_strategy"]
 
 
 @contextlib.contextmanager
-def adopting(built: Callable[[Any], None], line: Callable[[], str], *, checked: bool = True) -> Iterator[None]:
+def adopt_strategy(built: Callable[[Any], None], line: Callable[[], str], *, checked: bool = True) -> Iterator[None]:
     """Within this context `built` gets each strategy that is built, when its outermost constructor has returned.
 
     Args:

@@ -26,7 +26,7 @@ from harness.recording.steps.draw_checks import DrawSource, Repeats
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.replay_values import per_replica, replaced
+from harness.recording.steps.replay_values import per_replica, with_replay_values
 from harness.recording.steps.row_joins import NotJoinable, joined_draw, joined_rows, repeated_rows, same_rows, sizes_of
 from harness.recording.steps.state import copies_of, held_by, set_to, values_of
 from harness.recording.watch.places import Places
@@ -274,7 +274,7 @@ class Follower:
             return found
 
         shapes = [self._shape_of(place, replica, ours) for place, ours in zip(places, own, strict=True)]
-        found = replaced(own, recall, shapes=shapes)
+        found = with_replay_values(own, recall, shapes=shapes)
         return [value if self._noise is None else self._noise.of_data(value) for value in found]
 
     @property
@@ -389,7 +389,7 @@ class Follower:
         def recall(*values: Any) -> list[Any]:
             return self._draws(place, replica if self._replicas > 1 else 0, source, values[:count], values[count:])
 
-        return replaced(outputs, recall, parameters, [output.shape for output in outputs])
+        return with_replay_values(outputs, recall, parameters, [output.shape for output in outputs])
 
     def batches(self, inputs: Any, *, traced: bool) -> Any:
         """As many as the run has replicas, in the order in which `given` gives their rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["per_replica", "replaced"]
+__all__ = ["per_replica", "with_replay_values"]
 
 
 def per_replica(values: Sequence[Any]) -> Any:
@@ -15,7 +15,7 @@ def per_replica(values: Sequence[Any]) -> Any:
     return distributed.PerReplica(tuple(values))
 
 
-def replaced(
+def with_replay_values(
     own: Sequence[Any], recall: Callable[..., list[Any]], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()
 ) -> list[Any]:
     """What `recall` makes of tensors, now or each time that the graph is run which is being built.

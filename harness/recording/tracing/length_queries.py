@@ -20,7 +20,7 @@ from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from simulator.agent.places import place
 
-__all__ = ["LengthQueries", "asked_by_program"]
+__all__ = ["LengthQueries", "is_program_query"]
 
 _CONVERTED = "__autograph_generated_file"
 _AUTOGRAPH = f"{Path('tensorflow', 'python', 'autograph')}{os.sep}"
@@ -53,7 +53,7 @@ class LengthQueries:
         def listening(original: Callable[..., Any]) -> Callable[..., Any]:
             def ask(shape: Any, *args: Any) -> Any:
                 found = original(shape, *args)
-                if _tells(original.__name__, shape, found) and asked_by_program(self._places):
+                if _tells(original.__name__, shape, found) and is_program_query(self._places):
                     self._note()
                 return found
 
@@ -85,7 +85,7 @@ def _tells(name: str, shape: Any, found: Any) -> bool:
     return dims is not None and None in dims
 
 
-def asked_by_program(places: Places) -> bool:
+def is_program_query(places: Places) -> bool:
     """Whether it was the program that called the function that asks this, and not TensorFlow or Keras for it."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - documented so
     while frame is not None and _passes_on(frame.f_code.co_filename):

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.tracing.length_queries import asked_by_program
+from harness.recording.tracing.length_queries import is_program_query
 from harness.recording.watch.places import Places
 
 __all__ = ["BETWEEN", "FROM_EXAMPLES", "OTHERS", "decisions_heard", "of_program"]
@@ -35,7 +35,7 @@ def decisions_heard(places: Places, note: Callable[[], None]) -> Iterator[None]:
 
     def listening(original: Callable[..., Any]) -> Callable[..., Any]:
         def ask(tensor: Any) -> bool:
-            if asked_by_program(places):
+            if is_program_query(places):
                 note()
             return bool(original(tensor))
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.recording.side_operations import beside
+from harness.recording.side_operations import run_beside
 from harness.recording.witness._switch import FIRST, Switch
 
 __all__ = ["ValueBatch", "emit", "is_processor"]
@@ -52,7 +52,7 @@ class ValueBatch:
             with tf.device(place):
                 handed = tf.cond(self._switch.is_on(place), numbers.handing_over(place), lambda: tf.constant(False))
             for branching in handed.op.inputs:  # what a branch gives is passed on by an Identity
-                beside(branching.op)
+                run_beside(branching.op)
 
 
 class _Taken:
@@ -136,4 +136,4 @@ def emit(tensors: Sequence[Any], take: Take, device: str = FIRST) -> None:
     with tf.device(device):
         flat = [tf.concat([tf.reshape(tensors[place], [-1]) for place in group.places], 0) for group in groups]
         given = [*flat, *(tensors[place] for place in single)]
-        beside(tf.numpy_function(called, given, [], stateful=True))
+        run_beside(tf.numpy_function(called, given, [], stateful=True))

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.recording.side_operations import beside
+from harness.recording.side_operations import run_beside
 from harness.recording.witness._switch import FIRST, unique_name
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class ValueBuffer:
 
         with tf.device(FIRST):
             at = tf.timestamp()
-            beside(at.op)
+            run_beside(at.op)
             head = tf.bitcast(tf.stack([at, tf.constant(len(self._labels), at.dtype)]), tf.uint8)
-            beside(tf.raw_ops.Stage(values=[tf.concat([head, *words], 0)], **self._place))
+            run_beside(tf.raw_ops.Stage(values=[tf.concat([head, *words], 0)], **self._place))
         self._labels.append(label)
 
     def fetch(self, spans: Sequence[Span]) -> list[tuple[int, Any, np.ndarray[Any, Any]]]:

@@ -23,7 +23,7 @@ from simulator.machines.local.host import cores
 from simulator.machines.local.orphans import orphans
 from simulator.machines.local.ports import hold_ports
 from simulator.machines.local.task_listener import TaskListener
-from simulator.machines.local.uninterrupted import undivided
+from simulator.machines.local.uninterrupted import uninterrupted
 from simulator.machines.local.warden import warden
 from simulator.machines.protocol import (
     CATCHING,
@@ -155,7 +155,7 @@ class LocalMachine:
     def launch(self, specs: Sequence[TaskSpec]) -> None:
         """As of `Machine`. Ctrl-C cannot come between the fork of a process and the moment when it is known."""
         for spec in specs:
-            undivided(partial(self._launch, self._completed(spec)))
+            uninterrupted(partial(self._launch, self._completed(spec)))
 
     def _completed(self, spec: TaskSpec) -> TaskSpec:
         stem = stem_of(spec.task)

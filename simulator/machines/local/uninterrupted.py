@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from simulator.threads import Worker
 
-__all__ = ["undivided"]
+__all__ = ["uninterrupted"]
 
 _Value = TypeVar("_Value")
 
@@ -56,7 +56,7 @@ class _Undivided:
             raise interruption
 
 
-def undivided(call: Callable[[], _Value]) -> _Value:
+def uninterrupted(call: Callable[[], _Value]) -> _Value:
     """Return `call()`, which a signal to this process does not break off.
 
     A handler that raises, as that of Ctrl-C, does so here, after the call is over: what it has started is then known to
